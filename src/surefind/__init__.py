@@ -1,0 +1,37 @@
+"""Surefind: a retrieval engine for knowledge bases that measures itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from surefind.errors import SurefindError
+    from surefind.kb import KnowledgeBase
+    from surefind.pipeline import Pipeline
+    from surefind.types import Chunk, Document, Hit, Query, Rankings, SearchResult
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Chunk",
+    "Document",
+    "Hit",
+    "KnowledgeBase",
+    "Pipeline",
+    "Query",
+    "Rankings",
+    "SearchResult",
+    "SurefindError",
+    "__version__",
+]
+
+_HOMES = {"KnowledgeBase": "surefind.kb", "Pipeline": "surefind.pipeline", "SurefindError": "surefind.errors"}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used, so that `import surefind` costs nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module 'surefind' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES.get(name, "surefind.types")), name)

@@ -1,0 +1,16 @@
+"""Analyzers: text -> terms, for lexical retrieval. One analyzer a file.
+
+An analyzer is two steps: `tokens(text)` finds raw tokens, `terms(token)` gives the terms of one. The second is a
+pure function of the token, so an index computes it once per distinct token instead of once per occurrence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from surefind.protocols import Analyzer
+
+
+def analyze(analyzer: Analyzer, text: str) -> list[str]:
+    return [term for token in analyzer.tokens(text) for term in analyzer.terms(token)]

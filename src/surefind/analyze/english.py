@@ -1,0 +1,54 @@
+"""`english(stem=true, stopwords=true, parts=true)`: English words stemmed, identifiers kept whole and in parts.
+
+Terms of `Filing under 31 CFR 1020.320(d)`: file · under · 31 · cfr · 1020.320(d), 1020.320, 1020, 320.
+An exact identifier in a query thus meets its whole form (rare, so decisive) as well as its parts. Parts of one
+character are left out: indexing them cost 0.4 to 0.6 points of nDCG@10 on SciFact and on source code.
+
+Stemmer: Snowball English (Porter2). Stop words: the 33 of Lucene's StandardAnalyzer and no more, because a
+longer list throws away words that policies turn on ("before", "without", "over").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+from surefind.analyze._tokens import raw_tokens, split_identifier
+from surefind.spec import Stage
+
+STOPWORDS = frozenset(
+    ["a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with"]
+)
+
+
+@cache
+def _stemmer() -> Any:
+    import Stemmer
+
+    return Stemmer.Stemmer("english")
+
+
+@dataclass(frozen=True)
+class English(Stage):
+    kind: ClassVar[str] = "analyze"
+    name: ClassVar[str] = "english"
+
+    stem: bool = True
+    stopwords: bool = True
+    parts: bool = True
+    """Also index the parts of `kube-apiserver` and `KubeAPIDown`."""
+
+    def tokens(self, text: str) -> list[str]:
+        return raw_tokens(text)
+
+    def terms(self, token: str) -> tuple[str, ...]:
+        whole, parts = split_identifier(token)
+        if not parts:
+            if self.stopwords and whole in STOPWORDS:
+                return ()
+            return (_stemmer().stemWord(whole) if self.stem else whole,)
+        if not self.parts:
+            return (whole,)
+        parts = [part for part in parts if len(part) > 1]
+        return (whole, *(_stemmer().stemWords(parts) if self.stem else parts))

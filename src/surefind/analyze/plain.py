@@ -1,0 +1,21 @@
+"""`plain`: lower-cased words and identifiers, whole, nothing removed. For other languages and for exactness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefind.analyze._tokens import raw_tokens
+from surefind.spec import Stage
+
+
+@dataclass(frozen=True)
+class Plain(Stage):
+    kind: ClassVar[str] = "analyze"
+    name: ClassVar[str] = "plain"
+
+    def tokens(self, text: str) -> list[str]:
+        return raw_tokens(text)
+
+    def terms(self, token: str) -> tuple[str, ...]:
+        return (token.lower(),)

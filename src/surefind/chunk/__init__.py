@@ -1,0 +1,1 @@
+"""Chunkers: Document -> Chunks, offset-exact. One method a file."""

@@ -1,0 +1,74 @@
+"""The block structure of a Markdown text as character spans: headings, paragraphs, lists, tables, code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from surefind.chunk._sentences import sentence_spans
+
+Span = tuple[int, int]
+_NEWLINE = re.compile(r"\r\n|\n|\r")
+_MARKUP = re.compile(r"[*_`]+|\[([^\]]*)\]\([^)]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One top-level block. `parts` are the finer spans at which it may be cut if it is too long."""
+
+    start: int
+    end: int
+    level: int
+    """1 to 6 for a heading, 0 otherwise."""
+    title: str
+    parts: tuple[Span, ...]
+
+
+@cache
+def _parser() -> Any:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table").disable("inline", True)
+
+
+def blocks(text: str) -> list[Block]:
+    """Blocks that tile the text from the first to the last, in order."""
+    lines = [0, *(m.end() for m in _NEWLINE.finditer(text)), len(text)]
+    tokens = _parser().parse(text)
+    tops = [i for i, t in enumerate(tokens) if t.level == 0 and t.map and t.nesting >= 0]
+    found = [_block(text, lines, tokens, i) for i in tops]
+    return [block for block in found if text[block.start : block.end].strip()]
+
+
+def _block(text: str, lines: list[int], tokens: list[Any], i: int) -> Block:
+    token = tokens[i]
+    start, end = lines[token.map[0]], lines[min(token.map[1], len(lines) - 1)]
+    if token.type == "heading_open":
+        title = _MARKUP.sub(lambda m: m.group(1) or "", tokens[i + 1].content).strip()
+        return Block(start, end, int(token.tag[1]), title, ())
+    return Block(start, end, 0, "", tuple(_parts(text, lines, tokens, i, start, end)))
+
+
+def _parts(text: str, lines: list[int], tokens: list[Any], i: int, start: int, end: int) -> Iterator[Span]:
+    """Items of a list, rows of a table, lines of code, sentences of anything else."""
+    kind = tokens[i].type
+    if kind in ("bullet_list_open", "ordered_list_open", "table_open"):
+        wanted = "tr_open" if kind == "table_open" else "list_item_open"
+        depth = 2 if kind == "table_open" else 1
+        starts = []
+        for token in tokens[i + 1 :]:
+            if token.level == 0:
+                break
+            if token.type == wanted and token.level == depth:
+                starts.append(lines[token.map[0]])
+        # The first part begins with the block; a table's rule line goes with its header row.
+        yield from pairwise([start, *starts[1:], end])
+    elif kind in ("fence", "code_block", "html_block"):
+        inside = [at for at in lines if start < at < end]
+        yield from pairwise([start, *inside, end])
+    else:
+        yield from sentence_spans(text, start, end)

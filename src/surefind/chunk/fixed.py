@@ -1,0 +1,41 @@
+"""`fixed(tokens=500, overlap=50)`: a sliding window.
+
+For a document D of |D| tokens, window w and overlap o:
+
+    C_i = D[i(w-o) : i(w-o)+w]    for i = 0, 1, …, ceil((|D|-w) / (w-o))
+
+so every chunk but the last has exactly w tokens, neighbours share o, no token is lost and the last chunk always
+brings something new (eq. 1 of the agentic-knowledge-base study, 2025).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar
+
+from surefind.chunk._spans import make_chunk, token_spans
+from surefind.spec import Stage, require
+from surefind.types import Chunk, Document
+
+
+@dataclass(frozen=True)
+class Fixed(Stage):
+    kind: ClassVar[str] = "chunk"
+    name: ClassVar[str] = "fixed"
+
+    tokens: int = 500
+    overlap: int = 50
+
+    def __post_init__(self) -> None:
+        require(self.tokens >= 1, self, "tokens must be at least 1")
+        require(0 <= self.overlap < self.tokens, self, "overlap must be at least 0 and below tokens")
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        spans = token_spans(document.text)
+        if not spans:
+            return []
+        step = self.tokens - self.overlap
+        last = max(0, ceil((len(spans) - self.tokens) / step))
+        windows = (spans[i * step : i * step + self.tokens] for i in range(last + 1))
+        return [make_chunk(document, window[0][0], window[-1][1]) for window in windows]

@@ -1,0 +1,19 @@
+"""`whole`: the document is the chunk. For collections whose documents are passages already (BEIR, FAQs)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefind.chunk._spans import make_chunk
+from surefind.spec import Stage
+from surefind.types import Chunk, Document
+
+
+@dataclass(frozen=True)
+class Whole(Stage):
+    kind: ClassVar[str] = "chunk"
+    name: ClassVar[str] = "whole"
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        return [make_chunk(document, 0, len(document.text))] if document.text.strip() else []

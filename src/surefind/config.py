@@ -1,0 +1,197 @@
+"""surefind.toml -> Settings. Every complaint names the file, the line and the choices."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from surefind.errors import ConfigError, SpecError, choices
+from surefind.layout import Layout
+from surefind.pipeline import DEPTH, Pipeline
+
+FILE_NAME = "surefind.toml"
+DATA_FOLDER = ".surefind"
+
+TEMPLATE = """\
+# Surefind: how this knowledge base is read, cut, indexed and searched.
+# A stage is written like a call, name(parameter=value), here and on the command line alike.
+# `surefind doctor` lists every stage there is.
+
+[sync]
+# Files to pass over, as patterns on the path below the folder: "drafts/*", "*.tmp.md".
+exclude = []
+# Files above this size are skipped and reported.
+max_file_mb = 50
+
+[index]
+# How documents are cut into passages: markdown, fixed or whole.
+chunk = "markdown(tokens=250, min_tokens=50)"
+# What is indexed beside a passage's own text: headings = the titles above it.
+enrich = ["headings"]
+
+[search]
+# The pipeline that answers when none is named, and how many hits it gives.
+pipeline = "hybrid"
+k = 10
+
+# A pipeline: retrievers, a fuser if there are several, optional rerankers.
+# `surefind search --pipeline NAME` uses one; sync builds the indexes that these need.
+[pipelines.hybrid]
+retrieve = ["bm25", "dense"]
+fuse = "convex(alpha=0.3)"      # 30% meaning, 70% words
+
+[pipelines.words]
+retrieve = ["bm25(k1=1.5, b=0.75)"]
+
+[pipelines.meaning]
+retrieve = ["dense(model=minilm)"]
+"""
+
+_TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "sync": {"exclude": list, "max_file_mb": (int, float)},
+    "index": {"chunk": str, "enrich": list},
+    "search": {"pipeline": str, "k": int},
+}
+_PIPELINE: dict[str, type | tuple[type, ...]] = {"retrieve": list, "fuse": str, "rerank": list, "depth": int}
+
+
+@dataclass(frozen=True)
+class Settings:
+    layout: Layout
+    pipelines: Mapping[str, Pipeline]
+    pipeline: str
+    k: int = 10
+    exclude: tuple[str, ...] = ()
+    max_file_mb: float = 50
+    bench: Mapping[str, Any] = field(default_factory=dict)
+
+    def named(self, name: str) -> Pipeline:
+        if name not in self.pipelines:
+            raise ConfigError(f"There is no pipeline called {name!r}; {choices(name, self.pipelines)}")
+        return self.pipelines[name]
+
+
+def default_settings() -> Settings:
+    return parse_settings(TEMPLATE, "the built-in settings")
+
+
+def load_settings(path: Path) -> Settings:
+    """The settings of a file, or the defaults where there is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return default_settings()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}).") from None
+    return parse_settings(text, str(path))
+
+
+def parse_settings(text: str, where: str) -> Settings:
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where} is not valid TOML: {error}.") from None
+    reader = _SettingsReader(text, where, data)
+    return reader.settings()
+
+
+class _SettingsReader:
+    def __init__(self, text: str, where: str, data: dict[str, Any]) -> None:
+        self.text = text
+        self.where = where
+        self.data = data
+
+    def settings(self) -> Settings:
+        known = {*_TABLES, "pipelines", "bench"}
+        for table, content in self.data.items():
+            if table not in known:
+                raise self.error(table, "", f"there is no table [{table}]; {choices(table, known)}")
+            if not isinstance(content, dict):
+                raise self.error("", table, f"{table} must be a table: write [{table}] above its lines.")
+            if table in _TABLES:
+                self.check(table, content, _TABLES[table])
+        defaults = {table: tomllib.loads(TEMPLATE)[table] for table in _TABLES}
+        merged = {table: {**defaults[table], **self.data.get(table, {})} for table in _TABLES}
+        pipelines = self.pipelines()
+        name = merged["search"]["pipeline"]
+        if name not in pipelines:
+            raise self.error(
+                "search", "pipeline", f"there is no pipeline {name!r}; {choices(name, pipelines)}"
+            )
+        if merged["search"]["k"] < 1:
+            raise self.error("search", "k", f"k must be at least 1, not {merged['search']['k']}.")
+        return Settings(
+            self.layout(merged["index"]),
+            pipelines,
+            name,
+            merged["search"]["k"],
+            tuple(map(str, merged["sync"]["exclude"])),
+            float(merged["sync"]["max_file_mb"]),
+            self.data.get("bench", {}),
+        )
+
+    def layout(self, index: dict[str, Any]) -> Layout:
+        try:
+            return Layout.parse(index["chunk"], index["enrich"])
+        except SpecError as error:
+            key = "chunk" if index["chunk"].partition("(")[0] in str(error) else "enrich"
+            raise self.error("index", key, str(error)) from None
+
+    def pipelines(self) -> dict[str, Pipeline]:
+        given = self.data.get("pipelines") or tomllib.loads(TEMPLATE)["pipelines"]
+        made = {}
+        for name, content in given.items():
+            table = f"pipelines.{name}"
+            if not isinstance(content, dict):
+                raise self.error(
+                    "pipelines", name, f"{name} must be a table: write [{table}] above its lines."
+                )
+            self.check(table, content, _PIPELINE)
+            try:
+                made[name] = Pipeline.of(
+                    content.get("retrieve", []), content.get("fuse"), content.get("rerank", ()),
+                    content.get("depth", DEPTH), name,
+                )  # fmt: skip
+            except SpecError as error:
+                raise self.error(table, _guilty(content, str(error)), str(error)) from None
+        return made
+
+    def check(self, table: str, content: dict[str, Any], keys: Mapping[str, type | tuple[type, ...]]) -> None:
+        for key, value in content.items():
+            if key not in keys:
+                raise self.error(table, key, f"[{table}] has no setting {key!r}; {choices(key, keys)}")
+            if not isinstance(value, keys[key]) or isinstance(value, bool):
+                kind = keys[key]
+                names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+                raise self.error(
+                    table, key, f"{key} must be a {names.replace('str', 'string')}, not {value!r}."
+                )
+
+    def error(self, table: str, key: str, message: str) -> ConfigError:
+        return ConfigError(f"{self.where}, line {_line_of(self.text, table, key)}: {message}")
+
+
+def _guilty(content: dict[str, Any], message: str) -> str:
+    """The key whose value the message speaks of."""
+    for key, value in content.items():
+        texts = value if isinstance(value, list) else [value]
+        if any(isinstance(text, str) and text.partition("(")[0].strip() in message for text in texts):
+            return key
+    return ""
+
+
+def _line_of(text: str, table: str, key: str) -> int:
+    """Where `key` stands in `[table]`; the table's own line if it does not; 1 if neither does."""
+    inside, found = table == "", 1
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
+        if header:
+            inside = header.group(1).replace('"', "") == table
+            found = number if inside else found
+        elif inside and key and re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
+            return number
+    return found

@@ -1,0 +1,90 @@
+"""Vectors that were computed once, keyed by model and text, so that re-indexing costs only what changed."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from surefind.protocols import Embedder, Progress
+from surefind.types import FloatArray
+
+_BATCH = 512
+"""Texts embedded between two commits: what an interruption can lose."""
+
+
+class VectorCache:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Key -> vector bytes for those that are there."""
+        found: dict[bytes, bytes] = {}
+        for at in range(0, len(keys), _BATCH):
+            part = keys[at : at + _BATCH]
+            marks = ",".join("?" * len(part))
+            found.update(
+                self._open().execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part)
+            )
+        return found
+
+    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        with self._open() as connection:
+            connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
+
+    def close(self) -> None:
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self._path, timeout=30, check_same_thread=False)
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID"
+            )
+        return self._connection
+
+
+class CachedEmbedder:
+    """An encoder behind a `VectorCache`: equal texts are embedded once, new ones are saved as they come."""
+
+    def __init__(self, embedder: Embedder, cache: VectorCache) -> None:
+        self._embedder = embedder
+        self._cache = cache
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    @property
+    def fingerprint(self) -> str:
+        return self._embedder.fingerprint
+
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        keys = [_key(self.fingerprint, text) for text in texts]
+        known = self._cache.get(list(dict.fromkeys(keys)))
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        # Longest first within the whole job: batches of like length waste no padding.
+        todo = sorted(missing.items(), key=lambda item: len(item[1]), reverse=True)
+        for at in range(0, len(todo), _BATCH):
+            part = todo[at : at + _BATCH]
+            vectors = self._embedder.embed([text for _, text in part])
+            rows = [(key, vector.tobytes()) for (key, _), vector in zip(part, vectors, strict=True)]
+            self._cache.put(rows)
+            known.update(rows)
+            if progress:
+                progress(len(texts) - len(todo) + at + len(part), len(texts))
+        joined = b"".join(known[key] for key in keys)
+        return np.frombuffer(joined, dtype=np.float32).reshape(len(texts), self.dimension)
+
+
+def _key(fingerprint: str, text: str) -> bytes:
+    return hashlib.blake2b(f"{fingerprint}\0{text}".encode(), digest_size=16).digest()

@@ -1,0 +1,28 @@
+"""`headings`: the breadcrumb of titles above a chunk, `CTR filing > Deadlines > Holidays`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from surefind.spec import Stage
+from surefind.types import Chunk, Document
+
+
+@dataclass(frozen=True)
+class Headings(Stage):
+    kind: ClassVar[str] = "enrich"
+    name: ClassVar[str] = "headings"
+
+    def enrich(self, document: Document, chunks: list[Chunk]) -> list[Chunk]:
+        return [replace(chunk, context=_join(chunk.context, breadcrumb(document, chunk))) for chunk in chunks]
+
+
+def breadcrumb(document: Document, chunk: Chunk) -> str:
+    # A first heading that repeats the title would only count its words twice.
+    steps = [document.title, *(h for h in chunk.headings if h != document.title)]
+    return " > ".join(step for step in steps if step)
+
+
+def _join(before: str, added: str) -> str:
+    return f"{before}\n{added}".strip()

@@ -1,0 +1,88 @@
+"""Every error Surefind raises on purpose.
+
+    SurefindError
+    ├── UsageError                 the call is wrong; the message says what to write instead   (exit 2)
+    │   ├── SpecError              a stage spec: unknown stage or parameter, bad value
+    │   ├── ConfigError            surefind.toml: names file, line and choices
+    │   ├── QueryError             an empty or oversized query, k out of range
+    │   ├── SourceError            a folder or file that cannot be synced
+    │   └── ExamError              an exam that cannot be read, written or found
+    ├── StoreError                 the knowledge base on disk                                   (exit 3)
+    │   ├── NothingIndexedError    there is no knowledge base here yet, or it is empty
+    │   ├── LockedError            another process is writing
+    │   ├── NewerStoreError        written by a newer version of Surefind
+    │   ├── CorruptIndexError      a checksum does not match
+    │   └── DiskFullError          no room left; nothing was lost
+    └── MissingPartError           an optional package or model is not installed                (exit 4)
+
+A message is one sentence that names the bad value, and one that gives the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SurefindError(Exception):
+    exit_code = 1
+
+
+class UsageError(SurefindError):
+    exit_code = 2
+
+
+class SpecError(UsageError):
+    pass
+
+
+class ConfigError(UsageError):
+    pass
+
+
+class QueryError(UsageError):
+    pass
+
+
+class SourceError(UsageError):
+    pass
+
+
+class ExamError(UsageError):
+    pass
+
+
+class StoreError(SurefindError):
+    exit_code = 3
+
+
+class NothingIndexedError(StoreError):
+    pass
+
+
+class LockedError(StoreError):
+    pass
+
+
+class NewerStoreError(StoreError):
+    pass
+
+
+class CorruptIndexError(StoreError):
+    pass
+
+
+class DiskFullError(StoreError):
+    pass
+
+
+class MissingPartError(SurefindError):
+    exit_code = 4
+
+
+def choices(wrong: str, known: Iterable[str]) -> str:
+    """The end of an error message: the likely meaning, then all there is."""
+    names = sorted(known)
+    close = get_close_matches(wrong, names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Choices: {', '.join(names) or 'none'}."

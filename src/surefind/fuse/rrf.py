@@ -1,0 +1,42 @@
+"""`rrf(k=60, weights=[…])`: reciprocal rank fusion.
+
+    score(d) = Σ_i  w_i / (k + rank_i(d))        over the rankings that hold d, ranks from 1
+
+Only ranks count, so scales do not matter and confidence is thrown away. Weights stand in the order of the
+retrievers; without them all are 1. Cormack, Clarke and Büttcher, SIGIR 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from surefind.fuse._join import join, present, weights_for
+from surefind.spec import Stage, require
+from surefind.types import Rankings
+
+
+@dataclass(frozen=True)
+class RRF(Stage):
+    kind: ClassVar[str] = "fuse"
+    name: ClassVar[str] = "rrf"
+
+    k: float = 60.0
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        require(self.k >= 0, self, "k must be at least 0")
+        require(
+            self.weights is None or all(w >= 0 for w in self.weights), self, "weights must not be negative"
+        )
+
+    def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
+        weights = weights_for(self, self.weights, rankings)
+        gains = [
+            np.where(present(ranking), weight / (self.k + np.arange(1, ranking.ordinals.shape[1] + 1)), 0.0)
+            for ranking, weight in zip(rankings, weights, strict=True)
+        ]
+        return join(rankings, gains, k, self.name)

@@ -1,0 +1,60 @@
+"""YAML front matter: the block between two `---` lines at the top of a file."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from surefind.errors import SourceError
+
+_BLOCK = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """The metadata and the rest. A file without a block has no metadata.
+
+    A block that does not parse is an error and not "no metadata": it may be what restricts access.
+    """
+    match = _BLOCK.match(text)
+    if not match:
+        return {}, text
+    import yaml
+
+    try:
+        loaded = yaml.load(match.group(1), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 2}" if mark else ""
+        problem = getattr(error, "problem", None) or "it is not YAML"
+        raise SourceError(
+            f"has broken front matter{where} ({problem}); mend the YAML or remove the block"
+        ) from None
+    if loaded is None:
+        return {}, text[match.end() :]
+    if not isinstance(loaded, Mapping):
+        return {}, text  # two rules around plain text, not front matter
+    return {str(key): _plain(value) for key, value in loaded.items()}, text[match.end() :]
+
+
+def access_groups(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """`acl: compliance` or `acl: [compliance, audit]`; absent or empty means everybody."""
+    acl = metadata.get("acl")
+    if acl is None:
+        return ()
+    groups = acl if isinstance(acl, list) else [acl]
+    if not all(isinstance(group, str | int) and str(group).strip() for group in groups):
+        raise SourceError(f"has an acl that is not a list of group names ({acl!r}); write `acl: [group, …]`")
+    return tuple(sorted({str(group).strip() for group in groups}))
+
+
+def _plain(value: Any) -> Any:
+    """YAML values as JSON can hold them: dates as text."""
+    if isinstance(value, dt.date | dt.datetime | dt.time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

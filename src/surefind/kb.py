@@ -1,0 +1,265 @@
+"""KnowledgeBase: the one object that every door uses.
+
+kb = KnowledgeBase.open(".")
+kb.sync("docs/")
+for hit in kb.search("CTR filing deadline").hits:
+    print(hit.rank, hit.document, hit.text)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
+from surefind.errors import CorruptIndexError, DiskFullError, NothingIndexedError, QueryError, StoreError
+from surefind.layout import Layout
+from surefind.pipeline import Pipeline, Run
+from surefind.protocols import Index, Retriever
+from surefind.services import Services
+from surefind.snapshot import Filter, Snapshot
+from surefind.store.catalogue import Catalogue
+from surefind.store.indexes import IndexStore
+from surefind.store.lock import writer_lock
+from surefind.sync import Problem, Report, Syncer, SyncReport, build_index, index_key
+from surefind.types import Hit, Query, SearchResult, StageScore
+
+MAX_QUERY = 10_000
+MAX_K = 1_000
+
+
+@dataclass(frozen=True)
+class Status:
+    folder: str
+    documents: int
+    chunks: int
+    generation: int
+    last_sync: str
+    sources: list[str]
+    layout: str
+    pipelines: dict[str, str]
+    indexes: dict[str, int]
+    """Index -> bytes on disk."""
+    restricted: int
+    problems: list[Problem]
+
+
+class KnowledgeBase:
+    def __init__(self, folder: Path, cache_queries: bool = False) -> None:
+        self.folder = folder
+        self.settings = load_settings(folder / FILE_NAME)
+        self.data = folder / DATA_FOLDER
+        self.services = Services(self.data / "cache", cache_queries)
+        self.indexes = IndexStore(self.data / "indexes")
+        self._catalogue: Catalogue | None = None
+        self._snapshots: dict[str, Snapshot] = {}
+        self._loaded: dict[str, Index] = {}
+
+    @classmethod
+    def open(cls, folder: str | Path = ".", cache_queries: bool = False) -> KnowledgeBase:
+        """The knowledge base of a folder: its surefind.toml (or the defaults) and its .surefind data."""
+        path = Path(folder).expanduser()
+        if path.exists() and not path.is_dir():
+            raise StoreError(
+                f"{path} is a file. Give the folder that holds (or will hold) the knowledge base."
+            )
+        return cls(path.resolve(), cache_queries)
+
+    def close(self) -> None:
+        self.services.close()
+        if self._catalogue:
+            self._catalogue.close()
+            self._catalogue = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ writing
+
+    def sync(
+        self,
+        *paths: str | Path,
+        forget: Sequence[str | Path] = (),
+        report: Report | None = None,
+    ) -> SyncReport:
+        """Read what changed below the paths (or in every known source), and index it."""
+        wanted = {r.index_spec: r for pipeline in self.settings.pipelines.values() for r in pipeline.retrieve}
+        with self._writing(self.settings.layout, list(wanted.values()), report) as syncer:
+            if not paths and not forget and not syncer.catalogue.sources():
+                raise NothingIndexedError(
+                    "This knowledge base has no sources yet. Name a folder: surefind sync docs/."
+                )
+            return syncer.sync([Path(path) for path in paths], [Path(path) for path in forget])
+
+    @contextlib.contextmanager
+    def _writing(
+        self, layout: Layout, retrievers: Sequence[Retriever] = (), report: Report | None = None
+    ) -> Iterator[Syncer]:
+        try:
+            with writer_lock(self.data):
+                yield Syncer(
+                    self.catalogue, self.indexes, self.services, layout, retrievers, self.settings.exclude,
+                    int(self.settings.max_file_mb * 1e6), report or (lambda what, done, total: None),
+                )  # fmt: skip
+        except (OSError, sqlite3.OperationalError) as error:
+            full = getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
+            if not full:
+                raise
+            raise DiskFullError(
+                f"The disk that holds {self.data} is full. What was indexed before is intact; "
+                "free some space and run the command again: it goes on where it stopped."
+            ) from error
+
+    # ------------------------------------------------------------ reading
+
+    @property
+    def catalogue(self) -> Catalogue:
+        if self._catalogue is None:
+            self._catalogue = Catalogue(self.data)
+        return self._catalogue
+
+    def snapshot(self, layout: Layout | None = None) -> Snapshot:
+        """The current generation. Cheap if it has not changed since the last call."""
+        if not (self.data / "catalogue.db").exists():
+            raise NothingIndexedError(
+                f"There is no knowledge base in {self.folder} yet. Make one with: surefind sync FOLDER."
+            )
+        spec = str(layout or self.settings.layout)
+        generation = self.catalogue.generation()
+        known = self._snapshots.get(spec)
+        if known is None or known.generation != generation:
+            if known is not None:
+                self._loaded.clear()
+            known = Snapshot(self.catalogue, generation, spec)
+            if generation and not len(known) and self.catalogue.document_rows(generation):
+                known = self._cut_now(layout or self.settings.layout)
+            self._snapshots[spec] = known
+        return known
+
+    def _cut_now(self, layout: Layout) -> Snapshot:
+        """The settings name a layout that no sync has made yet: make it."""
+        with self._writing(layout) as syncer:
+            generation = self.catalogue.generation()
+            syncer._cut(generation)
+            return Snapshot(self.catalogue, generation, str(layout))
+
+    def index(self, retriever: Retriever, snapshot: Snapshot, report: Report | None = None) -> Index:
+        """What a retriever searches, loaded once; built first if it is missing or damaged."""
+        key = index_key(snapshot, retriever)
+        if key not in self._loaded:
+            try:
+                if not self.indexes.has(key):
+                    raise CorruptIndexError("It is not there.")
+                self._loaded[key] = self.indexes.load(key, retriever, self.services)
+            except CorruptIndexError:
+                with self._writing(self.settings.layout, report=report) as syncer:
+                    self.indexes.drop(key)
+                    build_index(syncer, snapshot, retriever)
+                self._loaded[key] = self.indexes.load(key, retriever, self.services)
+        return self._loaded[key]
+
+    def pipeline(self, pipeline: str | Pipeline | None = None) -> Pipeline:
+        """A named pipeline, a spec, or the one that the settings choose."""
+        if isinstance(pipeline, Pipeline):
+            return pipeline
+        name = pipeline or self.settings.pipeline
+        if name in self.settings.pipelines or not any(mark in name for mark in "(+>@"):
+            return self.settings.named(name)
+        return Pipeline.parse(name)
+
+    def search(
+        self,
+        query: str,
+        k: int | None = None,
+        pipeline: str | Pipeline | None = None,
+        where: Sequence[str] = (),
+        groups: Iterable[str] = (),
+        report: Report | None = None,
+    ) -> SearchResult:
+        """The k best passages. `groups` are the caller's access groups: a restricted document is seen only by
+        a member of one of its groups, and filters and access are applied before anything is ranked."""
+        k = self.settings.k if k is None else k
+        _check_query(query, k)
+        chosen = self.pipeline(pipeline)
+        snapshot = self.snapshot()
+        if not len(snapshot):
+            raise NothingIndexedError(
+                f"The knowledge base in {self.folder} is empty. Fill it with: surefind sync FOLDER."
+            )
+        allow, withheld = snapshot.allow([Filter.parse(text) for text in where], groups)
+        run = chosen.run([Query(query)], k, lambda r: self.index(r, snapshot, report), snapshot, allow)
+        return SearchResult(query, _hits(run, snapshot, k), run.trace, str(chosen), withheld)
+
+    def status(self) -> Status:
+        snapshot = self.snapshot()
+        current = [
+            (key, spec) for key, layout, spec, g in self.catalogue.indexes() if g == snapshot.generation
+        ]
+        return Status(
+            folder=str(self.folder),
+            documents=len(self.catalogue.document_rows(snapshot.generation)),
+            chunks=len(snapshot),
+            generation=snapshot.generation,
+            last_sync=self.catalogue.last_sync(),
+            sources=[str(source.root) for source in self.catalogue.sources()],
+            layout=str(self.settings.layout),
+            pipelines={name: str(pipeline) for name, pipeline in self.settings.pipelines.items()},
+            indexes={spec.partition("@")[0]: self.indexes.size(key) for key, spec in current},
+            restricted=len(self.catalogue.restricted(snapshot.generation)),
+            problems=[Problem(path, reason) for path, reason, *_ in self.catalogue.problems()],
+        )
+
+
+def _check_query(query: str, k: int) -> None:
+    if not query.strip():
+        raise QueryError(
+            'The query is empty. Write what you look for: surefind search "CTR filing deadline".'
+        )
+    if len(query) > MAX_QUERY:
+        raise QueryError(
+            f"The query has {len(query):,} characters; the most is {MAX_QUERY:,}. Search for the sentence that matters."
+        )
+    if not 1 <= k <= MAX_K:
+        raise QueryError(f"k must be from 1 to {MAX_K:,}, not {k}.")
+
+
+def _hits(run: Run, snapshot: Snapshot, k: int) -> tuple[Hit, ...]:
+    ordinals, scores = run.rankings.row(0)
+    places = {name: _places(rankings) for name, rankings in run.stages}
+    hits = []
+    for rank, (ordinal, score) in enumerate(zip(ordinals[:k].tolist(), scores[:k].tolist(), strict=True), 1):
+        chunk, title, metadata = snapshot.entry(ordinal)
+        stages = {name: found[ordinal] for name, found in places.items() if ordinal in found}
+        hits.append(
+            Hit(
+                rank,
+                score,
+                chunk.document,
+                chunk.id,
+                title,
+                chunk.headings,
+                chunk.start,
+                chunk.end,
+                chunk.text,
+                metadata,
+                stages,
+            )
+        )
+    return tuple(hits)
+
+
+def _places(rankings: Any) -> dict[int, StageScore]:
+    ordinals, scores = rankings.row(0)
+    pairs = zip(ordinals.tolist(), scores.tolist(), strict=True)
+    return {ordinal: StageScore(rank, score) for rank, (ordinal, score) in enumerate(pairs, 1)}

@@ -1,0 +1,33 @@
+"""How documents become searchable chunks: a chunker, then enrichers. Its text form: `markdown(…) + headings`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from surefind import spec
+from surefind.protocols import Chunker, Enricher
+from surefind.types import Chunk, Document
+
+
+@dataclass(frozen=True)
+class Layout:
+    chunk: Chunker
+    enrich: tuple[Enricher, ...] = ()
+
+    @classmethod
+    def parse(cls, chunk: str, enrich: Sequence[str] = ()) -> Layout:
+        return cls(
+            cast(Chunker, spec.make("chunk", chunk)),
+            tuple(cast(Enricher, spec.make("enrich", text)) for text in enrich),
+        )
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, (self.chunk, *self.enrich)))
+
+    def cut(self, document: Document) -> list[Chunk]:
+        chunks = self.chunk.chunk(document)
+        for enricher in self.enrich:
+            chunks = enricher.enrich(document, chunks)
+        return chunks

@@ -1,0 +1,165 @@
+"""A pipeline: retrieve, fuse, rerank. Its text form is its identity:
+
+    bm25(k1=1.5, b=0.75, analyzer=english) + dense(model=minilm) >> convex(alpha=0.3)
+
+Every retriever returns `depth` candidates (100; `@50` after the retrievers says otherwise), the fuser joins them,
+each reranker reorders what the stage before it left. An optional stage that fails leaves the ranking before it
+and says so in the trace.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from surefind import spec
+from surefind.errors import SpecError, SurefindError
+from surefind.protocols import Fuser, Index, Passages, Reranker, Retriever
+from surefind.types import BoolArray, Query, Rankings, TraceEntry
+
+DEPTH = 100
+DEFAULT_FUSER = "rrf(k=60.0)"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a pipeline did: the rankings after each stage, and the trace."""
+
+    stages: tuple[tuple[str, Rankings], ...]
+    trace: tuple[TraceEntry, ...]
+
+    @property
+    def rankings(self) -> Rankings:
+        return self.stages[-1][1]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    retrieve: tuple[Retriever, ...]
+    fuse: Fuser | None = None
+    rerank: tuple[Reranker, ...] = ()
+    depth: int = DEPTH
+    name: str = field(default="", compare=False)
+    """What the user calls it; not part of its identity."""
+
+    def __post_init__(self) -> None:
+        if not self.retrieve:
+            raise SpecError(
+                'A pipeline needs at least one retriever. Write retrieve = ["bm25"] or --retrieve bm25.'
+            )
+        if self.depth < 1:
+            raise SpecError(f"A pipeline's depth must be at least 1, not {self.depth}.")
+
+    @classmethod
+    def of(
+        cls,
+        retrieve: Sequence[str],
+        fuse: str | None = None,
+        rerank: Sequence[str] = (),
+        depth: int = DEPTH,
+        name: str = "",
+    ) -> Pipeline:
+        """From specs. Several retrievers without a fuser are joined by RRF."""
+        if fuse is None and len(retrieve) > 1:
+            fuse = DEFAULT_FUSER
+        if fuse is not None and len(retrieve) < 2:
+            raise SpecError(
+                f"{fuse} has one ranking to fuse. Give it two or more retrievers, or leave it out."
+            )
+        return cls(
+            tuple(cast(Retriever, spec.make("retrieve", text)) for text in retrieve),
+            cast(Fuser, spec.make("fuse", fuse)) if fuse is not None else None,
+            tuple(cast(Reranker, spec.make("rerank", text)) for text in rerank),
+            depth,
+            name,
+        )
+
+    @classmethod
+    def parse(cls, text: str, name: str = "") -> Pipeline:
+        """`bm25 + dense @50 >> rrf(k=60)` -> the pipeline."""
+        first, *later = _split(text, ">>")
+        first, _, depth = first.partition("@")
+        if depth and not re.fullmatch(r"\s*\d+\s*", depth):
+            raise SpecError(
+                f"Cannot read the depth {depth.strip()!r} in {text!r}. Write it like 'bm25 + dense @50'."
+            )
+        retrieve = _split(first, "+")
+        fuse = later.pop(0) if later and len(retrieve) > 1 else None
+        return cls.of(retrieve, fuse, later, int(depth) if depth else DEPTH, name)
+
+    def __str__(self) -> str:
+        first = " + ".join(map(str, self.retrieve)) + (f" @{self.depth}" if self.depth != DEPTH else "")
+        return " >> ".join([first, *map(str, [self.fuse] if self.fuse else []), *map(str, self.rerank)])
+
+    def run(
+        self,
+        queries: Sequence[Query],
+        k: int,
+        index_of: Callable[[Retriever], Index],
+        passages: Passages,
+        allow: BoolArray | None = None,
+    ) -> Run:
+        stages: list[tuple[str, Rankings]] = []
+        trace: list[TraceEntry] = []
+
+        def record(
+            stage: str, step: object, work: Callable[[], Rankings], fallback: Rankings | None = None
+        ) -> Rankings:
+            started = time.perf_counter()
+            note = ""
+            try:
+                rankings = work()
+            except SurefindError as error:
+                if fallback is None:
+                    raise
+                rankings, note = fallback, f"fell back: {error}"
+            ms = (time.perf_counter() - started) * 1000
+            label = rankings.source if not note else getattr(step, "name", stage)
+            stages.append((_unique(label, stages), rankings))
+            candidates = int((rankings.ordinals >= 0).sum())
+            trace.append(TraceEntry(stage, str(step), candidates, ms, note))
+            return rankings
+
+        depth = max(self.depth, k)
+        found = [
+            record("retrieve", r, lambda r=r: index_of(r).search(r, queries, depth, allow))  # type: ignore[misc]
+            for r in self.retrieve
+        ]
+        best = found[0]
+        if self.fuse is not None:
+            fuse = self.fuse
+            best = record("fuse", fuse, lambda: fuse.fuse(found, depth if self.rerank else k))
+        for reranker in self.rerank:
+            best = record(
+                "rerank", reranker, lambda: reranker.rerank(queries, best, passages, k), fallback=best
+            )
+        return Run(tuple(stages), tuple(trace))
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split outside parentheses, brackets and quotes."""
+    parts: list[str] = []
+    depth, quoted, start, i = 0, False, 0, 0
+    while i < len(text):
+        char = text[i]
+        if char == '"' and text[i - 1 : i] != "\\":
+            quoted = not quoted
+        elif not quoted and char in "([":
+            depth += 1
+        elif not quoted and char in ")]":
+            depth -= 1
+        elif not quoted and depth == 0 and text.startswith(separator, i):
+            parts.append(text[start:i].strip())
+            start = i = i + len(separator)
+            continue
+        i += 1
+    return [*parts, text[start:].strip()]
+
+
+def _unique(label: str, taken: Sequence[tuple[str, Rankings]]) -> str:
+    """Two dense retrievers in one pipeline are `dense` and `dense:2`."""
+    same = sum(1 for name, _ in taken if name.partition(":")[0] == label)
+    return f"{label}:{same + 1}" if same else label

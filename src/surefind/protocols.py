@@ -1,0 +1,139 @@
+"""What each kind of stage must do: one verb each, batches in and out.
+
+A stage is *configuration*: a frozen dataclass with its spec as text form (`surefind.spec.Stage`), cheap to
+make, safe to hash and compare. What it builds is *state*: an `Index` that is saved, checked and loaded.
+`surefind.testing` holds a contract suite for each of these, for our tests and for plugin authors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+
+from surefind.types import BoolArray, Chunk, Document, FloatArray, IntArray, Query, Rankings, Signal
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total) while long work goes on."""
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Turns a file into documents. Raises `SourceError` for a file that it cannot read."""
+
+    suffixes: ClassVar[tuple[str, ...]]
+
+    def read(self, path: Path, id: str) -> Iterable[Document]: ...
+
+
+@runtime_checkable
+class Chunker(Protocol):
+    """Cuts a document. `document.text[c.start:c.end] == c.text` for every chunk, on any text."""
+
+    def chunk(self, document: Document) -> list[Chunk]: ...
+
+
+@runtime_checkable
+class Enricher(Protocol):
+    """Writes `context` beside the text of chunks; everything else stays as it was."""
+
+    def enrich(self, document: Document, chunks: list[Chunk]) -> list[Chunk]: ...
+
+
+@runtime_checkable
+class Analyzer(Protocol):
+    """Turns text into the terms that lexical retrieval counts: `terms` of each of `tokens`."""
+
+    def tokens(self, text: str) -> list[str]: ...
+
+    def terms(self, token: str) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into unit vectors, one row each."""
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors would: the cache key beside the text."""
+        ...
+
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray: ...
+
+
+class Index(Protocol):
+    """What a retriever built over a fixed list of chunks. Immutable; chunks are known by ordinal."""
+
+    def search(
+        self, retriever: Retriever, queries: Sequence[Query], k: int, allow: BoolArray | None = None
+    ) -> Rankings:
+        """The best k chunks for each query among those allowed: the mask is applied *before* top-k."""
+        ...
+
+    def save(self, folder: Path) -> None: ...
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Query -> Rankings, by way of an index."""
+
+    name: ClassVar[str]
+    signal: ClassVar[Signal]
+
+    @property
+    def index_spec(self) -> str:
+        """The part of the spec that decides what is built; retrievers that differ only in parameters of
+        search time (k1, b) share one index."""
+        ...
+
+    def build(
+        self,
+        chunks: Sequence[Chunk],
+        services: Services,
+        reuse: Reuse | None = None,
+        progress: Progress | None = None,
+    ) -> Index:
+        """Build over `chunks`. With `reuse`, only new chunks cost work; the result is the same."""
+        ...
+
+    def load(self, folder: Path, services: Services) -> Index: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """An earlier index and, for each chunk of the new list, its ordinal there (-1: not there).
+
+    Kept chunks stand in the same order in both.
+    """
+
+    index: Index
+    origin: IntArray
+
+
+@runtime_checkable
+class Fuser(Protocol):
+    """Several rankings of the same queries -> one."""
+
+    def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings: ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Reorders the head of a ranking by looking at the passages."""
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int
+    ) -> Rankings: ...
+
+
+class Passages(Protocol):
+    """Gives the chunks behind ordinals, fetching only what is asked for."""
+
+    def __getitem__(self, ordinals: Sequence[int]) -> list[Chunk]: ...

@@ -1,0 +1,223 @@
+"""The inverted index behind BM25: term frequencies and lengths, not scores, so that k1 and b stay free."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.protocols import Analyzer, Progress
+from surefind.retrieve import _kernels
+from surefind.types import PAD, BoolArray, IntArray, Query, Rankings
+
+if TYPE_CHECKING:
+    from surefind.retrieve.bm25 import BM25
+
+_ARRAYS = ("starts", "docs", "tfs", "lengths")
+_EVERY = 2000
+_NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
+
+
+class Postings:
+    def __init__(
+        self, vocabulary: list[str], starts: Any, docs: Any, tfs: Any, lengths: Any, analyzer: Analyzer
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.starts: NDArray[np.int64] = starts
+        self.docs: IntArray = docs
+        self.tfs: NDArray[np.uint16] = tfs
+        self.lengths: IntArray = lengths
+        self._analyzer = analyzer
+        self._norms: dict[tuple[float, float], NDArray[np.float32]] = {}
+
+    @classmethod
+    def build(
+        cls,
+        texts: Sequence[str],
+        analyzer: Analyzer,
+        earlier: Postings | None = None,
+        origin: IntArray | None = None,
+        progress: Progress | None = None,
+    ) -> Postings:
+        """Index the texts. Those with an `origin` in an earlier index are taken over from there unread."""
+        new = np.arange(len(texts)) if origin is None else np.flatnonzero(origin < 0)
+        terms = _Terms(analyzer, earlier.vocabulary if earlier else ())
+        stream, sizes = terms.of([texts[i] for i in new], progress)
+        lengths = np.zeros(len(texts), np.int32)
+        lengths[new] = sizes
+        counts = np.ones(len(stream), np.int32)
+        if earlier is not None and origin is not None:
+            stream, counts, sizes = _merge(earlier, origin, new, stream, sizes)
+            lengths[origin >= 0] = earlier.lengths[origin[origin >= 0]]
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        return cls._from_stream(terms.known, stream, counts, offsets, lengths, analyzer)
+
+    @classmethod
+    def _from_stream(
+        cls,
+        known: dict[str, int],
+        stream: Any,
+        counts: Any,
+        offsets: Any,
+        lengths: IntArray,
+        analyzer: Analyzer,
+    ) -> Postings:
+        """Terms are numbered in alphabetical order and unused ones dropped: the index is a function of the
+        texts alone, not of the order in which they came."""
+        df = _kernels.count_postings(stream, offsets, len(known))
+        vocabulary = sorted(term for term, i in known.items() if df[i])
+        renumber = np.full(len(known), -1, np.int32)
+        renumber[[known[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
+        kept = [known[term] for term in vocabulary]
+        starts = np.concatenate([[0], np.cumsum(df[kept], dtype=np.int64)])
+        docs, tfs = _kernels.fill_postings(renumber[stream], counts, offsets, starts)
+        return cls(vocabulary, starts, docs, tfs, lengths, analyzer)
+
+    def save(self, folder: Path) -> None:
+        for name in _ARRAYS:
+            np.save(folder / f"{name}.npy", getattr(self, name))
+        (folder / "vocabulary.json").write_text(
+            json.dumps(self.vocabulary, ensure_ascii=False), encoding="utf-8"
+        )
+
+    @classmethod
+    def load(cls, folder: Path, analyzer: Analyzer) -> Postings:
+        vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
+        arrays = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS)
+        return cls(vocabulary, *arrays, analyzer=analyzer)
+
+    # ------------------------------------------------------------ search
+
+    def search(
+        self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None
+    ) -> Rankings:
+        k = min(k, len(self.lengths))
+        ordinals = np.full((len(queries), k), PAD, np.int32)
+        scores = np.full((len(queries), k), -np.inf, np.float32)
+        if k and self.vocabulary:
+            terms, offsets = self._query_terms(queries)
+            weights = (self._idf[terms] * (retriever.k1 + 1)).astype(np.float32)
+            dense_of, table = self._dense
+            norm = self._norm(retriever)
+            mask = _NO_MASK if allow is None else np.ascontiguousarray(allow)
+            _kernels.search(
+                terms,
+                offsets,
+                weights,
+                self.starts,
+                self.docs,
+                self.tfs,
+                dense_of,
+                table,
+                norm,
+                mask,
+                k,
+                ordinals,
+                scores,
+            )
+        return Rankings(ordinals, scores, "bm25", "sparse", 0.0)
+
+    def document_frequency(self, term: str) -> int:
+        i = self._ids.get(term)
+        return 0 if i is None else int(self.starts[i + 1] - self.starts[i])
+
+    def _query_terms(self, queries: Sequence[Query]) -> tuple[IntArray, NDArray[np.int64]]:
+        """The known terms of each query, one after another. A word said twice counts twice."""
+        found = array("i")
+        offsets = np.zeros(len(queries) + 1, np.int64)
+        ids, analyzer = self._ids, self._analyzer
+        for q, query in enumerate(queries):
+            found.extend(
+                ids[term]
+                for token in analyzer.tokens(query.text)
+                for term in analyzer.terms(token)
+                if term in ids
+            )
+            offsets[q + 1] = len(found)
+        return np.array(found, dtype=np.int32), offsets
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {term: i for i, term in enumerate(self.vocabulary)}
+
+    @cached_property
+    def _idf(self) -> NDArray[np.float64]:
+        df = np.diff(self.starts)
+        return np.asarray(np.log1p((len(self.lengths) - df + 0.5) / (df + 0.5)))
+
+    def _norm(self, retriever: BM25) -> NDArray[np.float32]:
+        """k1 (1 - b + b·length/average) per chunk."""
+        key = (retriever.k1, retriever.b)
+        if key not in self._norms:
+            average = max(1.0, float(self.lengths.mean()))
+            norm = retriever.k1 * (1 - retriever.b + retriever.b * self.lengths / average)
+            # With k1 = 0 the formula has 0/0 for absent terms; the least float above 0 gives the limit.
+            self._norms[key] = np.maximum(norm, np.finfo(np.float32).tiny).astype(np.float32)
+        return self._norms[key]
+
+    @cached_property
+    def _dense(self) -> tuple[IntArray, NDArray[np.uint8]]:
+        """For each term its row in the table of frequent terms, or -1."""
+        df = np.diff(self.starts)
+        n_docs = len(self.lengths)
+        frequent = np.flatnonzero(df * _kernels.DENSE_SHARE > n_docs).astype(np.int32)
+        small = [t for t in frequent if self.tfs[self.starts[t] : self.starts[t + 1]].max() <= 255]
+        rows = np.array(small, dtype=np.int32)
+        dense_of = np.full(len(df), -1, np.int32)
+        dense_of[rows] = np.arange(len(rows), dtype=np.int32)
+        return dense_of, _kernels.dense_rows(self.starts, self.docs, self.tfs, rows, n_docs)
+
+
+class _Terms(dict[str, tuple[int, ...]]):
+    """Token -> the numbers of its terms, worked out once per distinct token."""
+
+    def __init__(self, analyzer: Analyzer, vocabulary: Sequence[str]) -> None:
+        super().__init__()
+        self._analyzer = analyzer
+        self.known = {term: i for i, term in enumerate(vocabulary)}
+
+    def __missing__(self, token: str) -> tuple[int, ...]:
+        known = self.known
+        ids = tuple(known.setdefault(term, len(known)) for term in self._analyzer.terms(token))
+        self[token] = ids
+        return ids
+
+    def of(self, texts: Sequence[str], progress: Progress | None) -> tuple[IntArray, IntArray]:
+        """All terms of all texts in one stream, and how many belong to each text."""
+        stream = array("i")
+        sizes = np.zeros(len(texts), np.int32)
+        tokens, lookup = self._analyzer.tokens, self.__getitem__
+        for i, text in enumerate(texts):
+            before = len(stream)
+            stream.extend(chain.from_iterable(map(lookup, tokens(text))))
+            sizes[i] = len(stream) - before
+            if progress and i % _EVERY == 0:
+                progress(i, len(texts))
+        return np.array(stream, dtype=np.int32), sizes
+
+
+def _merge(earlier: Postings, origin: IntArray, new: Any, stream: Any, sizes: Any) -> tuple[Any, Any, Any]:
+    """One chunk-by-chunk stream out of the kept part of an earlier index and the new texts."""
+    kept = np.full(len(earlier.lengths), -1, np.int32)
+    kept[origin[origin >= 0]] = np.flatnonzero(origin >= 0).astype(np.int32)
+    offsets, terms, counts = _kernels.transpose(earlier.starts, earlier.docs, earlier.tfs, kept, len(origin))
+    all_sizes = np.diff(offsets)
+    all_sizes[new] = sizes
+    # Kept rows and new rows interleave; place both by the offsets of the merged whole.
+    ends = np.cumsum(all_sizes)
+    merged_terms = np.empty(int(ends[-1]) if len(ends) else 0, np.int32)
+    merged_counts = np.ones(len(merged_terms), np.int32)
+    is_new = np.zeros(len(origin), np.bool_)
+    is_new[new] = True
+    from_new = np.repeat(is_new, all_sizes)
+    merged_terms[from_new] = stream
+    merged_terms[~from_new] = terms
+    merged_counts[~from_new] = counts
+    return merged_terms, merged_counts, all_sizes

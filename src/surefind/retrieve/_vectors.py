@@ -1,0 +1,117 @@
+"""The vector index: exact search up to `EXACT_LIMIT` chunks, IVF with 8-bit codes above."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefind.protocols import Embedder
+from surefind.types import PAD, BoolArray, FloatArray, Query, Rankings
+
+EXACT_LIMIT = 100_000
+_FEW_ALLOWED = 20_000
+"""A mask that leaves fewer chunks than this is searched exactly: an approximate index would miss them."""
+_SEED = 1234
+
+
+class Vectors:
+    def __init__(self, vectors: FloatArray, embedder: Embedder, ann: Any = None) -> None:
+        self.vectors = vectors
+        self._embedder = embedder
+        self._ann = ann if ann is not None else _flat(vectors)
+
+    @classmethod
+    def build(cls, vectors: FloatArray, embedder: Embedder) -> Vectors:
+        return cls(vectors, embedder, _ivf(vectors) if len(vectors) > EXACT_LIMIT else None)
+
+    def save(self, folder: Path) -> None:
+        np.save(folder / "vectors.npy", self.vectors)
+        if len(self.vectors) > EXACT_LIMIT:
+            import faiss
+
+            faiss.write_index(self._ann, str(folder / "ivf.faiss"))
+
+    @classmethod
+    def load(cls, folder: Path, embedder: Embedder) -> Vectors:
+        vectors = np.asarray(np.load(folder / "vectors.npy", mmap_mode="r"))
+        path = folder / "ivf.faiss"
+        if not path.exists():
+            return cls(vectors, embedder)
+        import faiss
+
+        return cls(vectors, embedder, faiss.read_index(str(path)))
+
+    def search(
+        self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None
+    ) -> Rankings:
+        """Cosine similarity, by way of the encoder."""
+        return self.nearest(self._embedder.embed([query.text for query in queries]), k, allow)
+
+    def nearest(self, points: FloatArray, k: int, allow: BoolArray | None = None) -> Rankings:
+        allowed = len(self.vectors) if allow is None else int(np.count_nonzero(allow))
+        k = min(k, allowed)
+        if not k or not len(points):
+            empty = np.full((len(points), 0), PAD, np.int32)
+            return Rankings(empty, empty.astype(np.float32), "dense", "dense", -1.0)
+        if allow is not None and allowed < min(_FEW_ALLOWED, len(self.vectors)):
+            scores, found = self._exact_among(points, k, np.flatnonzero(allow))
+        else:
+            scores, found = self._ann.search(points, k, params=self._parameters(allow))
+        return _tidy(found, scores)
+
+    def _exact_among(self, points: FloatArray, k: int, allowed: Any) -> tuple[Any, Any]:
+        scores, places = _flat(self.vectors[allowed]).search(points, k)
+        return scores, np.where(places >= 0, allowed[places], PAD)
+
+    def _parameters(self, allow: BoolArray | None) -> Any:
+        import faiss
+
+        options: dict[str, Any] = {}
+        if allow is not None:
+            bits = np.packbits(allow, bitorder="little")
+            options["sel"] = faiss.IDSelectorBitmap(len(allow), faiss.swig_ptr(bits))
+            options["sel"].bits = bits  # faiss keeps no reference of its own
+        if len(self.vectors) > EXACT_LIMIT:
+            return faiss.SearchParametersIVF(nprobe=_probes(self._ann.nlist), **options)
+        return faiss.SearchParameters(**options) if options else None
+
+
+def _flat(vectors: FloatArray) -> Any:
+    import faiss
+
+    faiss.omp_set_num_threads(os.cpu_count() or 1)
+    index = faiss.IndexFlatIP(int(vectors.shape[1]))
+    index.add(np.ascontiguousarray(vectors))
+    return index
+
+
+def _ivf(vectors: FloatArray) -> Any:
+    """About 4·sqrt(n) cells, trained on a fixed sample so that the same corpus gives the same index."""
+    import faiss
+
+    n, dimension = vectors.shape
+    cells = 2 ** round(math.log2(4 * math.sqrt(n)))
+    index = faiss.index_factory(dimension, f"IVF{cells},SQ8", faiss.METRIC_INNER_PRODUCT)
+    sample = np.random.default_rng(_SEED).choice(n, size=min(n, 48 * cells), replace=False)
+    index.train(np.ascontiguousarray(vectors[np.sort(sample)]))
+    index.add(np.ascontiguousarray(vectors))
+    return index
+
+
+def _probes(cells: int) -> int:
+    return max(16, cells // 32)
+
+
+def _tidy(found: Any, scores: Any) -> Rankings:
+    """Equal scores in order of ordinal; nothing found as padding."""
+    ordinals = np.where(found < 0, PAD, found).astype(np.int32)
+    scores = np.where(found < 0, -np.inf, scores).astype(np.float32)
+    order = np.lexsort((ordinals, -scores), axis=1)
+    return Rankings(
+        np.take_along_axis(ordinals, order, 1), np.take_along_axis(scores, order, 1), "dense", "dense", -1.0
+    )

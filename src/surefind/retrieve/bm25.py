@@ -1,0 +1,64 @@
+"""`bm25(k1=1.5, b=0.75, analyzer=english)`: lexical retrieval.
+
+    score(q, d) = Σ_t∈q  log(1 + (N - n_t + ½) / (n_t + ½)) · f(k1 + 1) / (f + k1 (1 - b + b·|d|/avg|d|))
+
+Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond, 2009, with the non-negative
+idf of Lucene. k1 and b are parameters of search time: trying other values needs no new index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from surefind import spec
+from surefind.protocols import Analyzer, Progress, Reuse
+from surefind.spec import Stage, require
+from surefind.types import Chunk, Signal
+
+if TYPE_CHECKING:
+    from surefind.retrieve._postings import Postings
+    from surefind.services import Services
+
+
+@dataclass(frozen=True)
+class BM25(Stage):
+    kind: ClassVar[str] = "retrieve"
+    name: ClassVar[str] = "bm25"
+    signal: ClassVar[Signal] = "sparse"
+
+    k1: float = 1.5
+    b: float = 0.75
+    analyzer: str = "english"
+
+    def __post_init__(self) -> None:
+        require(self.k1 >= 0, self, "k1 must be at least 0")
+        require(0 <= self.b <= 1, self, "b must be from 0 to 1")
+        spec.make("analyze", self.analyzer)
+
+    @property
+    def index_spec(self) -> str:
+        return f"bm25(analyzer={self._analyzer()})"
+
+    def build(
+        self,
+        chunks: Sequence[Chunk],
+        services: Services,
+        reuse: Reuse | None = None,
+        progress: Progress | None = None,
+    ) -> Postings:
+        from surefind.retrieve._postings import Postings
+
+        texts = [chunk.searchable for chunk in chunks]
+        earlier = cast("Postings", reuse.index) if reuse else None
+        return Postings.build(texts, self._analyzer(), earlier, reuse.origin if reuse else None, progress)
+
+    def load(self, folder: Path, services: Services) -> Postings:
+        from surefind.retrieve._postings import Postings
+
+        return Postings.load(folder, self._analyzer())
+
+    def _analyzer(self) -> Analyzer:
+        return cast(Analyzer, spec.make("analyze", self.analyzer))

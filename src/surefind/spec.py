@@ -1,0 +1,316 @@
+"""Stage specs: `convex(alpha=0.3)` <-> `Convex(alpha=0.3)`.
+
+A stage is a value and its text form is its identity: the CLI argument, the line in surefind.toml, the HTTP
+field, the row of a report and the cache key are all the same string, and parsing it gives the stage back.
+
+    spec  :=  name [ "(" key "=" value { "," key "=" value } ")" ]
+    value :=  number | true | false | null | "text" | word | spec | "[" value { "," value } "]"
+
+**Finding stages.** A stage of kind `fuse` called `rrf` is the class named `rrf` in the module
+`surefind.fuse.rrf`: the file name is the stage name and there is no list to keep. Third parties add theirs
+with an entry point: group `surefind.fuse`, name, class. Nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import pkgutil
+import re
+import types
+import typing
+from functools import cache, lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar, Self, TypeVar
+
+from surefind.errors import SpecError, choices
+
+KINDS = {
+    "analyze": "surefind.analyze",
+    "read": "surefind.ingest",
+    "chunk": "surefind.chunk",
+    "enrich": "surefind.enrich",
+    "embed": "surefind.embed",
+    "retrieve": "surefind.retrieve",
+    "fuse": "surefind.fuse",
+    "rerank": "surefind.rerank",
+}
+"""Each kind of stage and the room it lives in."""
+
+Value = Any  # int | float | bool | None | str | tuple[Value, ...]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = re.compile(r"[A-Za-z_./][A-Za-z0-9_./:@-]*")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
+
+
+class Stage:
+    """Base of every stage: a frozen dataclass with a `kind`, a `name` and its spec as its text form."""
+
+    kind: ClassVar[str]
+    name: ClassVar[str]
+
+    def __str__(self) -> str:
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        pairs = ((f.name, getattr(self, f.name), f.default) for f in fields)
+        shown = [(key, value) for key, value, default in pairs if not (value is None and default is None)]
+        return format_spec(self.name, shown)
+
+    def replace(self, **changes: Value) -> Self:
+        """The same stage with other parameters, checked like a spec."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return build(type(self), {**values, **changes})
+
+
+S = TypeVar("S", bound=Stage)
+
+
+# ---------------------------------------------------------------- text <-> (name, parameters)
+
+
+def parse_spec(text: str) -> tuple[str, dict[str, Value]]:
+    """`rrf(k=60)` -> `("rrf", {"k": 60})`."""
+    reader = _Reader(text)
+    parsed = reader.spec()
+    reader.end()
+    return parsed
+
+
+def format_spec(name: str, parameters: typing.Iterable[tuple[str, Value]]) -> str:
+    inside = ", ".join(f"{key}={_format_value(value)}" for key, value in parameters)
+    return f"{name}({inside})" if inside else name
+
+
+def _format_value(value: Value) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(_format_value, value)) + "]"
+    return value if _reads_back_bare(value) else json.dumps(value, ensure_ascii=False)
+
+
+def _reads_back_bare(value: str) -> bool:
+    """Whether a string may stand without quotes: a plain word, or a spec in its canonical form."""
+    try:
+        reader = _Reader(value)
+        parsed = reader.value()
+        reader.end()
+    except SpecError:
+        return False
+    return isinstance(parsed, str) and parsed == value
+
+
+class _Reader:
+    """A cursor over one spec; every complaint shows the text and the place."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def fail(self, expected: str) -> SpecError:
+        found = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
+        return SpecError(
+            f"Cannot read the spec {self.text!r}: expected {expected} at column {self.at + 1}, found {found}. "
+            f"Write it like 'rrf(k=60)'."
+        )
+
+    def take(self, pattern: re.Pattern[str]) -> str | None:
+        self.skip_space()
+        match = pattern.match(self.text, self.at)
+        if not match:
+            return None
+        self.at = match.end()
+        return match.group()
+
+    def skip_space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+
+    def peek(self) -> str:
+        self.skip_space()
+        return self.text[self.at : self.at + 1]
+
+    def accept(self, char: str) -> bool:
+        if self.peek() != char:
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, char: str) -> None:
+        if not self.accept(char):
+            raise self.fail(repr(char))
+
+    def end(self) -> None:
+        if self.peek():
+            raise self.fail("the end")
+
+    def spec(self) -> tuple[str, dict[str, Value]]:
+        name = self.take(_NAME)
+        if name is None:
+            raise self.fail("a stage name")
+        parameters: dict[str, Value] = {}
+        if self.accept("(") and not self.accept(")"):
+            while True:
+                key = self.take(_NAME)
+                if key is None:
+                    raise self.fail("a parameter name")
+                if key in parameters:
+                    raise SpecError(f"The spec {self.text!r} gives {key!r} twice. Keep one of them.")
+                self.expect("=")
+                parameters[key] = self.value()
+                if not self.accept(","):
+                    break
+            self.expect(")")
+        return name, parameters
+
+    def value(self) -> Value:
+        if self.accept("["):
+            return self.items()
+        number = self.take(_NUMBER)
+        if number is not None:
+            return int(number) if re.fullmatch(r"[+-]?\d+", number) else float(number)
+        quoted = self.take(_STRING)
+        if quoted is not None:
+            try:
+                return json.loads(quoted)
+            except ValueError:
+                raise SpecError(
+                    f"The spec {self.text!r} holds a string with a bad escape: {quoted}."
+                ) from None
+        return self.word_or_spec()
+
+    def items(self) -> tuple[Value, ...]:
+        items: list[Value] = []
+        if not self.accept("]"):
+            while True:
+                items.append(self.value())
+                if not self.accept(","):
+                    break
+            self.expect("]")
+        return tuple(items)
+
+    def word_or_spec(self) -> Value:
+        start = self.at
+        word = self.take(_WORD)
+        if word is None:
+            raise self.fail("a value")
+        if self.text[self.at : self.at + 1] == "(":
+            self.at = start
+            name, parameters = self.spec()
+            return format_spec(name, parameters.items())
+        return _CONSTANTS.get(word, word)
+
+
+# ---------------------------------------------------------------- names -> classes
+
+
+@cache
+def _plugins(kind: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"surefind.{kind}")}
+
+
+@cache
+def _builtins(kind: str) -> frozenset[str]:
+    package = importlib.import_module(KINDS[kind])
+    return frozenset(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
+
+
+def names(kind: str) -> list[str]:
+    """Every stage of a kind, built in or plugged in, without importing any of them."""
+    return sorted(_builtins(kind) | set(_plugins(kind)))
+
+
+@cache
+def find(kind: str, name: str) -> type[Stage]:
+    """The class behind a stage name."""
+    if name in _builtins(kind):
+        module = importlib.import_module(f"{KINDS[kind]}.{name}")
+        return next(
+            c for c in vars(module).values() if isinstance(c, type) and c.__dict__.get("name") == name
+        )
+    if name in _plugins(kind):
+        try:
+            return typing.cast(type[Stage], _plugins(kind)[name].load())
+        except Exception as error:
+            raise SpecError(
+                f"The plugin {name!r} ({_plugins(kind)[name].value}) cannot be loaded: {error}."
+            ) from error
+    raise SpecError(f"There is no {kind} stage called {name!r}; {choices(name, names(kind))}")
+
+
+# ---------------------------------------------------------------- classes -> stages
+
+
+@lru_cache(maxsize=4096)
+def make(kind: str, text: str) -> Any:
+    """The stage that a spec names, its parameters checked."""
+    name, parameters = parse_spec(text)
+    return build(find(kind, name), parameters)
+
+
+def build(cls: type[S], parameters: dict[str, Value]) -> S:
+    hints = _hints(cls)
+    for key in parameters:
+        if key not in hints:
+            raise SpecError(f"{cls.name} has no parameter {key!r}; {choices(key, hints)}")
+    checked = {key: _coerce(cls.name, key, value, hints[key]) for key, value in parameters.items()}
+    try:
+        return cls(**checked)
+    except TypeError as error:
+        missing = str(error).partition("argument")[2].strip(" s:")
+        raise SpecError(
+            f"{cls.name} needs a value for {missing}. Write it like '{cls.name}({missing}=…)'."
+        ) from None
+
+
+@cache
+def _hints(cls: type[Stage]) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+
+
+def _coerce(stage: str, key: str, value: Value, hint: Any) -> Value:
+    if not _fits(value, hint):
+        wanted = (
+            str(hint).replace("typing.", "") if typing.get_origin(hint) else getattr(hint, "__name__", hint)
+        )
+        raise SpecError(f"{stage}({key}={_format_value(value)}): {key} must be {wanted}.")
+    return _as(value, hint)
+
+
+def _as(value: Value, hint: Any) -> Value:
+    """`1` where a float is meant becomes `1.0`, so that equal stages have equal specs."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return next(_as(value, part) for part in typing.get_args(hint) if _fits(value, part))
+    if origin is tuple:
+        return tuple(_as(item, typing.get_args(hint)[0]) for item in value)
+    return float(value) if hint is float else value
+
+
+def _fits(value: Value, hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, part) for part in typing.get_args(hint))
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(item, typing.get_args(hint)[0]) for item in value)
+    if origin is typing.Literal:
+        return value in typing.get_args(hint)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def require(ok: bool, stage: Stage, rule: str) -> None:
+    """Used by a stage's `__post_init__`: `require(self.k > 0, self, "k must be above 0")`."""
+    if not ok:
+        raise SpecError(f"{stage}: {rule}.")

@@ -1,0 +1,320 @@
+"""The catalogue: which documents there are, their text, their chunks, and the generations made of them.
+
+Rows are written once. A document row is one *version* of a document, valid from generation `added` until
+generation `removed`; a reader of generation n sees the rows with added <= n < removed. Writing therefore never
+disturbs a reader, and what an interrupted writer left behind (added > the current generation) is invisible and
+swept away by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from surefind.errors import NewerStoreError, StoreError
+from surefind.types import Chunk, Document
+
+VERSION = 1
+_NEVER = 2**62
+
+_SCHEMA = f"""
+CREATE TABLE sources (id INTEGER PRIMARY KEY, root TEXT UNIQUE, name TEXT);
+CREATE TABLE documents (
+    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
+    seen_ns INTEGER, sha256 TEXT, content TEXT, title TEXT, format TEXT, metadata TEXT, acl TEXT, text TEXT,
+    added INTEGER, removed INTEGER DEFAULT {_NEVER});
+CREATE INDEX documents_by_id ON documents (id);
+CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE);
+CREATE TABLE chunked (layout INTEGER, document INTEGER, PRIMARY KEY (layout, document)) WITHOUT ROWID;
+CREATE TABLE chunks (
+    layout INTEGER, document INTEGER, seq INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
+    PRIMARY KEY (layout, document, seq)) WITHOUT ROWID;
+CREATE TABLE problems (path TEXT PRIMARY KEY, source INTEGER, reason TEXT, size INTEGER, mtime_ns INTEGER);
+CREATE TABLE generations (number INTEGER PRIMARY KEY, created TEXT, documents INTEGER);
+CREATE TABLE indexes (key TEXT PRIMARY KEY, layout TEXT, spec TEXT, generation INTEGER);
+"""
+
+_LIVE = "added <= :g AND removed > :g"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    id: int
+    root: Path
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """What is known of a file without reading it again."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    seen_ns: int
+    sha256: str
+    rows: tuple[int, ...]
+    """The document rows that came out of it."""
+
+
+class Catalogue:
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "catalogue.db"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            self.db.execute("PRAGMA journal_mode=WAL")
+            self.db.execute("PRAGMA synchronous=FULL")
+            self._open()
+        except sqlite3.DatabaseError as error:
+            self.db.close()
+            raise StoreError(
+                f"The catalogue {self.path} cannot be read ({error}). Move the folder {folder} away and sync again."
+            ) from error
+
+    def _open(self) -> None:
+        found = self.db.execute("PRAGMA user_version").fetchone()[0]
+        if found > VERSION:
+            self.db.close()
+            raise NewerStoreError(
+                f"{self.path.parent} was written by a newer Surefind (format {found}, this one reads {VERSION}). "
+                "Upgrade with: pip install -U surefind."
+            )
+        if found == 0:
+            with self.transaction():
+                if self.db.execute("PRAGMA user_version").fetchone()[0] == 0:  # nobody was faster
+                    for statement in _SCHEMA.strip().split(";\n"):
+                        self.db.execute(statement)
+                    self.db.execute(f"PRAGMA user_version={VERSION}")
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.db.execute("ROLLBACK")
+            raise
+        self.db.execute("COMMIT")
+
+    def close(self) -> None:
+        self.db.close()
+
+    # ------------------------------------------------------------ generations
+
+    def generation(self) -> int:
+        """The current one; 0 before the first."""
+        return int(self.db.execute("SELECT coalesce(max(number), 0) FROM generations").fetchone()[0])
+
+    def commit_generation(self, number: int) -> None:
+        """From here on readers see generation `number`."""
+        count = self.db.execute(f"SELECT count(*) FROM documents WHERE {_LIVE}", {"g": number}).fetchone()[0]
+        created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        self.db.execute("INSERT INTO generations VALUES (?, ?, ?)", (number, created, count))
+
+    def last_sync(self) -> str:
+        row = self.db.execute("SELECT created FROM generations ORDER BY number DESC LIMIT 1").fetchone()
+        return str(row[0]) if row else ""
+
+    def sweep_pending(self) -> None:
+        """Undo what an interrupted writer left: its rows, and its marks on the rows it meant to remove."""
+        current = self.generation()
+        with self.transaction():
+            self._delete_documents("added > ?", current)
+            self.db.execute("DELETE FROM indexes WHERE generation > ?", (current,))
+            self.db.execute(
+                f"UPDATE documents SET removed = {_NEVER} WHERE removed > ? AND removed < {_NEVER}",
+                (current,),
+            )
+
+    def sweep_old(self, keep: int) -> None:
+        """Forget versions that no generation from `keep` on can see."""
+        with self.transaction():
+            self._delete_documents("removed <= ?", keep)
+            self.db.execute("DELETE FROM generations WHERE number < ?", (keep,))
+
+    def _delete_documents(self, condition: str, value: int) -> None:
+        doomed = f"SELECT row FROM documents WHERE {condition}"
+        self.db.execute(f"DELETE FROM chunks WHERE document IN ({doomed})", (value,))
+        self.db.execute(f"DELETE FROM chunked WHERE document IN ({doomed})", (value,))
+        self.db.execute(f"DELETE FROM documents WHERE {condition}", (value,))
+
+    # ------------------------------------------------------------ sources and files
+
+    def sources(self) -> list[Source]:
+        rows = self.db.execute("SELECT id, root, name FROM sources ORDER BY id")
+        return [Source(id, Path(root), name) for id, root, name in rows]
+
+    def add_source(self, root: Path) -> Source:
+        self.db.execute("INSERT OR IGNORE INTO sources (root, name) VALUES (?, ?)", (str(root), root.name))
+        return next(source for source in self.sources() if source.root == root)
+
+    def drop_source(self, source: Source) -> None:
+        self.db.execute("DELETE FROM sources WHERE id = ?", (source.id,))
+        self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
+
+    def files(self, source: Source) -> dict[str, FileRow]:
+        rows = self.db.execute(
+            "SELECT path, size, mtime_ns, seen_ns, sha256, group_concat(row) FROM documents "
+            f"WHERE {_LIVE} AND source = :s GROUP BY path",
+            {"g": self.generation(), "s": source.id},
+        )
+        return {
+            path: FileRow(path, size, mtime, seen, sha, tuple(map(int, found.split(","))))
+            for path, size, mtime, seen, sha, found in rows
+        }
+
+    def touch(self, row: FileRow, size: int, mtime_ns: int, seen_ns: int) -> None:
+        """The file was written again with the same content."""
+        marks = ",".join("?" * len(row.rows))
+        self.db.execute(
+            f"UPDATE documents SET size = ?, mtime_ns = ?, seen_ns = ? WHERE row IN ({marks})",
+            (size, mtime_ns, seen_ns, *row.rows),
+        )
+
+    # ------------------------------------------------------------ documents
+
+    def add_document(self, document: Document, content: str, file: Sequence[Any], generation: int) -> int:
+        """`file` is (source id, path, size, mtime_ns, seen_ns, sha256)."""
+        cursor = self.db.execute(
+            "INSERT INTO documents (id, source, path, size, mtime_ns, seen_ns, sha256, content, title, format, "
+            "metadata, acl, text, added) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                document.id, *file, content, document.title, document.format,
+                json.dumps(dict(document.metadata), ensure_ascii=False), json.dumps(document.acl), document.text, generation,
+            ),
+        )  # fmt: skip
+        return int(cursor.lastrowid or 0)
+
+    def remove_documents(self, rows: Iterable[int], generation: int) -> None:
+        self.db.executemany(
+            "UPDATE documents SET removed = ? WHERE row = ?", ((generation, row) for row in rows)
+        )
+
+    def owner_of(self, id: str, generation: int) -> int | None:
+        """The source that holds a document id, if any."""
+        row = self.db.execute(
+            f"SELECT source FROM documents WHERE id = :id AND {_LIVE}", {"id": id, "g": generation}
+        ).fetchone()
+        return int(row[0]) if row else None
+
+    def document_rows(self, generation: int) -> list[tuple[int, str, str]]:
+        """(row, id, content hash) of every document, in order of id."""
+        return self.db.execute(
+            f"SELECT row, id, content FROM documents WHERE {_LIVE} ORDER BY id, row", {"g": generation}
+        ).fetchall()
+
+    def document(self, row: int) -> Document:
+        id, text, title, format, metadata, acl = self.db.execute(
+            "SELECT id, text, title, format, metadata, acl FROM documents WHERE row = ?", (row,)
+        ).fetchone()
+        return Document(id, text, title, format, json.loads(metadata), tuple(json.loads(acl)))
+
+    def metadata(self, generation: int) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
+        """(row, metadata, acl) of every document."""
+        for row, metadata, acl in self.db.execute(
+            f"SELECT row, metadata, acl FROM documents WHERE {_LIVE} ORDER BY id, row", {"g": generation}
+        ):
+            yield row, json.loads(metadata), json.loads(acl)
+
+    def restricted(self, generation: int) -> list[tuple[int, list[str]]]:
+        """(row, acl) of the documents that not everybody may read."""
+        rows = self.db.execute(
+            f"SELECT row, acl FROM documents WHERE {_LIVE} AND acl != '[]'", {"g": generation}
+        )
+        return [(row, json.loads(acl)) for row, acl in rows]
+
+    # ------------------------------------------------------------ chunks
+
+    def layout(self, spec: str) -> int:
+        self.db.execute("INSERT OR IGNORE INTO layouts (spec) VALUES (?)", (spec,))
+        return int(self.db.execute("SELECT id FROM layouts WHERE spec = ?", (spec,)).fetchone()[0])
+
+    def layout_id(self, spec: str) -> int | None:
+        row = self.db.execute("SELECT id FROM layouts WHERE spec = ?", (spec,)).fetchone()
+        return int(row[0]) if row else None
+
+    def unchunked(self, layout: int, generation: int) -> list[int]:
+        """Documents that have not been cut in this layout yet."""
+        rows = self.db.execute(
+            f"SELECT row FROM documents WHERE {_LIVE} AND row NOT IN "
+            "(SELECT document FROM chunked WHERE layout = :l) ORDER BY id",
+            {"g": generation, "l": layout},
+        )
+        return [row for (row,) in rows]
+
+    def add_chunks(self, layout: int, document: int, chunks: Sequence[Chunk]) -> None:
+        self.db.execute("INSERT OR IGNORE INTO chunked VALUES (?, ?)", (layout, document))
+        self.db.executemany(
+            "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                (layout, document, seq, c.start, c.end, json.dumps(c.headings, ensure_ascii=False), c.context)
+                for seq, c in enumerate(chunks)
+            ),
+        )
+
+    def chunk_rows(self, layout: int, generation: int) -> list[tuple[int, int, int, int]]:
+        """(document row, seq, start, end) of every chunk, in the order that gives them their ordinals."""
+        return self.db.execute(
+            "SELECT d.row, c.seq, c.start, c.end FROM documents d JOIN chunks c ON c.document = d.row "
+            f"WHERE c.layout = :l AND {_LIVE} ORDER BY d.id, d.row, c.seq",
+            {"l": layout, "g": generation},
+        ).fetchall()
+
+    def chunks(self, layout: int, generation: int) -> Iterator[Chunk]:
+        """Every chunk with its text, in order of ordinal."""
+        rows = self.db.execute(
+            "SELECT d.id, c.start, c.end, substr(d.text, c.start + 1, c.end - c.start), c.headings, c.context "
+            "FROM documents d JOIN chunks c ON c.document = d.row "
+            f"WHERE c.layout = :l AND {_LIVE} ORDER BY d.id, d.row, c.seq",
+            {"l": layout, "g": generation},
+        )
+        for id, start, end, text, headings, context in rows:
+            yield Chunk(id, start, end, text, tuple(json.loads(headings)), context)
+
+    def chunk(self, layout: int, document: int, seq: int) -> tuple[Chunk, str, dict[str, Any]] | None:
+        """A chunk with its document's title and metadata; None if a later writer swept it away."""
+        row = self.db.execute(
+            "SELECT d.id, c.start, c.end, substr(d.text, c.start + 1, c.end - c.start), c.headings, c.context, "
+            "d.title, d.metadata FROM chunks c JOIN documents d ON d.row = c.document "
+            "WHERE c.layout = ? AND c.document = ? AND c.seq = ?",
+            (layout, document, seq),
+        ).fetchone()
+        if row is None:
+            return None
+        id, start, end, text, headings, context, title, metadata = row
+        return Chunk(id, start, end, text, tuple(json.loads(headings)), context), title, json.loads(metadata)
+
+    # ------------------------------------------------------------ problems and indexes
+
+    def set_problems(self, source: Source, problems: Iterable[tuple[str, str, int, int]]) -> None:
+        """What could not be read in the last sync of a source: (path, reason, size, mtime_ns)."""
+        self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
+        self.db.executemany(
+            "INSERT OR REPLACE INTO problems (source, path, reason, size, mtime_ns) VALUES (?, ?, ?, ?, ?)",
+            ((source.id, *problem) for problem in problems),
+        )
+
+    def problems(self, source: Source | None = None) -> list[tuple[str, str, int, int]]:
+        where, values = ("WHERE source = ?", (source.id,)) if source else ("", ())
+        return self.db.execute(
+            f"SELECT path, reason, size, mtime_ns FROM problems {where} ORDER BY path", values
+        ).fetchall()
+
+    def record_index(self, key: str, layout: str, spec: str, generation: int) -> None:
+        self.db.execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)", (key, layout, spec, generation))
+
+    def indexes(self) -> list[tuple[str, str, str, int]]:
+        """(key, layout spec, index spec, generation), newest last."""
+        return self.db.execute(
+            "SELECT key, layout, spec, generation FROM indexes ORDER BY generation"
+        ).fetchall()
+
+    def drop_index(self, key: str) -> None:
+        self.db.execute("DELETE FROM indexes WHERE key = ?", (key,))

@@ -1,0 +1,76 @@
+"""Built indexes on disk: one folder each, named by what it was built from, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from pathlib import Path
+
+from surefind.errors import CorruptIndexError
+from surefind.protocols import Index, Retriever
+from surefind.services import Services
+
+_MANIFEST = "manifest.json"
+_PART = 1 << 20
+
+
+class IndexStore:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, key: str) -> bool:
+        return (self.folder / key / _MANIFEST).exists()
+
+    def save(self, key: str, index: Index, spec: str) -> None:
+        """Written aside, flushed, then renamed: a crash leaves either nothing or all of it."""
+        aside = self.folder / f".writing-{key}"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        index.save(aside)
+        files = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(aside.iterdir())}
+        (aside / _MANIFEST).write_text(json.dumps({"spec": spec, "files": files}, indent=1), encoding="utf-8")
+        for path in aside.iterdir():
+            _flush(path)
+        final = self.folder / key
+        shutil.rmtree(final, ignore_errors=True)
+        aside.rename(final)
+        _flush(self.folder)
+
+    def load(self, key: str, retriever: Retriever, services: Services) -> Index:
+        folder = self.folder / key
+        try:
+            manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            for name, (size, checksum) in manifest["files"].items():
+                path = folder / name
+                if path.stat().st_size != size or _checksum(path) != checksum:
+                    raise CorruptIndexError(f"The index file {path} is damaged (its checksum differs).")
+        except (OSError, ValueError, KeyError) as error:
+            raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
+        return retriever.load(folder, services)
+
+    def size(self, key: str) -> int:
+        return sum(path.stat().st_size for path in (self.folder / key).glob("*"))
+
+    def keys(self) -> list[str]:
+        return [path.name for path in self.folder.iterdir()] if self.folder.exists() else []
+
+    def drop(self, key: str) -> None:
+        shutil.rmtree(self.folder / key, ignore_errors=True)
+
+
+def _checksum(path: Path) -> int:
+    value = 0
+    with path.open("rb") as file:
+        while part := file.read(_PART):
+            value = zlib.crc32(part, value)
+    return value
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

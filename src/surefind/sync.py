@@ -1,0 +1,308 @@
+"""Bringing the knowledge base up to date with its folders: only what changed is read, cut and embedded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from surefind.errors import CorruptIndexError, SourceError
+from surefind.ingest._readers import known_suffixes, reader_for
+from surefind.ingest._scan import FileEntry, scan
+from surefind.layout import Layout
+from surefind.protocols import Index, Retriever, Reuse
+from surefind.services import Services
+from surefind.snapshot import Snapshot
+from surefind.store.catalogue import Catalogue, FileRow, Source
+from surefind.store.indexes import IndexStore
+from surefind.types import Document
+
+Report = Callable[[str, int, int], None]
+"""Called with (what, done, total) while a sync goes on."""
+
+_INDEX_FORMAT = 1
+_BATCH = 200
+_RACY_NS = 2_000_000_000
+"""A file read this soon after it was written may have been written again within the clock's tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    path: str
+    reason: str
+
+
+@dataclass
+class SyncReport:
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    documents: int = 0
+    chunks: int = 0
+    generation: int = 0
+    seconds: float = 0.0
+    problems: list[Problem] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Files of types that no reader takes, by suffix."""
+    rebuilt: list[str] = field(default_factory=list)
+    """Indexes that were built or brought up to date."""
+
+
+@dataclass(frozen=True)
+class Syncer:
+    catalogue: Catalogue
+    indexes: IndexStore
+    services: Services
+    layout: Layout
+    retrievers: Sequence[Retriever]
+    exclude: Sequence[str] = ()
+    max_bytes: int = 50_000_000
+    report: Report = lambda what, done, total: None
+
+    def sync(self, paths: Sequence[Path], forget: Sequence[Path] = ()) -> SyncReport:
+        """Without paths, every source is brought up to date. The caller holds the writer lock."""
+        started = time.perf_counter()
+        result = SyncReport()
+        self.catalogue.sweep_pending()
+        generation = self.catalogue.generation() + 1
+        result.removed = sum(self._forget(root) for root in forget)
+        for source, below in self._targets(paths) if paths or not forget else ():
+            self._sync_source(source, below, generation, result)
+        changed = result.added + result.changed + result.removed
+        if not changed and generation > 1:
+            generation -= 1
+        self._cut(generation)
+        snapshot = Snapshot(self.catalogue, generation, str(self.layout))
+        for retriever in self.retrievers:
+            if build_index(self, snapshot, retriever):
+                result.rebuilt.append(retriever.name)
+        if changed or generation > self.catalogue.generation():
+            self.catalogue.commit_generation(generation)
+            self.catalogue.sweep_old(generation - 1)
+        self._collect(generation)
+        result.generation = generation
+        result.documents = len(self.catalogue.document_rows(generation))
+        result.chunks = len(snapshot)
+        result.seconds = time.perf_counter() - started
+        return result
+
+    # ------------------------------------------------------------ sources
+
+    def _targets(self, paths: Sequence[Path]) -> list[tuple[Source, str]]:
+        """Which source to sync and, for a path inside one, which part of it."""
+        if not paths:
+            for source in self.catalogue.sources():
+                if not source.root.exists():
+                    raise SourceError(
+                        f"The source {source.root} is gone. Bring it back, or drop its documents with: "
+                        f"surefind sync --forget {source.root}."
+                    )
+            return [(source, "") for source in self.catalogue.sources()]
+        return [self._target(path) for path in paths]
+
+    def _target(self, path: Path) -> tuple[Source, str]:
+        path = path.resolve()
+        if not path.exists():
+            raise SourceError(f"There is no file or folder {path}. Check the path; nothing was changed.")
+        for source in self.catalogue.sources():
+            if path == source.root or source.root in path.parents:
+                below = "" if path == source.root else path.relative_to(source.root).as_posix()
+                return source, below
+        self._check_not_empty(path)
+        for source in self.catalogue.sources():
+            if path in source.root.parents:  # the new source takes in an old one
+                self._forget(source.root)
+        return self.catalogue.add_source(path), ""
+
+    def _check_not_empty(self, path: Path) -> None:
+        seen: Counter[str] = Counter()
+        for entry in scan(path, self.exclude):
+            if reader_for(entry.relative):
+                return
+            seen[Path(entry.relative).suffix or "no suffix"] += 1
+        found = f"its {sum(seen.values())} files are {_listing(seen)}" if seen else "it holds no files"
+        raise SourceError(
+            f"There is nothing to index in {path}: {found}. Known types: {', '.join(known_suffixes())}."
+        )
+
+    def _forget(self, root: Path) -> int:
+        """Remove a source and its documents (in the next generation)."""
+        root = root.resolve()
+        source = next((s for s in self.catalogue.sources() if s.root == root), None)
+        if source is None:
+            known = ", ".join(str(s.root) for s in self.catalogue.sources()) or "none"
+            raise SourceError(f"{root} is not a source of this knowledge base. Sources: {known}.")
+        rows = [row for file in self.catalogue.files(source).values() for row in file.rows]
+        self.catalogue.remove_documents(rows, self.catalogue.generation() + 1)
+        self.catalogue.drop_source(source)
+        return len(rows)
+
+    # ------------------------------------------------------------ files
+
+    def _sync_source(self, source: Source, below: str, generation: int, result: SyncReport) -> None:
+        entries = [e for e in scan(source.root, self.exclude) if _within(e.relative, below)]
+        known = {path: row for path, row in self.catalogue.files(source).items() if _within(path, below)}
+        untouched = [p for p in self.catalogue.problems(source) if below and not _within(p[0], below)]
+        stale: list[FileEntry] = []
+        for entry in entries:
+            row = known.get(entry.relative)
+            if reader_for(entry.relative) is None:
+                result.ignored[Path(entry.relative).suffix or "no suffix"] += 1
+            elif row and _unchanged(entry, row):
+                result.unchanged += 1
+            else:
+                stale.append(entry)
+        problems: list[tuple[str, str, int, int]] = []
+        for at in range(0, len(stale), _BATCH):
+            self.report("Reading", at, len(stale))
+            with self.catalogue.transaction():
+                for entry in stale[at : at + _BATCH]:
+                    reason = self._read(source, entry, known.get(entry.relative), generation, result)
+                    if reason:
+                        problems.append((entry.relative, reason, entry.size, entry.mtime_ns))
+        if stale:
+            self.report("Reading", len(stale), len(stale))
+        gone = known.keys() - {entry.relative for entry in entries}
+        with self.catalogue.transaction():
+            self.catalogue.remove_documents((row for path in gone for row in known[path].rows), generation)
+            self.catalogue.set_problems(source, [*untouched, *problems])
+        result.removed += len(gone)
+        result.problems += [Problem(path, reason) for path, reason, *_ in problems]
+
+    def _read(
+        self, source: Source, entry: FileEntry, row: FileRow | None, generation: int, result: SyncReport
+    ) -> str:
+        """Take one file in. Returns why not, or nothing."""
+        kept = "; the version indexed before is kept" if row else ""
+        if entry.size > self.max_bytes:
+            return f"is larger than {self.max_bytes / 1e6:.0f} MB ({entry.size / 1e6:.0f} MB){kept}"
+        seen = time.time_ns()
+        try:
+            digest = hashlib.sha256(entry.path.read_bytes()).hexdigest()
+            if row and digest == row.sha256:
+                self.catalogue.touch(row, entry.size, entry.mtime_ns, seen)
+                result.unchanged += 1
+                return ""
+            reader = reader_for(entry.relative)
+            documents = (
+                list(reader.read(entry.path, self._id(source, entry.relative, generation))) if reader else []
+            )
+        except (SourceError, OSError) as error:
+            return f"{error}{kept}"
+        if row:
+            self.catalogue.remove_documents(row.rows, generation)
+        file = (source.id, entry.relative, entry.size, entry.mtime_ns, seen, digest)
+        for document in documents:
+            number = self.catalogue.add_document(document, _content_hash(document), file, generation)
+            self.catalogue.add_chunks(
+                self.catalogue.layout(str(self.layout)), number, self.layout.cut(document)
+            )
+        result.changed += bool(row)
+        result.added += not row
+        return ""
+
+    def _id(self, source: Source, relative: str, generation: int) -> str:
+        """The path inside its source; where two sources hold the same path, the later one's name comes first."""
+        owner = self.catalogue.owner_of(relative, generation)
+        return relative if owner in (None, source.id) else f"{source.name}/{relative}"
+
+    # ------------------------------------------------------------ chunks and indexes
+
+    def _cut(self, generation: int) -> None:
+        """Cut the documents that this layout has not seen: all of them after a change of chunker."""
+        layout = self.catalogue.layout(str(self.layout))
+        rows = self.catalogue.unchunked(layout, generation)
+        for at in range(0, len(rows), _BATCH):
+            self.report("Chunking", at, len(rows))
+            with self.catalogue.transaction():
+                for row in rows[at : at + _BATCH]:
+                    self.catalogue.add_chunks(layout, row, self.layout.cut(self.catalogue.document(row)))
+
+    def _collect(self, generation: int) -> None:
+        """Drop indexes that neither this generation nor the one before it uses."""
+        keep = set()
+        for key, _, _, built in self.catalogue.indexes():
+            if built >= generation - 1:
+                keep.add(key)
+            else:
+                self.catalogue.drop_index(key)
+        for key in self.indexes.keys():
+            if key not in keep:
+                self.indexes.drop(key)
+
+
+def index_key(snapshot: Snapshot, retriever: Retriever) -> str:
+    """What an index is built from decides its name."""
+    parts = f"{snapshot.fingerprint}\0{retriever.index_spec}\0{_INDEX_FORMAT}"
+    return hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()
+
+
+def build_index(syncer: Syncer, snapshot: Snapshot, retriever: Retriever) -> bool:
+    """Build and save what a retriever needs for this snapshot, unless it is there. Says whether it built."""
+    key = index_key(snapshot, retriever)
+    if syncer.indexes.has(key):
+        syncer.catalogue.record_index(key, snapshot.layout, retriever.index_spec, snapshot.generation)
+        return False
+    chunks = snapshot.chunks()
+    what = f"Indexing {retriever.name}"
+    syncer.report(what, 0, len(chunks))
+    reuse = _reuse(syncer, snapshot, retriever)
+    index = retriever.build(
+        chunks, syncer.services, reuse, lambda done, total: syncer.report(what, done, total)
+    )
+    syncer.indexes.save(key, index, retriever.index_spec)
+    syncer.catalogue.record_index(key, snapshot.layout, retriever.index_spec, snapshot.generation)
+    syncer.report(what, len(chunks), len(chunks))
+    return True
+
+
+def _reuse(syncer: Syncer, snapshot: Snapshot, retriever: Retriever) -> Reuse | None:
+    """The newest index of the same kind over the same layout, and where each chunk stood in it."""
+    for key, layout, built_from, generation in reversed(syncer.catalogue.indexes()):
+        same = layout == snapshot.layout and built_from == retriever.index_spec
+        if same and generation >= snapshot.generation - 1 and syncer.indexes.has(key):
+            earlier = Snapshot(syncer.catalogue, generation, layout)
+            index = _load_quietly(syncer, key, retriever)
+            if index is not None:
+                return Reuse(index, origin(earlier, snapshot))
+    return None
+
+
+def _load_quietly(syncer: Syncer, key: str, retriever: Retriever) -> Index | None:
+    try:
+        return syncer.indexes.load(key, retriever, syncer.services)
+    except CorruptIndexError:
+        return None  # it is only a head start; building from nothing gives the same
+
+
+def origin(earlier: Snapshot, later: Snapshot) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    """For each chunk of the later snapshot its ordinal in the earlier one, or -1."""
+    places = {tuple(pair): i for i, pair in enumerate(earlier.rows[:, :2].tolist())}
+    return np.array([places.get(tuple(pair), -1) for pair in later.rows[:, :2].tolist()], dtype=np.int32)
+
+
+def _unchanged(entry: FileEntry, row: FileRow) -> bool:
+    same = entry.size == row.size and entry.mtime_ns == row.mtime_ns
+    return same and row.seen_ns - row.mtime_ns > _RACY_NS
+
+
+def _within(path: str, below: str) -> bool:
+    return not below or path == below or path.startswith(f"{below}/")
+
+
+def _content_hash(document: Document) -> str:
+    parts = [document.title, document.format, document.text, dict(document.metadata), document.acl]
+    return hashlib.blake2b(
+        json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16
+    ).hexdigest()
+
+
+def _listing(counts: Counter[str]) -> str:
+    return ", ".join(f"{suffix} ×{count}" for suffix, count in counts.most_common(5))

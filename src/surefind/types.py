@@ -1,0 +1,140 @@
+"""The values that flow through Surefind: plain, frozen, without logic of their own.
+
+    Document ──chunk──> Chunk ──retrieve──> Rankings ──fuse, rerank──> Rankings ──> Hit
+
+Between stages a result is `Rankings`: two arrays for a whole batch of queries, so that fusing 1,700
+queries is array arithmetic. Python objects (`Hit`) appear only at the doors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int32]
+FloatArray = NDArray[np.float32]
+BoolArray = NDArray[np.bool_]
+
+Signal = Literal["sparse", "dense", "graph", "mixed"]
+"""What a ranking's scores say: shared words, closeness in meaning, links, or several at once."""
+
+PAD = -1
+"""The ordinal that fills up the end of a short row of `Rankings`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One source document. Every offset anywhere in Surefind counts characters of `text`."""
+
+    id: str
+    text: str
+    title: str = ""
+    format: Literal["markdown", "text"] = "markdown"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    acl: tuple[str, ...] = ()
+    """The groups that may read it; empty means everybody."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A passage: `document.text[start:end] == text`, always. What is searched is `searchable`."""
+
+    document: str
+    start: int
+    end: int
+    text: str
+    headings: tuple[str, ...] = ()
+    context: str = ""
+    """What an enricher adds for searching (a breadcrumb, a summary); never returned as text."""
+
+    @cached_property
+    def id(self) -> str:
+        """Made of content and position, so that the same folder always gives the same ids."""
+        position = f"{self.document}\0{self.start}\0{self.end}\0".encode()
+        return hashlib.blake2b(position + self.text.encode(), digest_size=8).hexdigest()
+
+    @property
+    def searchable(self) -> str:
+        return f"{self.context}\n{self.text}" if self.context else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    text: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rankings:
+    """The answers to a batch of queries: row i holds chunk ordinals for query i, best first.
+
+    A short row ends in `PAD` ordinals with score -inf. Equal scores are in order of ordinal, so that a
+    result never depends on chance.
+    """
+
+    ordinals: IntArray
+    scores: FloatArray
+    source: str = ""
+    """The name of the stage that made it, such as `bm25`."""
+    signal: Signal = "mixed"
+    floor: float = float("nan")
+    """The least score the stage could give: 0 for BM25, -1 for cosine; NaN where there is none."""
+
+    def __len__(self) -> int:
+        return int(self.ordinals.shape[0])
+
+    def row(self, i: int) -> tuple[IntArray, FloatArray]:
+        """Query i's ordinals and scores without the padding."""
+        n = int(np.count_nonzero(self.ordinals[i] != PAD))
+        return self.ordinals[i, :n], self.scores[i, :n]
+
+
+class StageScore(NamedTuple):
+    """Where one stage put a hit, and with what score."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    rank: int
+    score: float
+    document: str
+    chunk: str
+    title: str
+    headings: tuple[str, ...]
+    start: int
+    end: int
+    text: str
+    metadata: Mapping[str, Any]
+    stages: Mapping[str, StageScore]
+    """For each stage that saw this passage: its rank and score there."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEntry:
+    """What one stage did for one query."""
+
+    stage: str
+    spec: str
+    candidates: int
+    ms: float
+    note: str = ""
+    """Said when the stage fell back or cut something."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    query: str
+    hits: tuple[Hit, ...]
+    trace: tuple[TraceEntry, ...]
+    pipeline: str = ""
+    withheld: int = 0
+    """How many documents the filters and access groups left out before ranking."""
