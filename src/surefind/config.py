@@ -119,9 +119,7 @@ class _SettingsReader:
         pipelines = self.pipelines()
         name = merged["search"]["pipeline"]
         if name not in pipelines:
-            raise self.error(
-                "search", "pipeline", f"there is no pipeline {name!r}; {choices(name, pipelines)}"
-            )
+            raise self.error("search", "pipeline", f"there is no pipeline {name!r}; {choices(name, pipelines)}")
         if merged["search"]["k"] < 1:
             raise self.error("search", "k", f"k must be at least 1, not {merged['search']['k']}.")
         return Settings(
@@ -147,9 +145,7 @@ class _SettingsReader:
         for name, content in given.items():
             table = f"pipelines.{name}"
             if not isinstance(content, dict):
-                raise self.error(
-                    "pipelines", name, f"{name} must be a table: write [{table}] above its lines."
-                )
+                raise self.error("pipelines", name, f"{name} must be a table: write [{table}] above its lines.")
             self.check(table, content, _PIPELINE)
             try:
                 made[name] = Pipeline.of(
@@ -167,9 +163,7 @@ class _SettingsReader:
             if not isinstance(value, keys[key]) or isinstance(value, bool):
                 kind = keys[key]
                 names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-                raise self.error(
-                    table, key, f"{key} must be a {names.replace('str', 'string')}, not {value!r}."
-                )
+                raise self.error(table, key, f"{key} must be a {names.replace('str', 'string')}, not {value!r}.")
 
     def error(self, table: str, key: str, message: str) -> ConfigError:
         return ConfigError(f"{self.where}, line {_line_of(self.text, table, key)}: {message}")

@@ -66,9 +66,7 @@ class KnowledgeBase:
         """The knowledge base of a folder: its surefind.toml (or the defaults) and its .surefind data."""
         path = Path(folder).expanduser()
         if path.exists() and not path.is_dir():
-            raise StoreError(
-                f"{path} is a file. Give the folder that holds (or will hold) the knowledge base."
-            )
+            raise StoreError(f"{path} is a file. Give the folder that holds (or will hold) the knowledge base.")
         return cls(path.resolve(), cache_queries)
 
     def close(self) -> None:
@@ -80,9 +78,7 @@ class KnowledgeBase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
     # ------------------------------------------------------------ writing
@@ -97,9 +93,7 @@ class KnowledgeBase:
         wanted = {r.index_spec: r for pipeline in self.settings.pipelines.values() for r in pipeline.retrieve}
         with self._writing(self.settings.layout, list(wanted.values()), report) as syncer:
             if not paths and not forget and not syncer.catalogue.sources():
-                raise NothingIndexedError(
-                    "This knowledge base has no sources yet. Name a folder: surefind sync docs/."
-                )
+                raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
             return syncer.sync([Path(path) for path in paths], [Path(path) for path in forget])
 
     @contextlib.contextmanager
@@ -203,9 +197,7 @@ class KnowledgeBase:
 
     def status(self) -> Status:
         snapshot = self.snapshot()
-        current = [
-            (key, spec) for key, layout, spec, g in self.catalogue.indexes() if g == snapshot.generation
-        ]
+        current = [(key, spec) for key, layout, spec, g in self.catalogue.indexes() if g == snapshot.generation]
         return Status(
             folder=str(self.folder),
             documents=len(self.catalogue.document_rows(snapshot.generation)),
@@ -223,9 +215,7 @@ class KnowledgeBase:
 
 def _check_query(query: str, k: int) -> None:
     if not query.strip():
-        raise QueryError(
-            'The query is empty. Write what you look for: surefind search "CTR filing deadline".'
-        )
+        raise QueryError('The query is empty. Write what you look for: surefind search "CTR filing deadline".')
     if len(query) > MAX_QUERY:
         raise QueryError(
             f"The query has {len(query):,} characters; the most is {MAX_QUERY:,}. Search for the sentence that matters."

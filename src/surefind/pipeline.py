@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 from surefind import spec
@@ -47,9 +48,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         if not self.retrieve:
-            raise SpecError(
-                'A pipeline needs at least one retriever. Write retrieve = ["bm25"] or --retrieve bm25.'
-            )
+            raise SpecError('A pipeline needs at least one retriever. Write retrieve = ["bm25"] or --retrieve bm25.')
         if self.depth < 1:
             raise SpecError(f"A pipeline's depth must be at least 1, not {self.depth}.")
 
@@ -66,9 +65,7 @@ class Pipeline:
         if fuse is None and len(retrieve) > 1:
             fuse = DEFAULT_FUSER
         if fuse is not None and len(retrieve) < 2:
-            raise SpecError(
-                f"{fuse} has one ranking to fuse. Give it two or more retrievers, or leave it out."
-            )
+            raise SpecError(f"{fuse} has one ranking to fuse. Give it two or more retrievers, or leave it out.")
         return cls(
             tuple(cast(Retriever, spec.make("retrieve", text)) for text in retrieve),
             cast(Fuser, spec.make("fuse", fuse)) if fuse is not None else None,
@@ -83,9 +80,7 @@ class Pipeline:
         first, *later = _split(text, ">>")
         first, _, depth = first.partition("@")
         if depth and not re.fullmatch(r"\s*\d+\s*", depth):
-            raise SpecError(
-                f"Cannot read the depth {depth.strip()!r} in {text!r}. Write it like 'bm25 + dense @50'."
-            )
+            raise SpecError(f"Cannot read the depth {depth.strip()!r} in {text!r}. Write it like 'bm25 + dense @50'.")
         retrieve = _split(first, "+")
         fuse = later.pop(0) if later and len(retrieve) > 1 else None
         return cls.of(retrieve, fuse, later, int(depth) if depth else DEPTH, name)
@@ -117,26 +112,28 @@ class Pipeline:
                     raise
                 rankings, note = fallback, f"fell back: {error}"
             ms = (time.perf_counter() - started) * 1000
-            label = rankings.source if not note else getattr(step, "name", stage)
-            stages.append((_unique(label, stages), rankings))
-            candidates = int((rankings.ordinals >= 0).sum())
-            trace.append(TraceEntry(stage, str(step), candidates, ms, note))
+            stages.append((_unique(getattr(step, "name", stage), stages), rankings))
+            trace.append(TraceEntry(stage, str(step), int((rankings.ordinals >= 0).sum()), ms, note))
             return rankings
 
         depth = max(self.depth, k)
-        found = [
-            record("retrieve", r, lambda r=r: index_of(r).search(r, queries, depth, allow))  # type: ignore[misc]
-            for r in self.retrieve
-        ]
+        found = [record("retrieve", r, partial(_search, index_of, r, queries, depth, allow)) for r in self.retrieve]
         best = found[0]
         if self.fuse is not None:
-            fuse = self.fuse
-            best = record("fuse", fuse, lambda: fuse.fuse(found, depth if self.rerank else k))
+            best = record("fuse", self.fuse, partial(self.fuse.fuse, found, depth if self.rerank else k))
         for reranker in self.rerank:
-            best = record(
-                "rerank", reranker, lambda: reranker.rerank(queries, best, passages, k), fallback=best
-            )
+            best = record("rerank", reranker, partial(reranker.rerank, queries, best, passages, k), fallback=best)
         return Run(tuple(stages), tuple(trace))
+
+
+def _search(
+    index_of: Callable[[Retriever], Index],
+    retriever: Retriever,
+    queries: Sequence[Query],
+    depth: int,
+    allow: BoolArray | None,
+) -> Rankings:
+    return index_of(retriever).search(retriever, queries, depth, allow)
 
 
 def _split(text: str, separator: str) -> list[str]:

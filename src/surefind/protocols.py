@@ -128,9 +128,7 @@ class Fuser(Protocol):
 class Reranker(Protocol):
     """Reorders the head of a ranking by looking at the passages."""
 
-    def rerank(
-        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int
-    ) -> Rankings: ...
+    def rerank(self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int) -> Rankings: ...
 
 
 class Passages(Protocol):

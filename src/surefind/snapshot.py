@@ -85,11 +85,7 @@ class Snapshot:
         return digest.hexdigest()
 
     def chunks(self) -> list[Chunk]:
-        return (
-            list(self.catalogue.chunks(self._layout_id, self.generation))
-            if self._layout_id is not None
-            else []
-        )
+        return list(self.catalogue.chunks(self._layout_id, self.generation)) if self._layout_id is not None else []
 
     @cached_property
     def document_ids(self) -> list[str]:

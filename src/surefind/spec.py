@@ -181,9 +181,7 @@ class _Reader:
             try:
                 return json.loads(quoted)
             except ValueError:
-                raise SpecError(
-                    f"The spec {self.text!r} holds a string with a bad escape: {quoted}."
-                ) from None
+                raise SpecError(f"The spec {self.text!r} holds a string with a bad escape: {quoted}.") from None
         return self.word_or_spec()
 
     def items(self) -> tuple[Value, ...]:
@@ -232,16 +230,12 @@ def find(kind: str, name: str) -> type[Stage]:
     """The class behind a stage name."""
     if name in _builtins(kind):
         module = importlib.import_module(f"{KINDS[kind]}.{name}")
-        return next(
-            c for c in vars(module).values() if isinstance(c, type) and c.__dict__.get("name") == name
-        )
+        return next(c for c in vars(module).values() if isinstance(c, type) and c.__dict__.get("name") == name)
     if name in _plugins(kind):
         try:
             return typing.cast(type[Stage], _plugins(kind)[name].load())
         except Exception as error:
-            raise SpecError(
-                f"The plugin {name!r} ({_plugins(kind)[name].value}) cannot be loaded: {error}."
-            ) from error
+            raise SpecError(f"The plugin {name!r} ({_plugins(kind)[name].value}) cannot be loaded: {error}.") from error
     raise SpecError(f"There is no {kind} stage called {name!r}; {choices(name, names(kind))}")
 
 
@@ -256,7 +250,7 @@ def make(kind: str, text: str) -> Any:
 
 
 def build(cls: type[S], parameters: dict[str, Value]) -> S:
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     for key in parameters:
         if key not in hints:
             raise SpecError(f"{cls.name} has no parameter {key!r}; {choices(key, hints)}")
@@ -265,9 +259,7 @@ def build(cls: type[S], parameters: dict[str, Value]) -> S:
         return cls(**checked)
     except TypeError as error:
         missing = str(error).partition("argument")[2].strip(" s:")
-        raise SpecError(
-            f"{cls.name} needs a value for {missing}. Write it like '{cls.name}({missing}=…)'."
-        ) from None
+        raise SpecError(f"{cls.name} needs a value for {missing}. Write it like '{cls.name}({missing}=…)'.") from None
 
 
 @cache
@@ -278,9 +270,7 @@ def _hints(cls: type[Stage]) -> dict[str, Any]:
 
 def _coerce(stage: str, key: str, value: Value, hint: Any) -> Value:
     if not _fits(value, hint):
-        wanted = (
-            str(hint).replace("typing.", "") if typing.get_origin(hint) else getattr(hint, "__name__", hint)
-        )
+        wanted = str(hint).replace("typing.", "") if typing.get_origin(hint) else getattr(hint, "__name__", hint)
         raise SpecError(f"{stage}({key}={_format_value(value)}): {key} must be {wanted}.")
     return _as(value, hint)
 

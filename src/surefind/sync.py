@@ -128,9 +128,7 @@ class Syncer:
                 return
             seen[Path(entry.relative).suffix or "no suffix"] += 1
         found = f"its {sum(seen.values())} files are {_listing(seen)}" if seen else "it holds no files"
-        raise SourceError(
-            f"There is nothing to index in {path}: {found}. Known types: {', '.join(known_suffixes())}."
-        )
+        raise SourceError(f"There is nothing to index in {path}: {found}. Known types: {', '.join(known_suffixes())}.")
 
     def _forget(self, root: Path) -> int:
         """Remove a source and its documents (in the next generation)."""
@@ -176,9 +174,7 @@ class Syncer:
         result.removed += len(gone)
         result.problems += [Problem(path, reason) for path, reason, *_ in problems]
 
-    def _read(
-        self, source: Source, entry: FileEntry, row: FileRow | None, generation: int, result: SyncReport
-    ) -> str:
+    def _read(self, source: Source, entry: FileEntry, row: FileRow | None, generation: int, result: SyncReport) -> str:
         """Take one file in. Returns why not, or nothing."""
         kept = "; the version indexed before is kept" if row else ""
         if entry.size > self.max_bytes:
@@ -191,9 +187,7 @@ class Syncer:
                 result.unchanged += 1
                 return ""
             reader = reader_for(entry.relative)
-            documents = (
-                list(reader.read(entry.path, self._id(source, entry.relative, generation))) if reader else []
-            )
+            documents = list(reader.read(entry.path, self._id(source, entry.relative, generation))) if reader else []
         except (SourceError, OSError) as error:
             return f"{error}{kept}"
         if row:
@@ -201,9 +195,7 @@ class Syncer:
         file = (source.id, entry.relative, entry.size, entry.mtime_ns, seen, digest)
         for document in documents:
             number = self.catalogue.add_document(document, _content_hash(document), file, generation)
-            self.catalogue.add_chunks(
-                self.catalogue.layout(str(self.layout)), number, self.layout.cut(document)
-            )
+            self.catalogue.add_chunks(self.catalogue.layout(str(self.layout)), number, self.layout.cut(document))
         result.changed += bool(row)
         result.added += not row
         return ""
@@ -233,7 +225,7 @@ class Syncer:
                 keep.add(key)
             else:
                 self.catalogue.drop_index(key)
-        for key in self.indexes.keys():
+        for key in self.indexes.list_keys():
             if key not in keep:
                 self.indexes.drop(key)
 
@@ -254,9 +246,7 @@ def build_index(syncer: Syncer, snapshot: Snapshot, retriever: Retriever) -> boo
     what = f"Indexing {retriever.name}"
     syncer.report(what, 0, len(chunks))
     reuse = _reuse(syncer, snapshot, retriever)
-    index = retriever.build(
-        chunks, syncer.services, reuse, lambda done, total: syncer.report(what, done, total)
-    )
+    index = retriever.build(chunks, syncer.services, reuse, lambda done, total: syncer.report(what, done, total))
     syncer.indexes.save(key, index, retriever.index_spec)
     syncer.catalogue.record_index(key, snapshot.layout, retriever.index_spec, snapshot.generation)
     syncer.report(what, len(chunks), len(chunks))
@@ -299,9 +289,7 @@ def _within(path: str, below: str) -> bool:
 
 def _content_hash(document: Document) -> str:
     parts = [document.title, document.format, document.text, dict(document.metadata), document.acl]
-    return hashlib.blake2b(
-        json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16
-    ).hexdigest()
+    return hashlib.blake2b(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _listing(counts: Counter[str]) -> str:

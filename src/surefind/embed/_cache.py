@@ -27,9 +27,7 @@ class VectorCache:
         for at in range(0, len(keys), _BATCH):
             part = keys[at : at + _BATCH]
             marks = ",".join("?" * len(part))
-            found.update(
-                self._open().execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part)
-            )
+            found.update(self._open().execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part))
         return found
 
     def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:

@@ -39,9 +39,7 @@ class OnnxEncoder:
 
     @property
     def fingerprint(self) -> str:
-        return (
-            f"{self._config['name']}:{self._config['sha256']['model.onnx'][:16]}:{self._config['max_tokens']}"
-        )
+        return f"{self._config['name']}:{self._config['sha256']['model.onnx'][:16]}:{self._config['max_tokens']}"
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         self._load()

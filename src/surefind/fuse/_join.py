@@ -36,16 +36,12 @@ def min_max(ranking: Rankings) -> Floats:
     return np.where(there, np.where(flat, 1.0, scaled), 0.0)
 
 
-def weights_for(
-    stage: Stage, weights: tuple[float, ...] | None, rankings: Sequence[Rankings]
-) -> tuple[float, ...]:
+def weights_for(stage: Stage, weights: tuple[float, ...] | None, rankings: Sequence[Rankings]) -> tuple[float, ...]:
     if weights is None:
         return (1.0,) * len(rankings)
     if len(weights) != len(rankings):
         names = ", ".join(ranking.source for ranking in rankings)
-        raise SpecError(
-            f"{stage} has {len(weights)} weights for {len(rankings)} rankings ({names}). Give one each."
-        )
+        raise SpecError(f"{stage} has {len(weights)} weights for {len(rankings)} rankings ({names}). Give one each.")
     return weights
 
 
@@ -80,6 +76,4 @@ def join(
     scores = np.take_along_axis(scores, best, 1)
     ordinals = np.where(np.isneginf(scores), PAD, np.take_along_axis(ordinals, best, 1))
     width = int(np.max(np.count_nonzero(ordinals != PAD, axis=1), initial=0))
-    return Rankings(
-        ordinals[:, :width].astype(np.int32), scores[:, :width].astype(np.float32), source, "mixed"
-    )
+    return Rankings(ordinals[:, :width].astype(np.int32), scores[:, :width].astype(np.float32), source, "mixed")

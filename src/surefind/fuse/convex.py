@@ -32,9 +32,7 @@ class Convex(Stage):
         dense = [ranking.signal == "dense" for ranking in rankings]
         if len(rankings) != 2 or sum(dense) != 1:
             names = ", ".join(ranking.source for ranking in rankings)
-            raise SpecError(
-                f"{self} needs one dense and one other ranking, got: {names}. Fuse these with rrf."
-            )
+            raise SpecError(f"{self} needs one dense and one other ranking, got: {names}. Fuse these with rrf.")
         weights = [self.alpha if is_dense else 1 - self.alpha for is_dense in dense]
         gains = [weight * min_max(ranking) for weight, ranking in zip(weights, rankings, strict=True)]
         return join(rankings, gains, k, self.name)

@@ -29,9 +29,7 @@ class RRF(Stage):
 
     def __post_init__(self) -> None:
         require(self.k >= 0, self, "k must be at least 0")
-        require(
-            self.weights is None or all(w >= 0 for w in self.weights), self, "weights must not be negative"
-        )
+        require(self.weights is None or all(w >= 0 for w in self.weights), self, "weights must not be negative")
 
     def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
         weights = weights_for(self, self.weights, rankings)

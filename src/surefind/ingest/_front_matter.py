@@ -28,9 +28,7 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 2}" if mark else ""
         problem = getattr(error, "problem", None) or "it is not YAML"
-        raise SourceError(
-            f"has broken front matter{where} ({problem}); mend the YAML or remove the block"
-        ) from None
+        raise SourceError(f"has broken front matter{where} ({problem}); mend the YAML or remove the block") from None
     if loaded is None:
         return {}, text[match.end() :]
     if not isinstance(loaded, Mapping):

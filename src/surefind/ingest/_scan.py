@@ -31,9 +31,7 @@ def scan(root: Path, exclude: Sequence[str] = ()) -> Iterator[FileEntry]:
     yield from _scan_folder(root, "", exclude, {_identity(root.stat())})
 
 
-def _scan_folder(
-    folder: Path, prefix: str, exclude: Sequence[str], above: set[tuple[int, int]]
-) -> Iterator[FileEntry]:
+def _scan_folder(folder: Path, prefix: str, exclude: Sequence[str], above: set[tuple[int, int]]) -> Iterator[FileEntry]:
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)

@@ -45,9 +45,7 @@ def _text(element: Any) -> str:
 
 def _metadata(soup: Any) -> dict[str, Any]:
     """`<meta name="status" content="approved">` -> status; `tags`, `keywords` and `acl` as lists."""
-    found = {
-        str(m["name"]).lower(): str(m["content"]) for m in soup("meta") if m.get("name") and m.get("content")
-    }
+    found = {str(m["name"]).lower(): str(m["content"]) for m in soup("meta") if m.get("name") and m.get("content")}
     found.pop("viewport", None)
     lists = {"tags", "keywords", "acl"} & found.keys()
     return {**found, **{key: [part.strip() for part in found[key].split(",")] for key in lists}}

@@ -118,9 +118,7 @@ def _sift_down(heap_s, heap_d, size):  # type: ignore[no-untyped-def]
         c = 2 * i + 1
         if c >= size:
             break
-        if c + 1 < size and (
-            heap_s[c + 1] < heap_s[c] or (heap_s[c + 1] == heap_s[c] and heap_d[c + 1] > heap_d[c])
-        ):
+        if c + 1 < size and (heap_s[c + 1] < heap_s[c] or (heap_s[c + 1] == heap_s[c] and heap_d[c + 1] > heap_d[c])):
             c += 1
         if heap_s[c] < s or (heap_s[c] == s and heap_d[c] > d):
             heap_s[i], heap_d[i] = heap_s[c], heap_d[c]
@@ -165,7 +163,5 @@ def search(terms, offsets, weights, starts, docs, tfs, dense_of, table, norm, al
             if row >= 0:
                 _add_dense(scores, table[row], weights[i], norm)
             else:
-                _add_sparse(
-                    scores, docs[starts[t] : starts[t + 1]], tfs[starts[t] : starts[t + 1]], weights[i], norm
-                )
+                _add_sparse(scores, docs[starts[t] : starts[t + 1]], tfs[starts[t] : starts[t + 1]], weights[i], norm)
         _best(scores, allow, k, out_d[q], out_s[q])

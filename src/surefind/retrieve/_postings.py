@@ -49,7 +49,7 @@ class Postings:
         """Index the texts. Those with an `origin` in an earlier index are taken over from there unread."""
         new = np.arange(len(texts)) if origin is None else np.flatnonzero(origin < 0)
         terms = _Terms(analyzer, earlier.vocabulary if earlier else ())
-        stream, sizes = terms.of([texts[i] for i in new], progress)
+        stream, sizes = terms.of([texts[i] for i in new.tolist()], progress)
         lengths = np.zeros(len(texts), np.int32)
         lengths[new] = sizes
         counts = np.ones(len(stream), np.int32)
@@ -83,21 +83,17 @@ class Postings:
     def save(self, folder: Path) -> None:
         for name in _ARRAYS:
             np.save(folder / f"{name}.npy", getattr(self, name))
-        (folder / "vocabulary.json").write_text(
-            json.dumps(self.vocabulary, ensure_ascii=False), encoding="utf-8"
-        )
+        (folder / "vocabulary.json").write_text(json.dumps(self.vocabulary, ensure_ascii=False), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path, analyzer: Analyzer) -> Postings:
         vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-        arrays = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS)
-        return cls(vocabulary, *arrays, analyzer=analyzer)
+        arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS}
+        return cls(vocabulary, analyzer=analyzer, **arrays)
 
     # ------------------------------------------------------------ search
 
-    def search(
-        self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None
-    ) -> Rankings:
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
         k = min(k, len(self.lengths))
         ordinals = np.full((len(queries), k), PAD, np.int32)
         scores = np.full((len(queries), k), -np.inf, np.float32)
@@ -135,10 +131,7 @@ class Postings:
         ids, analyzer = self._ids, self._analyzer
         for q, query in enumerate(queries):
             found.extend(
-                ids[term]
-                for token in analyzer.tokens(query.text)
-                for term in analyzer.terms(token)
-                if term in ids
+                ids[term] for token in analyzer.tokens(query.text) for term in analyzer.terms(token) if term in ids
             )
             offsets[q + 1] = len(found)
         return np.array(found, dtype=np.int32), offsets

@@ -46,9 +46,7 @@ class Vectors:
 
         return cls(vectors, embedder, faiss.read_index(str(path)))
 
-    def search(
-        self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None
-    ) -> Rankings:
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
         """Cosine similarity, by way of the encoder."""
         return self.nearest(self._embedder.embed([query.text for query in queries]), k, allow)
 
@@ -77,7 +75,9 @@ class Vectors:
             options["sel"] = faiss.IDSelectorBitmap(len(allow), faiss.swig_ptr(bits))
             options["sel"].bits = bits  # faiss keeps no reference of its own
         if len(self.vectors) > EXACT_LIMIT:
-            return faiss.SearchParametersIVF(nprobe=_probes(self._ann.nlist), **options)
+            return faiss.SearchParametersIVF(  # type: ignore[call-arg]
+                nprobe=_probes(self._ann.nlist), **options
+            )
         return faiss.SearchParameters(**options) if options else None
 
 

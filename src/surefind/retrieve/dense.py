@@ -56,7 +56,7 @@ class Dense(Stage):
             vectors[kept] = cast("Vectors", reuse.index).vectors[reuse.origin[kept]]
             new = np.flatnonzero(~kept)
         if len(new):
-            vectors[new] = embedder.embed([chunks[i].searchable for i in new], progress)
+            vectors[new] = embedder.embed([chunks[i].searchable for i in new.tolist()], progress)
         return Vectors.build(vectors, services.query_embedder(self.model))
 
     def load(self, folder: Path, services: Services) -> Vectors:

@@ -187,15 +187,14 @@ class Catalogue:
             "metadata, acl, text, added) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 document.id, *file, content, document.title, document.format,
-                json.dumps(dict(document.metadata), ensure_ascii=False), json.dumps(document.acl), document.text, generation,
+                json.dumps(dict(document.metadata), ensure_ascii=False), json.dumps(document.acl),
+                document.text, generation,
             ),
         )  # fmt: skip
         return int(cursor.lastrowid or 0)
 
     def remove_documents(self, rows: Iterable[int], generation: int) -> None:
-        self.db.executemany(
-            "UPDATE documents SET removed = ? WHERE row = ?", ((generation, row) for row in rows)
-        )
+        self.db.executemany("UPDATE documents SET removed = ? WHERE row = ?", ((generation, row) for row in rows))
 
     def owner_of(self, id: str, generation: int) -> int | None:
         """The source that holds a document id, if any."""
@@ -225,9 +224,7 @@ class Catalogue:
 
     def restricted(self, generation: int) -> list[tuple[int, list[str]]]:
         """(row, acl) of the documents that not everybody may read."""
-        rows = self.db.execute(
-            f"SELECT row, acl FROM documents WHERE {_LIVE} AND acl != '[]'", {"g": generation}
-        )
+        rows = self.db.execute(f"SELECT row, acl FROM documents WHERE {_LIVE} AND acl != '[]'", {"g": generation})
         return [(row, json.loads(acl)) for row, acl in rows]
 
     # ------------------------------------------------------------ chunks
@@ -312,9 +309,7 @@ class Catalogue:
 
     def indexes(self) -> list[tuple[str, str, str, int]]:
         """(key, layout spec, index spec, generation), newest last."""
-        return self.db.execute(
-            "SELECT key, layout, spec, generation FROM indexes ORDER BY generation"
-        ).fetchall()
+        return self.db.execute("SELECT key, layout, spec, generation FROM indexes ORDER BY generation").fetchall()
 
     def drop_index(self, key: str) -> None:
         self.db.execute("DELETE FROM indexes WHERE key = ?", (key,))

@@ -53,7 +53,7 @@ class IndexStore:
     def size(self, key: str) -> int:
         return sum(path.stat().st_size for path in (self.folder / key).glob("*"))
 
-    def keys(self) -> list[str]:
+    def list_keys(self) -> list[str]:
         return [path.name for path in self.folder.iterdir()] if self.folder.exists() else []
 
     def drop(self, key: str) -> None:

@@ -22,9 +22,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LockedError(
-                f"{_holder(path)} is writing to {folder}. Wait until it ends, or stop it."
-            ) from None
+            raise LockedError(f"{_holder(path)} is writing to {folder}. Wait until it ends, or stop it.") from None
         file.truncate(0)
         command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
         json.dump({"pid": os.getpid(), "command": command, "since": time.strftime("%H:%M:%S")}, file)
