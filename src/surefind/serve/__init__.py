@@ -1,0 +1,1 @@
+"""The doors: they only call `KnowledgeBase` and show what it returns."""

@@ -1,0 +1,65 @@
+"""The command line. One command a file; heavy imports happen inside the commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+import typer
+
+from surefind.errors import SurefindError
+from surefind.serve.cli import demo, doctor, init, search, status, sync
+
+app = typer.Typer(
+    name="surefind",
+    help=(
+        "Finds the right passage in your own documents, and measures how sure it is.\n\n"
+        'Start with:  surefind sync docs/   then:  surefind search "your question"'
+    ),
+    epilog="Exit codes: 0 done, 1 nothing found or a check failed, 2 wrong call, 3 knowledge base, 4 missing part.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (init, sync, search, status, doctor, demo):
+    module.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    if version:
+        from surefind import __version__
+
+        typer.echo(f"surefind {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run a command; turn every expected failure into one sentence and an exit code."""
+    as_json = "--json" in sys.argv
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except SurefindError as error:
+        _fail(str(error), type(error).__name__, as_json)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        usage = f" See: {context.command_path} --help." if context else ""
+        _fail(error.format_message() + usage, "UsageError", as_json)
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("Stopped. What was done before is kept; run the same command to go on.", "Interrupted", as_json)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _fail(message: str, kind: str, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"error": {"type": kind, "message": message}}, ensure_ascii=False))
+    typer.echo(f"surefind: {message}", err=True)

@@ -1,0 +1,72 @@
+"""What commands share: options, the console, JSON, progress bars."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from surefind.sync import Report
+
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--kb",
+        envvar="SUREFIND_KB",
+        help="The folder of the knowledge base (surefind.toml, .surefind).",
+        show_default="here",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+HERE = Path()
+
+
+def console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, Path):
+        return str(value)
+    return dict(value) if hasattr(value, "keys") else list(value)
+
+
+@contextlib.contextmanager
+def progress(quiet: bool = False) -> Iterator[Report | None]:
+    """Bars on the error stream, one for each kind of work, with the time left."""
+    screen = console(stderr=True)
+    if quiet or not screen.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield report
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

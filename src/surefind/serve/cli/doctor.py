@@ -1,0 +1,100 @@
+"""`surefind doctor`: is everything here, and does it work?"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import typer
+
+from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
+
+_PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("doctor")(doctor)
+
+
+def doctor(kb: Folder = HERE, as_json: Json = False) -> None:
+    """Check the installation, the bundled model and the knowledge base; list every stage there is.
+
+    Exit code 1 when a check fails.
+    """
+    checks = [_run(name, check) for name, check in _checks(kb)]
+    stages = _stages()
+    if as_json:
+        print_json({"checks": checks, "stages": stages})
+    else:
+        for check in checks:
+            typer.echo(f"{'ok  ' if check['ok'] else 'FAIL'}  {check['name']:<16} {check['says']}")
+        typer.echo("")
+        for kind, names in stages.items():
+            typer.echo(f"{kind:<9} {', '.join(names)}")
+    if not all(check["ok"] for check in checks):
+        raise typer.Exit(1)
+
+
+def _run(name: str, check: Callable[[], str]) -> dict[str, str | bool]:
+    try:
+        return {"name": name, "ok": True, "says": check()}
+    except Exception as error:  # whatever breaks is what the doctor is asked to find
+        return {"name": name, "ok": False, "says": f"{error}"}
+
+
+def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
+    return [
+        ("python", lambda: f"{platform.python_version()} on {platform.machine()}"),
+        *((package, lambda package=package: _version(package)) for package in _PACKAGES),  # type: ignore[misc]
+        ("bundled encoder", _encode),
+        ("disk", lambda: f"{megabytes(shutil.disk_usage(kb.resolve()).free)} free"),
+        ("settings", lambda: _settings(kb)),
+        ("knowledge base", lambda: _verify(kb)),
+    ]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        raise RuntimeError(f"not installed; run: pip install {package}") from None
+
+
+def _encode() -> str:
+    from surefind import spec
+
+    vector = spec.make("embed", "minilm").embed(["does it work?"])
+    return f"minilm gives {vector.shape[1]} dimensions, files match their SHA-256"
+
+
+def _settings(kb: Path) -> str:
+    from surefind.config import FILE_NAME, load_settings
+
+    settings = load_settings(kb / FILE_NAME)
+    where = FILE_NAME if (kb / FILE_NAME).exists() else "defaults (no surefind.toml)"
+    return f"{where}, pipelines: {', '.join(settings.pipelines)}"
+
+
+def _verify(kb: Path) -> str:
+    """Read every index back against its checksum."""
+    from surefind.errors import NothingIndexedError
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        try:
+            snapshot = base.snapshot()
+        except NothingIndexedError:
+            return "none here yet"
+        for pipeline in base.settings.pipelines.values():
+            for retriever in pipeline.retrieve:
+                base.index(retriever, snapshot)
+        return f"{len(snapshot)} passages, indexes match their checksums"
+
+
+def _stages() -> dict[str, list[str]]:
+    from surefind import spec
+
+    return {kind: spec.names(kind) for kind in spec.KINDS}

@@ -1,0 +1,126 @@
+"""`surefind search`: the best passages for a question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+
+if TYPE_CHECKING:
+    from surefind.pipeline import Pipeline
+    from surefind.types import SearchResult
+
+PipelineName = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline", "-p", help="A pipeline of surefind.toml, or a spec such as 'bm25 + dense >> rrf(k=60)'."
+    ),
+]
+Retrieve = Annotated[
+    list[str] | None,
+    typer.Option("--retrieve", help="A retriever, such as bm25 or 'dense(model=minilm)'; may be repeated."),
+]
+Fuse = Annotated[
+    str | None, typer.Option("--fuse", help="How to join several retrievers: 'rrf(k=60)', 'convex(alpha=0.3)'.")
+]
+Rerank = Annotated[list[str] | None, typer.Option("--rerank", help="A reranker; may be repeated.")]
+Depth = Annotated[
+    int | None, typer.Option("--depth", help="Candidates per retriever before fusion.", show_default="100")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("search")(search)
+
+
+def search(
+    query: Annotated[list[str], typer.Argument(help="What you look for; quotes are optional.")],
+    k: Annotated[int | None, typer.Option("-k", help="How many hits.", show_default="10")] = None,
+    pipeline: PipelineName = None,
+    retrieve: Retrieve = None,
+    fuse: Fuse = None,
+    rerank: Rerank = None,
+    depth: Depth = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            help="Only documents with this front matter: status=approved, tags!=draft, effective>=2025-01-01; may be repeated.",
+        ),
+    ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--as", help="An access group you belong to; may be repeated. '*' reads everything."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what each stage did and where it put each hit.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show whole passages.")] = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Find the passages that answer a question. Exit code 1 when nothing was found.
+
+    Documents with an `acl` in their front matter are only seen with --as GROUP. Filters and access are applied
+    before ranking, so they never cost you hits.
+    """
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        chosen = choose(pipeline, retrieve, fuse, rerank, depth)
+        result = base.search(" ".join(query), k, chosen, where or [], groups or [], report)
+    if as_json:
+        print_json(as_data(result))
+    else:
+        from surefind.serve.cli._hits import show
+
+        show(result, explain, full, groups or [])
+    if not result.hits:
+        raise typer.Exit(1)
+
+
+def choose(
+    pipeline: str | None, retrieve: list[str] | None, fuse: str | None, rerank: list[str] | None, depth: int | None
+) -> str | Pipeline | None:
+    """A pipeline given in place by --retrieve and the rest, or a named one."""
+    from surefind.errors import UsageError
+    from surefind.pipeline import DEPTH, Pipeline
+
+    if not retrieve:
+        if fuse or rerank or depth:
+            raise UsageError("--fuse, --rerank and --depth need --retrieve beside them, for example --retrieve bm25.")
+        return pipeline
+    if pipeline:
+        raise UsageError("Give either --pipeline or --retrieve, not both.")
+    return Pipeline.of(retrieve, fuse, rerank or [], depth or DEPTH)
+
+
+def as_data(result: SearchResult) -> dict[str, Any]:
+    """The same JSON through every door."""
+    return {
+        "query": result.query,
+        "pipeline": result.pipeline,
+        "hits": [
+            {
+                "rank": hit.rank,
+                "score": hit.score,
+                "document": hit.document,
+                "chunk": hit.chunk,
+                "title": hit.title,
+                "headings": list(hit.headings),
+                "start": hit.start,
+                "end": hit.end,
+                "text": hit.text,
+                "metadata": dict(hit.metadata),
+                "stages": {name: {"rank": s.rank, "score": s.score} for name, s in hit.stages.items()},
+            }
+            for hit in result.hits
+        ],
+        "trace": [
+            {"stage": t.stage, "spec": t.spec, "candidates": t.candidates, "ms": round(t.ms, 3), "note": t.note}
+            for t in result.trace
+        ],
+        "withheld": result.withheld,
+    }
