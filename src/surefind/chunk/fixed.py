@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
 
-from surefind.chunk._spans import make_chunk, token_spans
+from surefind.chunk._spans import make_chunk
 from surefind.spec import Stage, require
+from surefind.text.tokens import token_spans
 from surefind.types import Chunk, Document
 
 

@@ -10,20 +10,19 @@ Works on plain text too, whose blocks are its paragraphs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import ClassVar
 
-from surefind.chunk._markdown_blocks import Block, Span, blocks
-from surefind.chunk._sentences import sentence_spans
-from surefind.chunk._spans import count_tokens, make_chunk, token_spans
+from surefind.chunk._spans import make_chunk
 from surefind.spec import Stage, require
+from surefind.text.blocks import Block, Span, blocks, paragraphs
+from surefind.text.sentences import sentence_spans
+from surefind.text.tokens import count_tokens, token_spans
 from surefind.types import Chunk, Document
 
 Path = tuple[str, ...]
-_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Markdown(Stage):
         require(0 <= self.min_tokens <= self.tokens, self, "min_tokens must be from 0 to tokens")
 
     def chunk(self, document: Document) -> list[Chunk]:
-        found = blocks(document.text) if document.format == "markdown" else _paragraphs(document.text)
+        found = blocks(document.text) if document.format == "markdown" else paragraphs(document.text)
         return [
             make_chunk(document, group[0].start, group[-1].end, _common(piece.path for piece in group))
             for group in self._groups(_pieces(document.text, found, self.tokens))
@@ -107,12 +106,6 @@ def _windows(text: str, start: int, end: int, limit: int) -> list[Span]:
         return [window for sentence in sentences for window in _windows(text, *sentence, limit)]
     cuts = [start, *(tokens[i][0] for i in range(limit, len(tokens), limit)), end]
     return list(pairwise(cuts))
-
-
-def _paragraphs(text: str) -> list[Block]:
-    cuts = [0, *(m.end() for m in _BLANK_LINES.finditer(text)), len(text)]
-    spans = [(a, b) for a, b in pairwise(cuts) if text[a:b].strip()]
-    return [Block(a, b, 0, "", tuple(sentence_spans(text, a, b))) for a, b in spans]
 
 
 def _common(paths: Iterable[Path]) -> Path:

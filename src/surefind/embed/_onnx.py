@@ -1,8 +1,12 @@
 """A sentence encoder in ONNX form: tokenizer.json + model.onnx + config.json in a folder.
 
 The graph takes `input_ids`, `attention_mask` and `token_type_ids` and gives `embedding`, pooled and of unit
-length. Texts are sorted by length and batched to about the same number of tokens each, because a batch costs
-what its longest text costs.
+length.
+
+Texts are run one at a time, spread over the cores, longest first. An int8 model scales its activations over the
+whole batch, so that in a batch a text's vector depends on its neighbours (cosine down to 0.986 to itself): the
+same folder would not give the same index twice. One text per call and one core per text is as fast as batches
+(docs/results/foundation.md) and needs no padding.
 """
 
 from __future__ import annotations
@@ -10,7 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +27,16 @@ from surefind.errors import CorruptIndexError, MissingPartError
 from surefind.protocols import Progress
 from surefind.types import FloatArray
 
-_BATCH_TOKENS = 4096
-_MAX_BATCH = 64
 _MAX_CHARACTERS = 20_000
 """More text than any encoder here reads; cut before tokenizing so that a huge text costs no more."""
+_CORES = os.cpu_count() or 1
 
 
 class OnnxEncoder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._config = _config(folder)
-        self._session: Any = None
+        self._lock = threading.Lock()
         self._tokenizer: Any = None
 
     @property
@@ -39,55 +45,53 @@ class OnnxEncoder:
 
     @property
     def fingerprint(self) -> str:
-        return f"{self._config['name']}:{self._config['sha256']['model.onnx'][:16]}:{self._config['max_tokens']}"
+        """Ends in 1 for one text a call."""
+        weights = self._config["sha256"]["model.onnx"][:16]
+        return f"{self._config['name']}:{weights}:{self._config['max_tokens']}:1"
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         self._load()
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([t[:_MAX_CHARACTERS] for t in texts])]
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        encodings = self._tokenizer.encode_batch([text[:_MAX_CHARACTERS] for text in texts])
-        lengths = [len(encoding.ids) for encoding in encodings]
-        done = 0
-        for batch in _batches(lengths):
-            ids = np.zeros((len(batch), lengths[batch[0]]), dtype=np.int64)
-            mask = np.zeros_like(ids)
-            for row, i in enumerate(batch):
-                ids[row, : lengths[i]] = encodings[i].ids
-                mask[row, : lengths[i]] = 1
-            inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-            vectors[batch] = self._session.run(["embedding"], inputs)[0]
-            done += len(batch)
-            if progress:
-                progress(done, len(texts))
+        if len(texts) == 1:
+            vectors[0] = self._run(tokens[0], _CORES)
+            return vectors
+        order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))
+        with ThreadPoolExecutor(_CORES) as pool:
+            found = pool.map(lambda i: self._run(tokens[i], 1), order)
+            for done, (i, vector) in enumerate(zip(order, found, strict=True), 1):
+                vectors[i] = vector
+                if progress:
+                    progress(done, len(order))
         return vectors
 
+    def _run(self, ids: list[int], threads: int) -> FloatArray:
+        row = np.array([ids], dtype=np.int64)
+        inputs = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
+        return np.asarray(_session(self._folder, threads).run(["embedding"], inputs)[0][0], dtype=np.float32)
+
     def _load(self) -> None:
-        if self._session is not None:
-            return
-        import onnxruntime
-        from tokenizers import Tokenizer
+        with self._lock:
+            if self._tokenizer is None:
+                from tokenizers import Tokenizer
 
-        _check(self._folder, self._config["sha256"])
-        tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
-        tokenizer.enable_truncation(self._config["max_tokens"])
-        tokenizer.no_padding()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = os.cpu_count() or 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        self._tokenizer = tokenizer
-        self._session = onnxruntime.InferenceSession(
-            str(self._folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
+                _check(self._folder, self._config["sha256"])
+                tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+                tokenizer.enable_truncation(self._config["max_tokens"])
+                tokenizer.no_padding()
+                self._tokenizer = tokenizer
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Positions grouped so that each group, padded to its longest, holds about `_BATCH_TOKENS`."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    at = 0
-    while at < len(order):
-        size = max(1, min(_MAX_BATCH, _BATCH_TOKENS // max(1, lengths[order[at]])))
-        yield order[at : at + size]
-        at += size
+@cache
+def _session(folder: Path, threads: int) -> Any:
+    """A single text uses every core; of many, each uses one."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
 
 
 def _config(folder: Path) -> dict[str, Any]:

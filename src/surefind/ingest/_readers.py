@@ -16,11 +16,12 @@ def _by_suffix() -> dict[str, Reader]:
 
 
 def reader_for(name: str) -> Reader | None:
-    """The reader with the longest suffix that the file's name ends in, if any."""
+    """The reader of the file's whole name or of the longest suffix that it ends in, if any."""
     lowered = name.lower()
     table = _by_suffix()
-    dots = [i for i, char in enumerate(lowered) if char == "."]
-    return next((table[lowered[i:]] for i in dots if lowered[i:] in table), None)
+    base = lowered.rpartition("/")[2]
+    endings = [base, *(base[i:] for i, char in enumerate(base) if char == ".")]
+    return next((table[ending] for ending in endings if ending in table), None)
 
 
 def known_suffixes() -> list[str]:

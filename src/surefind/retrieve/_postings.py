@@ -94,11 +94,23 @@ class Postings:
     # ------------------------------------------------------------ search
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
+        terms, offsets = self._query_terms(queries)
+        return self.search_terms(retriever, terms, offsets, k, allow)
+
+    def search_terms(
+        self,
+        retriever: BM25,
+        terms: IntArray,
+        offsets: NDArray[np.int64],
+        k: int,
+        allow: BoolArray | None = None,
+    ) -> Rankings:
+        """As `search`, for queries whose terms are known by number: query q asks for terms[offsets[q]:offsets[q+1]]."""
+        n_queries = len(offsets) - 1
         k = min(k, len(self.lengths))
-        ordinals = np.full((len(queries), k), PAD, np.int32)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
+        ordinals = np.full((n_queries, k), PAD, np.int32)
+        scores = np.full((n_queries, k), -np.inf, np.float32)
         if k and self.vocabulary:
-            terms, offsets = self._query_terms(queries)
             weights = (self._idf[terms] * (retriever.k1 + 1)).astype(np.float32)
             dense_of, table = self._dense
             norm = self._norm(retriever)
@@ -119,6 +131,16 @@ class Postings:
                 scores,
             )
         return Rankings(ordinals, scores, "bm25", "sparse", 0.0)
+
+    def terms_of(self, queries: Sequence[Sequence[str]]) -> tuple[IntArray, NDArray[np.int64]]:
+        """The numbers of the known terms of each query, one after another. A word said twice counts twice."""
+        found = array("i")
+        offsets = np.zeros(len(queries) + 1, np.int64)
+        ids = self._ids
+        for q, query in enumerate(queries):
+            found.extend(ids[term] for term in query if term in ids)
+            offsets[q + 1] = len(found)
+        return np.array(found, dtype=np.int32), offsets
 
     def document_frequency(self, term: str) -> int:
         i = self._ids.get(term)

@@ -48,7 +48,7 @@ def _run(name: str, check: Callable[[], str]) -> dict[str, str | bool]:
 def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
     return [
         ("python", lambda: f"{platform.python_version()} on {platform.machine()}"),
-        *((package, lambda package=package: _version(package)) for package in _PACKAGES),  # type: ignore[misc]
+        *((package, lambda package=package: _version(package)) for package in _PACKAGES),
         ("bundled encoder", _encode),
         ("disk", lambda: f"{megabytes(shutil.disk_usage(kb.resolve()).free)} free"),
         ("settings", lambda: _settings(kb)),

@@ -47,7 +47,7 @@ def search(
         list[str] | None,
         typer.Option(
             "--where",
-            help="Only documents with this front matter: status=approved, tags!=draft, effective>=2025-01-01; may be repeated.",
+            help="Only documents whose front matter fits: status=approved, tags!=draft, effective>=2025-01-01.",
         ),
     ] = None,
     groups: Annotated[

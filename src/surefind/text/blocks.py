@@ -9,9 +9,10 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from surefind.chunk._sentences import sentence_spans
+from surefind.text.sentences import sentence_spans
 
 Span = tuple[int, int]
+_BLANK_LINES = re.compile(r"\n\s*\n")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _MARKUP = re.compile(r"[*_`]+|\[([^\]]*)\]\([^)]*\)")
 
@@ -42,6 +43,13 @@ def blocks(text: str) -> list[Block]:
     tops = [i for i, t in enumerate(tokens) if t.level == 0 and t.map and t.nesting >= 0]
     found = [_block(text, lines, tokens, i) for i in tops]
     return [block for block in found if text[block.start : block.end].strip()]
+
+
+def paragraphs(text: str) -> list[Block]:
+    """The blocks of plain text."""
+    cuts = [0, *(m.end() for m in _BLANK_LINES.finditer(text)), len(text)]
+    spans = [(a, b) for a, b in pairwise(cuts) if text[a:b].strip()]
+    return [Block(a, b, 0, "", tuple(sentence_spans(text, a, b))) for a, b in spans]
 
 
 def _block(text: str, lines: list[int], tokens: list[Any], i: int) -> Block:

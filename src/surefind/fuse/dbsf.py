@@ -1,0 +1,48 @@
+"""`dbsf(weights=[…])`: distribution-based score fusion.
+
+    z_i(d) = (s_i(d) - mean_i) / std_i            over the scores of ranking i for this query
+    score(d) = Σ_i  w_i · clip((z_i(d) + 3) / 6, 0, 1)
+
+Three standard deviations below the mean count 0, three above count 1, so that one outlier does not flatten the
+rest as it does in min-max. A ranking whose scores are all equal gives each ½. (Mazzeschi 2023; the
+company-context-layer study calls it DBSN.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from surefind.fuse._join import Floats, join, present, weights_for
+from surefind.spec import Stage, require
+from surefind.types import Rankings
+
+
+@dataclass(frozen=True)
+class DBSF(Stage):
+    kind: ClassVar[str] = "fuse"
+    name: ClassVar[str] = "dbsf"
+
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        require(self.weights is None or all(w >= 0 for w in self.weights), self, "weights must not be negative")
+
+    def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
+        weights = weights_for(self, self.weights, rankings)
+        gains = [weight * _three_sigma(ranking) for weight, ranking in zip(weights, rankings, strict=True)]
+        return join(rankings, gains, k, self.name)
+
+
+def _three_sigma(ranking: Rankings) -> Floats:
+    there = present(ranking)
+    scores = np.where(there, ranking.scores, 0.0).astype(np.float64)
+    count = np.maximum(there.sum(axis=1, keepdims=True), 1)
+    mean = scores.sum(axis=1, keepdims=True) / count
+    deviation = np.where(there, scores - mean, 0.0)
+    std = np.sqrt((deviation**2).sum(axis=1, keepdims=True) / count)
+    z = deviation / np.where(std > 1e-9, std, np.inf)
+    return np.where(there, np.clip((z + 3) / 6, 0.0, 1.0), 0.0)

@@ -1,0 +1,33 @@
+"""`rsf(weights=[…])`: relative score fusion, the weighted mean of min-max scaled scores.
+
+    score(d) = Σ_i  w_i · norm_i(d) / Σ_i w_i        norm: each ranking from 0 (its lowest) to 1 (its highest)
+
+For any number of rankings; with two and weights 1-α, α it orders as `convex(alpha=α)` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefind.fuse._join import join, min_max, weights_for
+from surefind.spec import Stage, require
+from surefind.types import Rankings
+
+
+@dataclass(frozen=True)
+class RSF(Stage):
+    kind: ClassVar[str] = "fuse"
+    name: ClassVar[str] = "rsf"
+
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        sound = self.weights is None or (min(self.weights, default=-1) >= 0 and sum(self.weights) > 0)
+        require(sound, self, "weights must not be negative, and not all 0")
+
+    def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
+        weights = weights_for(self, self.weights, rankings)
+        gains = [weight / sum(weights) * min_max(ranking) for weight, ranking in zip(weights, rankings, strict=True)]
+        return join(rankings, gains, k, self.name)

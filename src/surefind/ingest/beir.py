@@ -1,0 +1,32 @@
+"""`beir`: a BEIR corpus, one document a line: {"_id", "title", "text", "metadata"}. Ids are the collection's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from surefind.errors import SourceError
+from surefind.ingest._decode import read_text
+from surefind.spec import Stage
+from surefind.types import Document
+
+
+@dataclass(frozen=True)
+class Beir(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "beir"
+    suffixes: ClassVar[tuple[str, ...]] = ("corpus.jsonl",)
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        for number, line in enumerate(read_text(path).split("\n"), 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                metadata = row.get("metadata") or {}
+                yield Document(str(row["_id"]), row["text"], row.get("title") or "", "text", metadata)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise SourceError(f"is not a BEIR corpus: line {number} has no _id and text ({error})") from None

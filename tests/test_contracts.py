@@ -1,0 +1,125 @@
+"""Every built-in stage keeps the contract of its kind, in its default form and in others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers import EXAMPLE
+from toy_stages import SharedWords, ToyEmbedder
+
+from surefind import spec
+from surefind.embed._cache import CachedEmbedder, VectorCache
+from surefind.layout import Layout
+from surefind.services import Services
+from surefind.testing import (
+    DOCUMENTS,
+    TEXTS,
+    check_analyzer,
+    check_chunker,
+    check_embedder,
+    check_enricher,
+    check_fuser,
+    check_reader,
+    check_reranker,
+    check_retriever,
+    check_stage,
+    rankings_of,
+)
+from surefind.types import Chunk, Document, Query
+
+VARIANTS = {
+    "analyze": ["english(stem=false)", "english(stopwords=false, parts=false)"],
+    "chunk": [
+        "fixed(tokens=1, overlap=0)",
+        "fixed(tokens=7, overlap=6)",
+        "markdown(tokens=1, min_tokens=0)",
+        "markdown(tokens=20, min_tokens=20)",
+        "markdown(tokens=20, min_tokens=0)",
+    ],
+    "retrieve": ["bm25(k1=0, b=0)", "bm25(k1=3, b=1, analyzer=plain)"],
+    "fuse": ["rrf(k=0)", "rrf(weights=[0, 2])", "convex(alpha=0)", "convex(alpha=1)"],
+}
+SAMPLES = {
+    ".html": "<html><head><title>Title</title></head><body><h1>Head</h1><p>Text</p></body></html>",
+    ".md": "---\ntags: [a]\n---\n# Head\r\n\r\nText\r\n",
+    ".txt": "\ufeffText\r\nand more",
+}
+CHUNKS = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate((*TEXTS, *TEXTS[:2], "cash cash the"))]
+QUERIES = [Query("cash report"), Query("KubeAPIErrorBudgetBurn restart"), Query("the teller counts cash"), Query("7")]
+
+
+def stages(kind: str) -> list[str]:
+    return [*spec.names(kind), *VARIANTS.get(kind, [])]
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind in spec.KINDS for text in stages(kind)])
+def test_stage_is_a_value_with_a_spec(kind: str, text: str) -> None:
+    check_stage(spec.make(kind, text))
+
+
+@pytest.mark.parametrize("name", spec.names("read"))
+def test_reader(name: str, tmp_path: Path) -> None:
+    reader = spec.make("read", name)
+    suffix = next(s for s in reader.suffixes if s in SAMPLES)
+    good, bad = tmp_path / f"good{suffix}", tmp_path / f"bad{suffix}"
+    good.write_text(SAMPLES[suffix], encoding="utf-8", newline="")
+    bad.write_bytes(b"\x80\x81 not text")
+    check_reader(reader, good, bad)
+
+
+@pytest.mark.parametrize("text", stages("chunk"))
+def test_chunker(text: str) -> None:
+    real = [Document(p.name, p.read_text(encoding="utf-8")) for p in sorted(EXAMPLE.glob("runbooks/*.md"))[:5]]
+    check_chunker(spec.make("chunk", text), [*DOCUMENTS, *real])
+
+
+@pytest.mark.parametrize("text", stages("enrich"))
+def test_enricher(text: str) -> None:
+    document = DOCUMENTS[-1]
+    chunks = Layout.parse("markdown(tokens=20, min_tokens=5)").cut(document)
+    check_enricher(spec.make("enrich", text), document, chunks)
+
+
+@pytest.mark.parametrize("text", stages("analyze"))
+def test_analyzer(text: str) -> None:
+    check_analyzer(spec.make("analyze", text))
+
+
+@pytest.mark.parametrize("text", stages("embed"))
+def test_embedder(text: str) -> None:
+    check_embedder(spec.make("embed", text))
+
+
+def test_cached_embedder_keeps_the_contract_of_an_embedder(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path / "vectors.db")
+    check_embedder(CachedEmbedder(ToyEmbedder(), cache))
+    cache.close()
+
+
+@pytest.mark.parametrize("text", stages("retrieve"))
+def test_retriever(text: str, tmp_path: Path) -> None:
+    check_retriever(spec.make("retrieve", text), CHUNKS, QUERIES, Services(), tmp_path)
+
+
+@pytest.mark.parametrize("text", stages("fuse"))
+def test_fuser(text: str) -> None:
+    check_fuser(spec.make("fuse", text))
+
+
+@pytest.mark.parametrize("text", stages("rerank"))
+def test_reranker(text: str) -> None:
+    run_reranker_check(spec.make("rerank", text))
+
+
+def test_third_party_reranker() -> None:
+    run_reranker_check(SharedWords())
+
+
+def run_reranker_check(reranker: object) -> None:
+    class Passages:
+        def __getitem__(self, ordinals: list[int]) -> list[Chunk]:
+            return [CHUNKS[i] for i in ordinals]
+
+    rows = [([5, 0, 3, 2], [9.0, 3.0, 2.0, 1.0]), ([4], [1.0]), ([], []), ([1, 2, 6], [3.0, 3.0, 3.0])]
+    check_reranker(reranker, QUERIES, rankings_of(rows), Passages())
