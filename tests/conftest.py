@@ -5,9 +5,9 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from helpers import Home
 from hypothesis import settings
 
+from helpers import Home
 from surefind import spec
 
 settings.register_profile("surefind", deadline=None, max_examples=50)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers import EXAMPLE
-from toy_stages import SharedWords, ToyEmbedder
 
+from helpers import EXAMPLE
 from surefind import spec
 from surefind.embed._cache import CachedEmbedder, VectorCache
 from surefind.layout import Layout
@@ -27,6 +26,7 @@ from surefind.testing import (
     rankings_of,
 )
 from surefind.types import Chunk, Document, Query
+from toy_stages import SharedWords, ToyEmbedder
 
 VARIANTS = {
     "analyze": ["english(stem=false)", "english(stopwords=false, parts=false)"],
@@ -41,6 +41,7 @@ VARIANTS = {
     "fuse": ["rrf(k=0)", "rrf(weights=[0, 2])", "convex(alpha=0)", "convex(alpha=1)"],
 }
 SAMPLES = {
+    "corpus.jsonl": '{"_id": "1", "title": "Title", "text": "Text"}\n\n{"_id": "2", "text": "More"}\n',
     ".html": "<html><head><title>Title</title></head><body><h1>Head</h1><p>Text</p></body></html>",
     ".md": "---\ntags: [a]\n---\n# Head\r\n\r\nText\r\n",
     ".txt": "\ufeffText\r\nand more",
@@ -62,7 +63,7 @@ def test_stage_is_a_value_with_a_spec(kind: str, text: str) -> None:
 def test_reader(name: str, tmp_path: Path) -> None:
     reader = spec.make("read", name)
     suffix = next(s for s in reader.suffixes if s in SAMPLES)
-    good, bad = tmp_path / f"good{suffix}", tmp_path / f"bad{suffix}"
+    good, bad = tmp_path / f"good-{suffix}", tmp_path / f"bad-{suffix}"
     good.write_text(SAMPLES[suffix], encoding="utf-8", newline="")
     bad.write_bytes(b"\x80\x81 not text")
     check_reader(reader, good, bad)

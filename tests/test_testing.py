@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_contracts import CHUNKS, QUERIES
-from toy_stages import SharedWords, ToyEmbedder
 
 from surefind.chunk.fixed import Fixed
 from surefind.enrich.headings import Headings
@@ -31,6 +29,8 @@ from surefind.testing import (
     rankings_of,
 )
 from surefind.types import Chunk, Document, Rankings
+from test_contracts import CHUNKS, QUERIES
+from toy_stages import SharedWords, ToyEmbedder
 
 
 class Changed:

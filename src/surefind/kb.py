@@ -28,7 +28,7 @@ from surefind.store.catalogue import Catalogue
 from surefind.store.indexes import IndexStore
 from surefind.store.lock import writer_lock
 from surefind.sync import Problem, Report, Syncer, SyncReport, build_index, index_key
-from surefind.types import Hit, Query, SearchResult, StageScore
+from surefind.types import Document, Hit, Query, SearchResult, StageScore
 
 MAX_QUERY = 10_000
 MAX_K = 1_000
@@ -51,23 +51,23 @@ class Status:
 
 
 class KnowledgeBase:
-    def __init__(self, folder: Path, cache_queries: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.settings = load_settings(folder / FILE_NAME)
         self.data = folder / DATA_FOLDER
-        self.services = Services(self.data / "cache", cache_queries)
+        self.services = Services(self.data / "cache")
         self.indexes = IndexStore(self.data / "indexes")
         self._catalogue: Catalogue | None = None
         self._snapshots: dict[str, Snapshot] = {}
         self._loaded: dict[str, Index] = {}
 
     @classmethod
-    def open(cls, folder: str | Path = ".", cache_queries: bool = False) -> KnowledgeBase:
+    def open(cls, folder: str | Path = ".") -> KnowledgeBase:
         """The knowledge base of a folder: its surefind.toml (or the defaults) and its .surefind data."""
         path = Path(folder).expanduser()
         if path.exists() and not path.is_dir():
             raise StoreError(f"{path} is a file. Give the folder that holds (or will hold) the knowledge base.")
-        return cls(path.resolve(), cache_queries)
+        return cls(path.resolve())
 
     def close(self) -> None:
         self.services.close()
@@ -88,9 +88,12 @@ class KnowledgeBase:
         *paths: str | Path,
         forget: Sequence[str | Path] = (),
         report: Report | None = None,
+        index: bool = True,
     ) -> SyncReport:
-        """Read what changed below the paths (or in every known source), and index it."""
-        wanted = {r.index_spec: r for pipeline in self.settings.pipelines.values() for r in pipeline.retrieve}
+        """Read what changed below the paths (or in every known source), and index it for every pipeline of the
+        settings; with `index=False` each index is built when it is first searched."""
+        pipelines = self.settings.pipelines.values() if index else ()
+        wanted = {r.index_spec: r for pipeline in pipelines for r in pipeline.retrieve}
         with self._writing(self.settings.layout, list(wanted.values()), report) as syncer:
             if not paths and not forget and not syncer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
@@ -194,6 +197,11 @@ class KnowledgeBase:
         allow, withheld = snapshot.allow([Filter.parse(text) for text in where], groups)
         run = chosen.run([Query(query)], k, lambda r: self.index(r, snapshot, report), snapshot, allow)
         return SearchResult(query, _hits(run, snapshot, k), run.trace, str(chosen), withheld)
+
+    def documents(self) -> list[Document]:
+        """Every document of the current generation, in order of id."""
+        generation = self.snapshot().generation
+        return [self.catalogue.document(row) for row, _, _ in self.catalogue.document_rows(generation)]
 
     def status(self) -> Status:
         snapshot = self.snapshot()

@@ -77,11 +77,11 @@ class Pipeline:
     @classmethod
     def parse(cls, text: str, name: str = "") -> Pipeline:
         """`bm25 + dense @50 >> rrf(k=60)` -> the pipeline."""
-        first, *later = _split(text, ">>")
+        first, *later = split_outside(text, ">>")
         first, _, depth = first.partition("@")
         if depth and not re.fullmatch(r"\s*\d+\s*", depth):
             raise SpecError(f"Cannot read the depth {depth.strip()!r} in {text!r}. Write it like 'bm25 + dense @50'.")
-        retrieve = _split(first, "+")
+        retrieve = split_outside(first, "+")
         fuse = later.pop(0) if later and len(retrieve) > 1 else None
         return cls.of(retrieve, fuse, later, int(depth) if depth else DEPTH, name)
 
@@ -136,7 +136,7 @@ def _search(
     return index_of(retriever).search(retriever, queries, depth, allow)
 
 
-def _split(text: str, separator: str) -> list[str]:
+def split_outside(text: str, separator: str) -> list[str]:
     """Split outside parentheses, brackets and quotes."""
     parts: list[str] = []
     depth, quoted, start, i = 0, False, 0, 0

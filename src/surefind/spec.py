@@ -269,7 +269,7 @@ def _hints(cls: type[Stage]) -> dict[str, Any]:
 
 
 def _coerce(stage: str, key: str, value: Value, hint: Any) -> Value:
-    if not _fits(value, hint):
+    if not fits(value, hint):
         wanted = str(hint).replace("typing.", "") if typing.get_origin(hint) else getattr(hint, "__name__", hint)
         raise SpecError(f"{stage}({key}={_format_value(value)}): {key} must be {wanted}.")
     return _as(value, hint)
@@ -279,18 +279,19 @@ def _as(value: Value, hint: Any) -> Value:
     """`1` where a float is meant becomes `1.0`, so that equal stages have equal specs."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        return next(_as(value, part) for part in typing.get_args(hint) if _fits(value, part))
+        return next(_as(value, part) for part in typing.get_args(hint) if fits(value, part))
     if origin is tuple:
         return tuple(_as(item, typing.get_args(hint)[0]) for item in value)
     return float(value) if hint is float else value
 
 
-def _fits(value: Value, hint: Any) -> bool:
+def fits(value: Value, hint: Any) -> bool:
+    """Whether a value may be given to a parameter of this type."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, part) for part in typing.get_args(hint))
+        return any(fits(value, part) for part in typing.get_args(hint))
     if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(item, typing.get_args(hint)[0]) for item in value)
+        return isinstance(value, tuple) and all(fits(item, typing.get_args(hint)[0]) for item in value)
     if origin is typing.Literal:
         return value in typing.get_args(hint)
     if hint is float:

@@ -97,18 +97,17 @@ def check_stage(stage: spec.Stage) -> None:
 
 def check_reader(reader: Reader, good: Path, bad: Path | None = None) -> None:
     """`good` is a file that it reads; `bad`, if given, one that it must refuse with a `SourceError`."""
-    _rule(reader.suffixes, "A reader must name the suffixes it takes.")
+    _rule(reader.suffixes, "A reader must name the suffixes (or whole names) of the files it takes.")
     for suffix in reader.suffixes:
-        _rule(suffix.startswith(".") and suffix == suffix.lower(), f"A suffix is lower case after a dot: {suffix!r}.")
+        _rule("." in suffix and suffix == suffix.lower(), f"A suffix has a dot and is lower case: {suffix!r}.")
     documents = list(reader.read(good, "folder/name"))
     _rule(documents, f"A readable file must give a document; {good} gave none.")
     ids = [document.id for document in documents]
     _rule(len(set(ids)) == len(ids), f"Documents of one file must have different ids: {ids}.")
     for document in documents:
-        _rule(document.id.startswith("folder/name"), f"A document's id must begin with the id it got: {document.id}.")
+        _rule(document.id, f"A document must have an id: one of {good} has none.")
         _rule("\r" not in document.text, f"Line ends must be \\n in {document.id}.")
         _rule(not document.text.startswith("\ufeff"), f"A byte order mark is no text: {document.id}.")
-        _rule(document.title, f"A document must have a title: {document.id}.")
     _rule(list(reader.read(good, "folder/name")) == documents, f"Reading twice must give the same: {good}.")
     if bad is not None:
         _check_refuses(reader, bad)

@@ -52,7 +52,10 @@ class VectorCache:
 
 
 class CachedEmbedder:
-    """An encoder behind a `VectorCache`: equal texts are embedded once, new ones are saved as they come."""
+    """An encoder behind a `VectorCache`: equal texts are embedded once, new ones are saved as they come.
+
+    A single text is somebody's query: it goes straight to the encoder, so that a reader never writes.
+    """
 
     def __init__(self, embedder: Embedder, cache: VectorCache) -> None:
         self._embedder = embedder
@@ -67,6 +70,8 @@ class CachedEmbedder:
         return self._embedder.fingerprint
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        if len(texts) == 1:
+            return self._embedder.embed(texts, progress)
         keys = [_key(self.fingerprint, text) for text in texts]
         known = self._cache.get(list(dict.fromkeys(keys)))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}

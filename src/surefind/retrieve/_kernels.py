@@ -1,11 +1,13 @@
 """The numba kernels of BM25: building postings and scoring queries.
 
-Scoring is term at a time into one array of accumulators. Two things make it fast:
+Scoring goes through the chunks in blocks that fit the fastest cache, and in a block term at a time into one array
+of accumulators. Three things make it fast:
 
-- a term that stands in more than one chunk in `DENSE_SHARE` has its frequencies as one byte per chunk, in order:
-  adding it is a straight vectorised loop, where following a posting list would jump about;
-- the best k are found block by block: a block whose greatest score does not reach the k-th best is passed over,
-  so that the scan over all chunks is a vectorised maximum.
+- a term that stands in more than one chunk in `DENSE_SHARE` has its saturated frequencies f/(f + norm) as one row
+  over all chunks: adding it is a straight vectorised loop, where following a posting list would jump about;
+- scores above 0 keep their order when their bits are read as integers, so a strip of chunks is compared with the
+  k-th best score by a vectorised maximum, and is passed over if it does not reach it;
+- what does reach it is gathered and cut back to the best k only now and then, which costs less than a heap.
 """
 
 from __future__ import annotations
@@ -13,8 +15,33 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-DENSE_SHARE = 12
-_BLOCK = 64
+DENSE_SHARE = 10
+_BLOCK = 4096
+_STRIP = 64
+_FORBIDDEN = np.float32(-1e30)
+"""What an accumulator starts from where the mask forbids a chunk: no sum of weights lifts it above 0."""
+_LAST = 0x7FFFFFFF
+
+
+@njit(cache=True, nogil=True)
+def expand(tokens, sizes, firsts, terms):  # type: ignore[no-untyped-def]
+    """From tokens to terms. `terms[firsts[t]:firsts[t+1]]` are the terms of token t; `sizes`: tokens per text."""
+    total = 0
+    for t in tokens:
+        total += firsts[t + 1] - firsts[t]
+    stream = np.empty(total, np.int32)
+    lengths = np.zeros(len(sizes), np.int32)
+    at = 0
+    i = 0
+    for d in range(len(sizes)):
+        before = at
+        for _ in range(sizes[d]):
+            for j in range(firsts[tokens[i]], firsts[tokens[i] + 1]):
+                stream[at] = terms[j]
+                at += 1
+            i += 1
+        lengths[d] = at - before
+    return stream, lengths
 
 
 @njit(cache=True, nogil=True)
@@ -77,91 +104,140 @@ def transpose(starts, docs, tfs, kept, n_docs):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def dense_rows(starts, docs, tfs, rows, n_docs):  # type: ignore[no-untyped-def]
-    """One byte per chunk for each term of `rows`."""
-    table = np.zeros((len(rows), n_docs), np.uint8)
+def dense_rows(starts, docs, tfs, norm, rows):  # type: ignore[no-untyped-def]
+    """f/(f + norm) per chunk for each term of `rows`."""
+    table = np.zeros((len(rows), len(norm)), np.float32)
     for r in range(len(rows)):
         for p in range(starts[rows[r]], starts[rows[r] + 1]):
-            table[r, docs[p]] = tfs[p]
+            tf = np.float32(tfs[p])
+            table[r, docs[p]] = tf / (tf + norm[docs[p]])
     return table
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _add_dense(scores, row, weight, norm):  # type: ignore[no-untyped-def]
+def _add_dense(scores, row, weight):  # type: ignore[no-untyped-def]
     for d in range(len(scores)):
-        tf = np.float32(row[d])
-        scores[d] += weight * tf / (tf + norm[d])
+        scores[d] += weight * row[d]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _add_sparse(scores, docs, tfs, weight, norm):  # type: ignore[no-untyped-def]
-    for p in range(len(docs)):
-        d = docs[p]
-        tf = np.float32(tfs[p])
+def _add_sparse(scores, docs, tfs, weight, norm, stop, at, end):  # type: ignore[no-untyped-def]
+    """Add the postings from `at` on of chunks before `stop`. Returns where it stopped."""
+    while at < end and docs[at] < stop:
+        d = docs[at]
+        tf = np.float32(tfs[at])
         scores[d] += weight * tf / (tf + norm[d])
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def _block_maximum(scores, start, stop):  # type: ignore[no-untyped-def]
-    best = np.float32(0.0)
-    for d in range(start, stop):
-        best = max(best, scores[d])
-    return best
+        at += 1
+    return at
 
 
 @njit(cache=True, nogil=True)
-def _sift_down(heap_s, heap_d, size):  # type: ignore[no-untyped-def]
-    """Restore the heap whose root is the worst: the lowest score, and of equals the latest chunk."""
-    i = 0
-    s, d = heap_s[0], heap_d[0]
-    while True:
-        c = 2 * i + 1
-        if c >= size:
-            break
-        if c + 1 < size and (heap_s[c + 1] < heap_s[c] or (heap_s[c + 1] == heap_s[c] and heap_d[c + 1] > heap_d[c])):
-            c += 1
-        if heap_s[c] < s or (heap_s[c] == s and heap_d[c] > d):
-            heap_s[i], heap_d[i] = heap_s[c], heap_d[c]
-            i = c
+def _strip_maxima(bits, maxima):  # type: ignore[no-untyped-def]
+    for s in range(len(maxima)):
+        strip = bits[s * _STRIP : (s + 1) * _STRIP]
+        best = np.int32(0)
+        for i in range(len(strip)):
+            if strip[i] > best:
+                best = strip[i]
+        maxima[s] = best
+
+
+@njit(cache=True, nogil=True)
+def _keep_greatest(keys, k):  # type: ignore[no-untyped-def]
+    """Reorder the keys so that the k greatest come first, and return the least of those (quickselect)."""
+    low, high = 0, len(keys) - 1
+    while low < high:
+        pivot = keys[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while keys[i] > pivot:
+                i += 1
+            while keys[j] < pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
         else:
             break
-    heap_s[i], heap_d[i] = s, d
+    return keys[k - 1]
 
 
 @njit(cache=True, nogil=True)
-def _best(scores, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
-    """The k best allowed chunks with a score above 0, best first, into out_d and out_s."""
-    heap_s = np.full(k, np.float32(0.0), np.float32)
-    heap_d = np.full(k, np.int32(2147483647), np.int32)
-    n = len(scores)
-    masked = len(allow) > 0
-    start = 0
-    while start < n:
-        stop = min(start + _BLOCK, n)
-        if _block_maximum(scores, start, stop) > heap_s[0]:
-            for d in range(start, stop):
-                if scores[d] > heap_s[0] and (not masked or allow[d]):
-                    heap_s[0], heap_d[0] = scores[d], d
-                    _sift_down(heap_s, heap_d, k)
-        start = stop
-    for size in range(k, 0, -1):
-        if heap_s[0] > 0:
-            out_d[size - 1], out_s[size - 1] = heap_d[0], heap_s[0]
-        heap_s[0], heap_d[0] = heap_s[size - 1], heap_d[size - 1]
-        _sift_down(heap_s, heap_d, size - 1)
+def _gather(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
+    """The k best scores as keys: a score's bits, then the chunk counted backwards, so that of equal scores the
+    earlier chunk has the greater key. The k-th greatest maximum is a score that at least k chunks reach."""
+    floor = np.int32(1)
+    if len(maxima) >= k:
+        floor = max(floor, _keep_greatest(maxima.copy(), k))
+    size = 0
+    for s in range(len(maxima)):
+        if maxima[s] < floor:
+            continue
+        if size + _STRIP > len(keys):
+            floor = max(floor, np.int32(_keep_greatest(keys[:size], k) >> 32))
+            size = k
+        strip = bits[s * _STRIP : (s + 1) * _STRIP]
+        for i in range(len(strip)):
+            keys[size] = (np.int64(strip[i]) << 32) | (_LAST - (s * _STRIP + i))
+            size += strip[i] >= floor
+    if size > k:
+        _keep_greatest(keys[:size], k)
+        size = k
+    return np.sort(keys[:size])[::-1]
+
+
+@njit(cache=True, nogil=True)
+def _join_equal(terms, weights):  # type: ignore[no-untyped-def]
+    """A term said twice becomes one of twice the weight. Returns how many are left."""
+    n = 0
+    for i in range(len(terms)):
+        j = 0
+        while j < n and terms[j] != terms[i]:
+            j += 1
+        if j == n:
+            terms[n], weights[n] = terms[i], weights[i]
+            n += 1
+        else:
+            weights[j] += weights[i]
+    return n
 
 
 @njit(cache=True, nogil=True)
 def search(terms, offsets, weights, starts, docs, tfs, dense_of, table, norm, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
-    """Top k for each query; query q asks for terms[offsets[q]:offsets[q+1]], each with its weight."""
-    scores = np.empty(len(norm), np.float32)
+    """Top k for each query; query q asks for terms[offsets[q]:offsets[q+1]], each with its weight.
+
+    Terms and weights are used as working space. A mask of length 0 allows everything.
+    """
+    n = len(norm)
+    scores = np.empty(n, np.float32)
+    bits = scores.view(np.int32)
+    maxima = np.empty((n + _STRIP - 1) // _STRIP, np.int32)
+    keys = np.empty(4 * k + 2 * _STRIP, np.int64)
     for q in range(len(offsets) - 1):
-        scores[:] = 0
-        for i in range(offsets[q], offsets[q + 1]):
-            t = terms[i]
-            row = dense_of[t]
-            if row >= 0:
-                _add_dense(scores, table[row], weights[i], norm)
-            else:
-                _add_sparse(scores, docs[starts[t] : starts[t + 1]], tfs[starts[t] : starts[t + 1]], weights[i], norm)
-        _best(scores, allow, k, out_d[q], out_s[q])
+        asked, weight = terms[offsets[q] : offsets[q + 1]], weights[offsets[q] : offsets[q + 1]]
+        n_terms = _join_equal(asked, weight)
+        at = starts[asked[:n_terms]]
+        for start in range(0, n, _BLOCK):
+            stop = min(start + _BLOCK, n)
+            block = scores[start:stop]
+            block[:] = 0
+            if len(allow):
+                for i in range(len(block)):
+                    if not allow[start + i]:
+                        block[i] = _FORBIDDEN
+            for t in range(n_terms):
+                row = dense_of[asked[t]]
+                if row >= 0:
+                    _add_dense(block, table[row, start:stop], weight[t])
+                else:
+                    at[t] = _add_sparse(scores, docs, tfs, weight[t], norm, stop, at[t], starts[asked[t] + 1])
+            _strip_maxima(bits[start:stop], maxima[start // _STRIP : (stop + _STRIP - 1) // _STRIP])
+        best = _gather(bits, maxima, k, keys)
+        for i in range(len(best)):
+            out_d[q, i] = _LAST - (best[i] & _LAST)
+            out_s[q, i] = scores[out_d[q, i]]

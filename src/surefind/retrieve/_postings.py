@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,15 @@ from numpy.typing import NDArray
 
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels
-from surefind.types import PAD, BoolArray, IntArray, Query, Rankings
+from surefind.types import PAD, BoolArray, FloatArray, IntArray, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.retrieve.bm25 import BM25
 
 _ARRAYS = ("starts", "docs", "tfs", "lengths")
 _EVERY = 2000
+_KEPT = 2
+"""For how many pairs of k1 and b the tables stay in memory."""
 _NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
 
 
@@ -35,7 +38,7 @@ class Postings:
         self.tfs: NDArray[np.uint16] = tfs
         self.lengths: IntArray = lengths
         self._analyzer = analyzer
-        self._norms: dict[tuple[float, float], NDArray[np.float32]] = {}
+        self._saturations: dict[tuple[float, float], tuple[FloatArray, FloatArray]] = {}
 
     @classmethod
     def build(
@@ -112,17 +115,16 @@ class Postings:
         scores = np.full((n_queries, k), -np.inf, np.float32)
         if k and self.vocabulary:
             weights = (self._idf[terms] * (retriever.k1 + 1)).astype(np.float32)
-            dense_of, table = self._dense
-            norm = self._norm(retriever)
+            norm, table = self._saturation(retriever)
             mask = _NO_MASK if allow is None else np.ascontiguousarray(allow)
             _kernels.search(
-                terms,
+                terms.copy(),
                 offsets,
                 weights,
                 self.starts,
                 self.docs,
                 self.tfs,
-                dense_of,
+                self._dense_of,
                 table,
                 norm,
                 mask,
@@ -167,55 +169,55 @@ class Postings:
         df = np.diff(self.starts)
         return np.asarray(np.log1p((len(self.lengths) - df + 0.5) / (df + 0.5)))
 
-    def _norm(self, retriever: BM25) -> NDArray[np.float32]:
-        """k1 (1 - b + b·length/average) per chunk."""
+    def _saturation(self, retriever: BM25) -> tuple[FloatArray, FloatArray]:
+        """For this k1 and b: k1 (1 - b + b·length/average) per chunk, and the rows of the frequent terms."""
         key = (retriever.k1, retriever.b)
-        if key not in self._norms:
+        if key not in self._saturations:
             average = max(1.0, float(self.lengths.mean()))
             norm = retriever.k1 * (1 - retriever.b + retriever.b * self.lengths / average)
             # With k1 = 0 the formula has 0/0 for absent terms; the least float above 0 gives the limit.
-            self._norms[key] = np.maximum(norm, np.finfo(np.float32).tiny).astype(np.float32)
-        return self._norms[key]
+            norm = np.maximum(norm, np.finfo(np.float32).tiny).astype(np.float32)
+            frequent = np.flatnonzero(self._dense_of >= 0).astype(np.int32)
+            table = _kernels.dense_rows(self.starts, self.docs, self.tfs, norm, frequent)
+            self._saturations = dict([*self._saturations.items()][1 - _KEPT :]) | {key: (norm, table)}
+            return norm, table
+        return self._saturations[key]
 
     @cached_property
-    def _dense(self) -> tuple[IntArray, NDArray[np.uint8]]:
+    def _dense_of(self) -> IntArray:
         """For each term its row in the table of frequent terms, or -1."""
         df = np.diff(self.starts)
-        n_docs = len(self.lengths)
-        frequent = np.flatnonzero(df * _kernels.DENSE_SHARE > n_docs).astype(np.int32)
-        small = [t for t in frequent if self.tfs[self.starts[t] : self.starts[t + 1]].max() <= 255]
-        rows = np.array(small, dtype=np.int32)
-        dense_of = np.full(len(df), -1, np.int32)
-        dense_of[rows] = np.arange(len(rows), dtype=np.int32)
-        return dense_of, _kernels.dense_rows(self.starts, self.docs, self.tfs, rows, n_docs)
+        frequent = df * _kernels.DENSE_SHARE > len(self.lengths)
+        return np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
 
 
-class _Terms(dict[str, tuple[int, ...]]):
-    """Token -> the numbers of its terms, worked out once per distinct token."""
+class _Terms:
+    """Numbers for terms. The terms of a token are worked out once per distinct token."""
 
     def __init__(self, analyzer: Analyzer, vocabulary: Sequence[str]) -> None:
-        super().__init__()
         self._analyzer = analyzer
         self.known = {term: i for i, term in enumerate(vocabulary)}
 
-    def __missing__(self, token: str) -> tuple[int, ...]:
-        known = self.known
-        ids = tuple(known.setdefault(term, len(known)) for term in self._analyzer.terms(token))
-        self[token] = ids
-        return ids
-
     def of(self, texts: Sequence[str], progress: Progress | None) -> tuple[IntArray, IntArray]:
         """All terms of all texts in one stream, and how many belong to each text."""
-        stream = array("i")
-        sizes = np.zeros(len(texts), np.int32)
-        tokens, lookup = self._analyzer.tokens, self.__getitem__
+        seen: defaultdict[str, int] = defaultdict(count().__next__)
+        number = seen.__getitem__
+        parts: list[IntArray] = []
         for i, text in enumerate(texts):
-            before = len(stream)
-            stream.extend(chain.from_iterable(map(lookup, tokens(text))))
-            sizes[i] = len(stream) - before
+            tokens = self._analyzer.tokens(text)
+            parts.append(np.fromiter(map(number, tokens), np.int32, len(tokens)))
             if progress and i % _EVERY == 0:
                 progress(i, len(texts))
-        return np.array(stream, dtype=np.int32), sizes
+        known = self.known
+        terms = array("i")
+        firsts = np.zeros(len(seen) + 1, np.int64)
+        for i, token in enumerate(seen, 1):
+            terms.extend([known.setdefault(term, len(known)) for term in self._analyzer.terms(token)])
+            firsts[i] = len(terms)
+        stream = np.concatenate(parts) if parts else np.zeros(0, np.int32)
+        sizes = np.array([len(part) for part in parts], np.int32)
+        stream, lengths = _kernels.expand(stream, sizes, firsts, np.array(terms, dtype=np.int32))
+        return stream, lengths
 
 
 def _merge(earlier: Postings, origin: IntArray, new: Any, stream: Any, sizes: Any) -> tuple[Any, Any, Any]:

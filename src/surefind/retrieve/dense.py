@@ -57,9 +57,9 @@ class Dense(Stage):
             new = np.flatnonzero(~kept)
         if len(new):
             vectors[new] = embedder.embed([chunks[i].searchable for i in new.tolist()], progress)
-        return Vectors.build(vectors, services.query_embedder(self.model))
+        return Vectors.build(vectors, embedder)
 
     def load(self, folder: Path, services: Services) -> Vectors:
         from surefind.retrieve._vectors import Vectors
 
-        return Vectors.load(folder, services.query_embedder(self.model))
+        return Vectors.load(folder, services.embedder(self.model))

@@ -27,6 +27,8 @@ class Block:
     """1 to 6 for a heading, 0 otherwise."""
     title: str
     parts: tuple[Span, ...]
+    prose: bool = False
+    """A paragraph of running text, not a list, table, quotation or code."""
 
 
 @cache
@@ -49,7 +51,7 @@ def paragraphs(text: str) -> list[Block]:
     """The blocks of plain text."""
     cuts = [0, *(m.end() for m in _BLANK_LINES.finditer(text)), len(text)]
     spans = [(a, b) for a, b in pairwise(cuts) if text[a:b].strip()]
-    return [Block(a, b, 0, "", tuple(sentence_spans(text, a, b))) for a, b in spans]
+    return [Block(a, b, 0, "", tuple(sentence_spans(text, a, b)), True) for a, b in spans]
 
 
 def _block(text: str, lines: list[int], tokens: list[Any], i: int) -> Block:
@@ -58,7 +60,8 @@ def _block(text: str, lines: list[int], tokens: list[Any], i: int) -> Block:
     if token.type == "heading_open":
         title = _MARKUP.sub(lambda m: m.group(1) or "", tokens[i + 1].content).strip()
         return Block(start, end, int(token.tag[1]), title, ())
-    return Block(start, end, 0, "", tuple(_parts(text, lines, tokens, i, start, end)))
+    parts = tuple(_parts(text, lines, tokens, i, start, end))
+    return Block(start, end, 0, "", parts, token.type == "paragraph_open")
 
 
 def _parts(text: str, lines: list[int], tokens: list[Any], i: int, start: int, end: int) -> Iterator[Span]:

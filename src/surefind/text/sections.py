@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from surefind.text.blocks import blocks, paragraphs
+from surefind.text.blocks import Block, Span, blocks, paragraphs
 from surefind.types import Document
 
 
@@ -16,6 +16,8 @@ class Section:
     start: int
     body: int
     end: int
+    sentences: tuple[Span, ...] = ()
+    """The sentences of its paragraphs."""
 
     @property
     def title(self) -> str:
@@ -33,7 +35,11 @@ def sections(document: Document) -> list[Section]:
             made.append(Section(tuple(title for _, title in trail), block.start, block.end, block.end))
         elif made:
             last = made[-1]
-            made[-1] = Section(last.path, last.start, last.body, block.end)
+            made[-1] = replace(last, end=block.end, sentences=last.sentences + _sentences(block))
         else:
-            made.append(Section((), block.start, block.start, block.end))
+            made.append(Section((), block.start, block.start, block.end, _sentences(block)))
     return made
+
+
+def _sentences(block: Block) -> tuple[Span, ...]:
+    return block.parts if block.prose else ()

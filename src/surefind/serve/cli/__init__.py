@@ -9,7 +9,7 @@ import click
 import typer
 
 from surefind.errors import SurefindError
-from surefind.serve.cli import demo, doctor, init, search, status, sync
+from surefind.serve.cli import bench, demo, doctor, exam, init, search, status, sync
 
 app = typer.Typer(
     name="surefind",
@@ -24,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (init, sync, search, status, doctor, demo):
+for module in (init, sync, search, bench, exam, status, doctor, demo):
     module.register(app)
 
 

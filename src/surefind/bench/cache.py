@@ -1,0 +1,53 @@
+"""What a benchmark has computed, on disk, named by everything it depends on: a second run finds it all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefind.types import Rankings
+
+_FORMAT = 1
+
+
+class RunCache:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def key(self, *parts: object) -> str:
+        text = "\0".join([str(_FORMAT), *map(str, parts)])
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+    def rankings(self, key: str) -> Rankings | None:
+        path = self.folder / f"{key}.npz"
+        if not path.exists():
+            return None
+        try:
+            with np.load(path) as data:
+                meta = json.loads(str(data["meta"]))
+                return Rankings(data["ordinals"], data["scores"], meta["source"], meta["signal"], meta["floor"])
+        except (OSError, ValueError, KeyError):
+            return None  # half-written or damaged: it is only a cache
+
+    def put_rankings(self, key: str, rankings: Rankings) -> None:
+        meta = json.dumps({"source": rankings.source, "signal": rankings.signal, "floor": rankings.floor})
+        self.folder.mkdir(parents=True, exist_ok=True)
+        aside = self.folder / f".{key}.writing.npz"
+        np.savez(aside, ordinals=rankings.ordinals, scores=rankings.scores, meta=np.array(meta))
+        aside.replace(self.folder / f"{key}.npz")
+
+    def data(self, key: str) -> Any | None:
+        try:
+            return json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def put_data(self, key: str, value: Any) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        aside = self.folder / f".{key}.writing"
+        aside.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+        aside.replace(self.folder / f"{key}.json")

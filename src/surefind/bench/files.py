@@ -1,0 +1,114 @@
+"""A report as files: HTML, Markdown, JSON, CSV and TREC runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from surefind.bench.html import render
+from surefind.bench.terminal import mark, ordered
+from surefind.snapshot import Snapshot
+from surefind.types import Rankings
+
+
+def write_files(report: dict[str, Any], folder: Path) -> Path:
+    """Everything but the runs. Returns the HTML page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
+    (folder / "report.md").write_text(markdown(report), encoding="utf-8")
+    (folder / "report.html").write_text(render(report), encoding="utf-8")
+    _write_csv(report, folder / "table.csv")
+    return folder / "report.html"
+
+
+def markdown(report: dict[str, Any]) -> str:
+    exam, corpus, primary = report["exam"], report["corpus"], report["primary"]
+    measures = report["measures"]
+    head = ["configuration", f"{primary} [95%]", "", *measures[1:], "p50 ms", "p95 ms"]
+    lines = [
+        f"# {exam['name']} v{exam['version']}",
+        "",
+        report["verdict"],
+        "",
+        f"{exam['queries']} questions over {corpus['documents']} documents, {corpus['chunks']} passages "
+        f"(`{corpus['layout']}`).",
+        "",
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+    ]
+    for row in ordered(report):
+        i = row["measures"][primary]
+        cells = [
+            f"{mark(report, row)} {row['name']}".strip(),
+            f"{i['mean']:.3f} [{i['low']:.3f}, {i['high']:.3f}]",
+            row["letters"],
+        ]
+        cells += [f"{row['measures'][m]['mean']:.3f}" for m in measures[1:]]
+        cells += [f"{row['latency_ms']['p50']:.1f}", f"{row['latency_ms']['p95']:.1f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "`*` winner, `>` recommended. Rows that share a letter cannot be told apart (p >= 0.05 after Holm).",
+        "",
+    ]
+    lines += _grouped(report, "families", "family")
+    if report["leakage"]:
+        lines += [report["leakage"]["text"], "", *_grouped(report, "bands", "lexical overlap")]
+    lines += ["```console", f"$ {report['command']}", "```", ""]
+    return "\n".join(lines)
+
+
+def _grouped(report: dict[str, Any], key: str, title: str) -> list[str]:
+    """The primary measure by family or by overlap band."""
+    groups = list(report["rows"][0][key])
+    if not groups:
+        return []
+    lines = [f"{report['primary']} by {title}:", "", "| configuration | " + " | ".join(groups) + " |"]
+    lines.append("|---" * (len(groups) + 1) + "|")
+    for row in ordered(report):
+        lines.append(f"| {row['name']} | " + " | ".join(f"{row[key][g][report['primary']]:.3f}" for g in groups) + " |")
+    return [*lines, ""]
+
+
+def _write_csv(report: dict[str, Any], path: Path) -> None:
+    measures = report["measures"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        columns = [f"{m} {part}" for m in measures for part in ("mean", "low", "high")]
+        writer.writerow(["name", "spec", *columns, "letters", "p50_ms", "p95_ms", "cost_per_1k", "index_bytes"])
+        for row in ordered(report):
+            numbers = [row["measures"][m][part] for m in measures for part in ("mean", "low", "high")]
+            timing = row["latency_ms"]
+            writer.writerow(
+                [
+                    row["name"],
+                    row["spec"],
+                    *numbers,
+                    row["letters"],
+                    timing["p50"],
+                    timing["p95"],
+                    row["cost_per_1k"],
+                    row["index_bytes"],
+                ]
+            )
+
+
+def write_runs(
+    folder: Path, names: Sequence[str], rankings: Sequence[Rankings], queries: Sequence[str], snapshot: Snapshot
+) -> None:
+    """One TREC run a configuration: documents, each at the rank of its first chunk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, ranking in zip(names, rankings, strict=True):
+        tag = re.sub(r"[^\w.=-]+", "_", name).strip("_")
+        with (folder / f"{tag}.trec").open("w", encoding="utf-8") as file:
+            for q, query in enumerate(queries):
+                ordinals, scores = ranking.row(q)
+                seen: dict[str, float] = {}
+                for ordinal, score in zip(ordinals.tolist(), scores.tolist(), strict=True):
+                    seen.setdefault(snapshot.document_ids[ordinal], score)
+                for rank, (document, score) in enumerate(seen.items(), 1):
+                    file.write(f"{query} Q0 {document} {rank} {score:.6f} {tag}\n")

@@ -1,0 +1,79 @@
+"""How long one query takes, stage by stage, on the warm path that a server has: one query at a time, no batch.
+
+A stage that several pipelines share is timed once; a pipeline's time for a query is the sum over its stages.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from surefind.bench.plan import Contender
+from surefind.protocols import Index, Passages, Retriever
+from surefind.types import Query, Rankings
+
+SAMPLE = 40
+_WARM = 3
+
+
+def measure_latency(
+    contenders: Sequence[Contender],
+    queries: Sequence[Query],
+    k: int,
+    index_of: Callable[[Retriever], Index],
+    passages: Passages,
+) -> list[dict[str, Any]]:
+    """For each contender p50 and p95 in milliseconds, in all and by stage."""
+    step = max(1, len(queries) // SAMPLE)
+    sample = queries[::step][:SAMPLE]
+    timed: dict[str, list[float]] = {}
+    found: dict[str, list[Rankings]] = {}
+
+    def stage(key: str, work: Callable[[int], Rankings]) -> list[Rankings]:
+        if key not in timed:
+            for i in range(min(_WARM, len(sample))):
+                work(i)
+            timed[key], found[key] = [], []
+            for i in range(len(sample)):
+                started = time.perf_counter()
+                result = work(i)
+                timed[key].append((time.perf_counter() - started) * 1000)
+                found[key].append(result)
+        return found[key]
+
+    results = []
+    for contender in contenders:
+        pipeline = contender.pipeline
+        keys = []
+        lists = []
+        for retriever in pipeline.retrieve:
+            key = f"{retriever} @{pipeline.depth}"
+            keys.append((retriever.name, key))
+            index, depth = index_of(retriever), pipeline.depth
+            lists.append(stage(key, lambda i, r=retriever, x=index, d=depth: x.search(r, [sample[i]], d)))  # type: ignore[misc]
+        best, path = lists[0], " + ".join(key for _, key in keys)
+        if pipeline.fuse is not None:
+            path = f"{path} >> {pipeline.fuse}"
+            fuse = pipeline.fuse
+            best = stage(path, lambda i, f=fuse, ls=lists: f.fuse([rankings[i] for rankings in ls], k))  # type: ignore[misc]
+            keys.append((_name(fuse), path))
+        for reranker in pipeline.rerank:
+            path = f"{path} >> {reranker}"
+            before = best
+            best = stage(path, lambda i, r=reranker, b=before: r.rerank([sample[i]], b[i], passages, k))  # type: ignore[misc]
+            keys.append((_name(reranker), path))
+        total = np.sum([timed[key] for _, key in keys], axis=0)
+        results.append({**_percentiles(total), "stages": {name: _percentiles(timed[key]) for name, key in keys}})
+    return results
+
+
+def _name(stage: object) -> str:
+    return str(getattr(stage, "name", type(stage).__name__))
+
+
+def _percentiles(values: Any) -> dict[str, float]:
+    p50, p95 = np.percentile(values, [50, 95])
+    return {"p50": round(float(p50), 3), "p95": round(float(p95), 3)}

@@ -1,0 +1,147 @@
+"""What a benchmark will run, checked and priced before anything runs.
+
+A plan is pipelines × an exam × measures. In a pipeline's text a list stands for alternatives:
+`bm25 + dense >> convex(alpha=[0.1, 0.3])` are two contenders (`weights=[1, 2]` is one, since weights are a list).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from typing import Any
+
+from surefind import spec
+from surefind.bench import presets
+from surefind.errors import ConfigError, SpecError, choices
+from surefind.exam.model import Exam
+from surefind.measure.names import Measure, parse_measure
+from surefind.pipeline import Pipeline, split_outside
+from surefind.protocols import Retriever
+
+DEFAULT_PRESET = "context-layer"
+DEFAULT_MEASURES = ("nDCG@10", "R@5", "R@10", "RR@10", "P@5")
+
+
+@dataclass(frozen=True)
+class Contender:
+    name: str
+    pipeline: Pipeline
+
+
+@dataclass(frozen=True)
+class Plan:
+    contenders: tuple[Contender, ...]
+    exam: Exam
+    measures: tuple[Measure, ...]
+
+    def __post_init__(self) -> None:
+        if not self.contenders:
+            raise SpecError("A benchmark needs at least one pipeline. Name one with --pipeline or --preset.")
+
+    @property
+    def primary(self) -> Measure:
+        return self.measures[0]
+
+    def retrievers(self) -> dict[tuple[str, int], Retriever]:
+        """Each distinct (retriever, depth), which runs once however many pipelines share it."""
+        return {(str(r), c.pipeline.depth): r for c in self.contenders for r in c.pipeline.retrieve}
+
+
+def preset_names() -> list[str]:
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(presets.__path__))
+
+
+def preset(name: str) -> tuple[list[Contender], tuple[str, ...]]:
+    if name not in preset_names():
+        raise SpecError(f"There is no preset {name!r}; {choices(name, preset_names())}")
+    module = importlib.import_module(f"surefind.bench.presets.{name.replace('-', '_')}")
+    contenders = [Contender(label, Pipeline.parse(text, label)) for label, text in module.CONTENDERS.items()]
+    return contenders, module.MEASURES
+
+
+def from_texts(texts: Sequence[str], named: Mapping[str, Pipeline]) -> list[Contender]:
+    """Pipelines by name or by text, grids spread out."""
+    found = []
+    for text in texts:
+        if text in named:
+            found.append(Contender(text, named[text]))
+        else:
+            found += [Contender(short(pipeline), pipeline) for pipeline in map(Pipeline.parse, expand(text))]
+    return distinct(found)
+
+
+def distinct(contenders: Sequence[Contender]) -> list[Contender]:
+    """The same pipeline under two names is run once, under the first; two pipelines never share a name."""
+    seen: dict[str, Contender] = {}
+    for contender in contenders:
+        seen.setdefault(str(contender.pipeline), contender)
+    names: dict[str, int] = {}
+    result = []
+    for contender in seen.values():
+        names[contender.name] = count = names.get(contender.name, 0) + 1
+        result.append(contender if count == 1 else Contender(f"{contender.name} ({count})", contender.pipeline))
+    return result
+
+
+def from_settings(bench: Mapping[str, Any], named: Mapping[str, Pipeline]) -> tuple[list[Contender], tuple[str, ...]]:
+    """The `[bench]` table of surefind.toml: `preset`, `pipelines` (grids allowed), `measures`."""
+    for key in bench:
+        if key not in ("preset", "pipelines", "measures"):
+            raise ConfigError(f"[bench] has no setting {key!r}; {choices(key, ('preset', 'pipelines', 'measures'))}")
+    contenders, measures = (
+        preset(str(bench.get("preset", DEFAULT_PRESET))) if _wants_preset(bench) else ([], DEFAULT_MEASURES)
+    )
+    mine = from_texts([str(text) for text in bench.get("pipelines", named)], named)
+    return distinct([*contenders, *mine]), tuple(bench.get("measures", measures))
+
+
+def _wants_preset(bench: Mapping[str, Any]) -> bool:
+    return "preset" in bench or "pipelines" not in bench
+
+
+def parse_measures(texts: Sequence[str]) -> tuple[Measure, ...]:
+    return tuple(dict.fromkeys(parse_measure(text) for text in texts))
+
+
+# ---------------------------------------------------------------- grids
+
+
+def expand(text: str) -> list[str]:
+    """Every pipeline that a text with alternatives stands for."""
+    first, *later = split_outside(text, ">>")
+    first, at, depth = first.partition("@")
+    retrieve = split_outside(first, "+")
+    kinds = ["retrieve"] * len(retrieve) + (["fuse"] if len(retrieve) > 1 and later else [])
+    kinds += ["rerank"] * (len(retrieve) + len(later) - len(kinds))
+    options = [_alternatives(kind, stage) for kind, stage in zip(kinds, [*retrieve, *later], strict=True)]
+    made = []
+    for choice in product(*options):
+        head = " + ".join(choice[: len(retrieve)]) + (f" @{depth}" if at else "")
+        made.append(" >> ".join([head, *choice[len(retrieve) :]]))
+    return made
+
+
+def _alternatives(kind: str, text: str) -> list[str]:
+    name, parameters = spec.parse_spec(text)
+    hints = typing.get_type_hints(spec.find(kind, name))
+    lists = {
+        key: value if isinstance(value, tuple) and not spec.fits(value, hints.get(key, object)) else (value,)
+        for key, value in parameters.items()
+    }
+    return [spec.format_spec(name, zip(lists, values, strict=True)) for values in product(*lists.values())]
+
+
+def short(pipeline: Pipeline) -> str:
+    """A name for a row: the pipeline's text without the retrievers' default parameters."""
+    head = " + ".join(_short(retriever) for retriever in pipeline.retrieve)
+    later = [str(stage) for stage in ([pipeline.fuse] if pipeline.fuse else []) + list(pipeline.rerank)]
+    return " >> ".join([head + (f" @{pipeline.depth}" if pipeline.depth != 100 else ""), *later])
+
+
+def _short(stage: Any) -> str:
+    changed = [(f.name, getattr(stage, f.name)) for f in fields(stage) if getattr(stage, f.name) != f.default]
+    return spec.format_spec(stage.name, changed)

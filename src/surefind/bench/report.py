@@ -1,0 +1,192 @@
+"""The report of a benchmark as plain data: what every renderer and every door shows."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from surefind import __version__
+from surefind.bench.engine import Floats, K, Outcome
+from surefind.bench.verdict import decide
+from surefind.exam.leakage import BANDS, band, leakage
+from surefind.exam.split import held_out
+from surefind.fuse.convex import Convex
+from surefind.measure.gains import Judge
+from surefind.measure.ranks import MEASURES
+from surefind.measure.statistics import Interval, bootstrap, compare_all, letters
+from surefind.types import Rankings
+
+_PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
+_SAMPLED = 300
+_HITS = 5
+_ALPHAS = tuple(i / 10 for i in range(11))
+
+
+def build_report(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings], command: str) -> dict[str, Any]:
+    """`retrieved` are the single retrievers' rankings, for the α sweep."""
+    plan, exam = outcome.plan, outcome.plan.exam
+    names = [contender.name for contender in plan.contenders]
+    primary = str(plan.primary)
+    out = np.array(held_out(exam.queries))
+    intervals = _intervals(outcome.scores)
+    held = _intervals({name: scores[out] for name, scores in outcome.scores.items()}) if out.any() else intervals
+    comparisons = compare_all(outcome.scores[primary])
+    means = outcome.scores[primary].mean(axis=0).tolist()
+    marks = letters(means, comparisons)
+    p50 = [timing.get("p50") for timing in outcome.latency]
+    verdict = decide(names, primary, outcome.scores[primary], out.tolist(), comparisons, held[primary], p50)
+    families = _groups(outcome, [query.family for query in exam.queries])
+    bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)
+    known = leakage(exam)
+    return {
+        "surefind": __version__,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": command,
+        "environment": environment(),
+        "exam": {
+            "name": exam.name, "version": exam.version, "fingerprint": plan.exam.fingerprint,
+            "queries": len(exam.queries), "families": exam.families(), "dropped": outcome.dropped,
+        },
+        "corpus": {
+            "documents": len(set(outcome.snapshot.document_ids)), "chunks": len(outcome.snapshot),
+            "layout": outcome.snapshot.layout, "fingerprint": outcome.snapshot.fingerprint,
+        },
+        "measures": [str(measure) for measure in plan.measures],
+        "primary": primary,
+        "rows": [
+            {
+                "name": name,
+                "spec": str(contender.pipeline),
+                "measures": {m: asdict(intervals[m][i]) for m in intervals},
+                "letters": marks[i],
+                "latency_ms": outcome.latency[i],
+                "cost_per_1k": 0.0,
+                "families": families[i],
+                "bands": bands[i],
+                "index_bytes": outcome.index_bytes[i],
+                "held_out": {m: asdict(held[m][i]) for m in held},
+                "scores": [round(value, 5) for value in outcome.scores[primary][:, i].tolist()],
+            }
+            for i, (name, contender) in enumerate(zip(names, plan.contenders, strict=True))
+        ],
+        "query_ids": [query.id for query in exam.queries],
+        "winner": names[verdict.winner],
+        "ties": [names[i] for i in verdict.ties],
+        "recommended": names[verdict.recommended],
+        "verdict": verdict.text,
+        "comparisons": [{**asdict(c), "a": names[c.a], "b": names[c.b]} for c in comparisons],
+        "leakage": asdict(known) if known else None,
+        "alpha_sweep": _alpha_sweep(outcome, judge, retrieved),
+        "memory_bytes": outcome.memory_bytes,
+        **_samples(outcome, judge),
+    }  # fmt: skip
+
+
+def environment() -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _intervals(scores: Any) -> dict[str, list[Interval]]:
+    """All measures resampled together: one set of draws for everything."""
+    names = list(scores)
+    stacked = np.concatenate([scores[name] for name in names], axis=1)
+    columns = stacked.shape[1] // len(names)
+    found = bootstrap(stacked)
+    return {name: found[i * columns : (i + 1) * columns] for i, name in enumerate(names)}
+
+
+def _groups(
+    outcome: Outcome, labels: Sequence[str | None], order: Sequence[str] = ()
+) -> list[dict[str, dict[str, float]]]:
+    """For each contender the mean of every measure within each group of queries."""
+    groups = [label for label in order or sorted({label for label in labels if label}) if label in labels]
+    if len(groups) < 2:
+        return [{} for _ in outcome.plan.contenders]
+    members = {group: np.array([label == group for label in labels]) for group in groups}
+    means = {group: {m: s[mask].mean(axis=0) for m, s in outcome.scores.items()} for group, mask in members.items()}
+    return [
+        {group: {m: round(float(values[i]), 5) for m, values in means[group].items()} for group in groups}
+        for i in range(len(outcome.plan.contenders))
+    ]
+
+
+def _alpha_sweep(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings]) -> dict[str, Any] | None:
+    """The primary measure for α from 0 (words only) to 1 (meaning only), where there is one ranking of each."""
+    sparse = [ranking for ranking in retrieved if ranking.signal == "sparse"]
+    dense = [ranking for ranking in retrieved if ranking.signal == "dense"]
+    primary = outcome.plan.primary
+    if not sparse or not dense or primary.of_spans:
+        return None
+    columns = [_score(judge, Convex(alpha).fuse([sparse[0], dense[0]], K), primary) for alpha in _ALPHAS]
+    table = np.stack(columns, axis=1)
+    families = [query.family for query in outcome.plan.exam.queries]
+    masks = {name: np.array([f == name for f in families]) for name in sorted(set(families))}
+    points = [
+        {
+            "alpha": alpha,
+            **asdict(interval),
+            "families": {name: float(table[mask, i].mean()) for name, mask in masks.items()},
+        }
+        for i, (alpha, interval) in enumerate(zip(_ALPHAS, bootstrap(table), strict=True))
+    ]
+    return {"measure": str(primary), "points": points}
+
+
+def _score(judge: Judge, ranking: Rankings, measure: Any) -> Floats:
+    scores: Floats = MEASURES[measure.name](judge.gains(ranking, measure.level), measure.k)
+    return scores
+
+
+def _samples(outcome: Outcome, judge: Judge) -> dict[str, Any]:
+    """The queries on which contenders differ most, with what each found: for looking at, not for counting."""
+    scores = outcome.scores[str(outcome.plan.primary)]
+    order = np.argsort(-scores.std(axis=1), kind="stable")[:_SAMPLED].tolist()
+    gains = [judge.gains(ranking, "chunk").gains for ranking in outcome.rankings]
+    numbers: dict[int, int] = {}
+    queries = []
+    for q in order:
+        query = outcome.plan.exam.queries[q]
+        results = []
+        for c, ranking in enumerate(outcome.rankings):
+            ordinals = ranking.row(q)[0][:_HITS].tolist()
+            flags = (gains[c][q][: len(ordinals)] > 0).astype(int).tolist()
+            first = np.flatnonzero(gains[c][q] > 0)
+            shown = [numbers.setdefault(ordinal, len(numbers)) for ordinal in ordinals]
+            results.append([round(float(scores[q, c]), 4), int(first[0]) + 1 if len(first) else None, shown, flags])
+        gold = [{"document": j.document, "title": "", "text": j.quote} for j in query.judgments[:3]]
+        queries.append(
+            {
+                "id": query.id,
+                "text": query.text,
+                "family": query.family,
+                "overlap": query.overlap,
+                "gold": gold,
+                "results": results,
+            }
+        )
+    chunks = []
+    for ordinal in numbers:
+        chunk, title, _ = outcome.snapshot.entry(ordinal)
+        chunks.append(
+            {"document": chunk.document, "title": title, "headings": list(chunk.headings), "text": chunk.text[:240]}
+        )
+    return {"queries": queries, "chunks": chunks}

@@ -1,0 +1,100 @@
+"""One call for a whole benchmark: plan in, report out, everything unchanged taken from the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from surefind import __version__
+from surefind.bench.engine import Bench, Outcome, places_of
+from surefind.bench.plan import Plan
+from surefind.bench.report import build_report
+from surefind.config import FILE_NAME
+from surefind.exam.formats._rows import Library
+from surefind.exam.formats.beir import read_beir
+from surefind.exam.known_item import PER_FAMILY, generate
+from surefind.exam.model import Exam
+from surefind.exam.store import ExamStore
+from surefind.kb import KnowledgeBase
+from surefind.measure.gains import Judge
+from surefind.sync import Report
+from surefind.types import Rankings
+
+_BEIR_SETTINGS = """\
+[index]
+chunk = "whole"
+enrich = ["headings"]
+"""
+
+
+@dataclass(frozen=True)
+class Finished:
+    report: dict[str, Any]
+    outcome: Outcome | None
+    """None when the report came from the cache."""
+
+
+def run_bench(
+    kb: KnowledgeBase, plan: Plan, command: str, fresh: bool = False, report: Report | None = None
+) -> Finished:
+    bench = Bench(kb, report=report)
+    specs = [f"{contender.name}={contender.pipeline}" for contender in plan.contenders]
+    key = bench.cache.key(
+        "report",
+        __version__,
+        bench.snapshot.fingerprint,
+        plan.exam.fingerprint,
+        plan.exam.label,
+        *plan.measures,
+        *specs,
+    )
+    known = None if fresh else bench.cache.data(key)
+    if known is not None:
+        return Finished({**known, "command": command}, None)
+    outcome = bench.run(plan)
+    documents = {document.id: document.text for document in kb.documents()}
+    judge = Judge(outcome.plan.exam.queries, places_of(bench.snapshot, documents))
+    made = build_report(outcome, judge, _retrieved(outcome), command)
+    bench.cache.put_data(key, made)
+    return Finished(made, outcome)
+
+
+def _retrieved(outcome: Outcome) -> Sequence[Rankings]:
+    """The rankings of single retrievers that the plan ran."""
+    pairs = zip(outcome.plan.contenders, outcome.rankings, strict=True)
+    return [
+        ranking
+        for contender, ranking in pairs
+        if len(contender.pipeline.retrieve) == 1 and not contender.pipeline.rerank
+    ]
+
+
+def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int = 42) -> Exam:
+    """The exam of the documents as they are: written once, and again when they change."""
+    store = ExamStore(kb.data / "exams")
+    origin = f"generate --per-family {per_family} --seed {seed}"
+    corpus = kb.snapshot().fingerprint
+    if "known-item" in store.names():
+        newest = store.load("known-item")
+        if newest.corpus == corpus and newest.origin == origin:
+            return newest
+    exam = generate(kb.documents(), per_family=per_family, seed=seed)
+    return store.save(Exam(exam.name, exam.queries, origin=exam.origin, corpus=corpus))
+
+
+def beir_base(kb_folder: Path, folder: Path, split: str, report: Report | None = None) -> tuple[KnowledgeBase, Exam]:
+    """A BEIR folder as corpus and exam in one go: documents whole, indexed under the current knowledge base's data."""
+    from surefind.config import DATA_FOLDER
+    from surefind.errors import ExamError
+
+    folder = folder.resolve()
+    if not (folder / "corpus.jsonl").exists():
+        raise ExamError(f"{folder} is not a BEIR folder: it has no corpus.jsonl.")
+    home = kb_folder.resolve() / DATA_FOLDER / "beir" / folder.name
+    home.mkdir(parents=True, exist_ok=True)
+    (home / FILE_NAME).write_text(_BEIR_SETTINGS, encoding="utf-8")
+    kb = KnowledgeBase.open(home)
+    kb.sync(folder / "corpus.jsonl", report=report, index=False)
+    return kb, read_beir(folder, Library(kb.documents()), split)

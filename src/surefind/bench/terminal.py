@@ -1,0 +1,52 @@
+"""A report as a table for the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def show(report: dict[str, Any], console: Console) -> None:
+    primary = report["primary"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("configuration", no_wrap=True)
+    table.add_column(f"{primary} [95%]", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for measure in report["measures"][1:]:
+        table.add_column(measure, justify="right")
+    table.add_column("p50 ms", justify="right")
+    table.add_column("p95 ms", justify="right")
+    for row in ordered(report):
+        interval = row["measures"][primary]
+        table.add_row(
+            f"{mark(report, row)} {row['name']}",
+            f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]",
+            row["letters"],
+            *(f"{row['measures'][m]['mean']:.3f}" for m in report["measures"][1:]),
+            f"{row['latency_ms']['p50']:.1f}",
+            f"{row['latency_ms']['p95']:.1f}",
+        )
+    exam, corpus = report["exam"], report["corpus"]
+    console.print(
+        f"{exam['name']} v{exam['version']}: {exam['queries']} questions over {corpus['documents']} documents, "
+        f"{corpus['chunks']} passages."
+    )
+    console.print(table)
+    console.print("* winner, > recommended. Rows that share a letter cannot be told apart (p >= 0.05 after Holm).")
+    if report["leakage"]:
+        console.print(report["leakage"]["text"])
+    if exam["dropped"]:
+        console.print(f"{exam['dropped']} questions were left out: their passage is no longer in the documents.")
+    console.print(report["verdict"], style="bold")
+
+
+def ordered(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows, best first."""
+    return sorted(report["rows"], key=lambda row: -row["measures"][report["primary"]]["mean"])
+
+
+def mark(report: dict[str, Any], row: dict[str, Any]) -> str:
+    winner, recommended = row["name"] == report["winner"], row["name"] == report["recommended"]
+    return ("*" if winner else " ") + (">" if recommended else " ")

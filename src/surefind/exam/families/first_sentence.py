@@ -1,0 +1,28 @@
+"""`first_sentence`: the sentence that opens a section. Gold: the section.
+
+The same sentence in up to `MOST` documents is judged against all of them; in more, it is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from surefind.exam._corpus import Candidate, Corpus, plain
+from surefind.exam.model import Judgment
+
+MOST = 3
+
+
+def first_sentence(corpus: Corpus) -> Iterator[Candidate]:
+    places: dict[str, list[Judgment]] = defaultdict(list)
+    shown: dict[str, str] = {}
+    for document in corpus.documents:
+        for section in corpus.sections(document):
+            text = plain(document.text[slice(*section.sentences[0])]).rstrip(".:;") if section.sentences else ""
+            if 6 <= len(text.split()) <= 30:
+                places[text.lower()].append(corpus.judge(document, section.start, section.end))
+                shown.setdefault(text.lower(), text)
+    for key, judgments in places.items():
+        if len({judgment.document for judgment in judgments}) <= MOST:
+            yield Candidate(shown[key], judgments[0].document, tuple(judgments))

@@ -1,0 +1,82 @@
+"""What importers share: finding documents and passages, and collecting every bad row before refusing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from surefind.errors import ExamError
+from surefind.exam.known_item import lexical_overlap
+from surefind.exam.model import ExamQuery, Judgment
+from surefind.types import Document
+
+_SHOWN = 10
+_QUOTE = 80
+
+
+class Complaints:
+    """Bad rows, by line; `refuse` raises if there are any."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[str] = []
+
+    def add(self, line: int, reason: str) -> None:
+        self.lines.append(f"  line {line}: {reason}")
+
+    def refuse(self) -> None:
+        if not self.lines:
+            return
+        more = f"\n  … and {len(self.lines) - _SHOWN} more" if len(self.lines) > _SHOWN else ""
+        shown = "\n".join(self.lines[:_SHOWN])
+        raise ExamError(f"{self.path} has {len(self.lines)} bad rows, so nothing was imported:\n{shown}{more}")
+
+
+class Library:
+    """The documents that judgments may point at."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._by_id = {document.id: document for document in documents}
+        self._by_name: dict[str, list[str]] = defaultdict(list)
+        for id in self._by_id:
+            self._by_name[Path(id).name].append(id)
+            self._by_name[Path(id).stem].append(id)
+
+    def find(self, name: str) -> Document:
+        """By id, or by a file name that only one document has."""
+        if name in self._by_id:
+            return self._by_id[name]
+        found = sorted(set(self._by_name.get(Path(name).name, [])))
+        if len(found) == 1 and Path(found[0]).name == name:
+            return self._by_id[found[0]]
+        if len(found) > 1:
+            raise ExamError(f"the document {name!r} could be any of {', '.join(found[:3])}")
+        raise ExamError(f"there is no document {name!r} in the knowledge base")
+
+    def judge(
+        self, name: str, text: str = "", start: int | None = None, end: int | None = None, grade: int = 1
+    ) -> Judgment:
+        """A span by its offsets or by its exact text, or the whole document."""
+        document = self.find(name)
+        if start is None and not text:
+            return Judgment(document.id, grade=grade)
+        if start is None:
+            start = document.text.find(text)
+            if start < 0:
+                raise ExamError(f"{name!r} does not contain the passage {text[:60]!r}")
+            if document.text.find(text, start + 1) >= 0:
+                raise ExamError(f"{name!r} contains the passage {text[:60]!r} more than once; give start and end")
+            end = start + len(text)
+        if end is None or not 0 <= start < end <= len(document.text):
+            raise ExamError(f"the span {start}–{end} does not lie in {name!r} ({len(document.text)} characters)")
+        if text and document.text[start:end] != text:
+            raise ExamError(f"{name!r} has other text at {start}–{end} than {text[:60]!r}")
+        return Judgment(document.id, start, end, grade, document.text[start:end][:_QUOTE])
+
+    def query(
+        self, id: str, text: str, judgments: Sequence[Judgment], family: str = "questions", **metadata: object
+    ) -> ExamQuery:
+        spans = [j for j in judgments if j.is_span and j.grade > 0]
+        overlaps = [lexical_overlap(text, self._by_id[j.document].text[j.start : j.end]) for j in spans]
+        return ExamQuery(id, text, tuple(judgments), family, max(overlaps, default=None), metadata)

@@ -1,0 +1,97 @@
+"""A BEIR folder: queries.jsonl, qrels/SPLIT.tsv and, where there is one, spans.jsonl with gold passages."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from surefind.errors import ExamError
+from surefind.exam.formats._rows import Complaints, Library
+from surefind.exam.model import Exam, Judgment
+
+
+def read_beir(folder: Path, library: Library, split: str = "test", name: str = "") -> Exam:
+    """Queries of the split with their graded documents; a judged document that has gold spans is judged by them."""
+    qrels = folder / "qrels" / f"{split}.tsv"
+    if not qrels.exists():
+        splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
+        raise ExamError(f"{folder} has no split {split!r}. Splits: {', '.join(splits) or 'none'}.")
+    texts = _queries(folder / "queries.jsonl")
+    spans = _spans(folder / "spans.jsonl", library)
+    judged: dict[str, list[Judgment]] = defaultdict(list)
+    complaints = Complaints(qrels)
+    for number, line in enumerate(qrels.read_text(encoding="utf-8").splitlines(), 1):
+        fields = line.split("\t")
+        if not line.strip() or (number == 1 and not fields[-1].lstrip("-").isdigit()):
+            continue
+        try:
+            query, document, grade = fields
+            if query not in texts:
+                raise ExamError(f"there is no query {query!r} in queries.jsonl")
+            found = spans.get((query, document)) if int(grade) > 0 else None
+            judged[query] += found or [library.judge(document, grade=int(grade))]
+        except (ValueError, ExamError) as error:
+            complaints.add(number, str(error))
+    complaints.refuse()
+    queries = tuple(library.query(id, texts[id], judgments) for id, judgments in judged.items())
+    return Exam(name or f"{folder.name}-{split}", queries, origin=f"beir {folder.name} {split}")
+
+
+def _queries(path: Path) -> dict[str, str]:
+    if not path.exists():
+        raise ExamError(f"{path.parent} is not a BEIR folder: it has no queries.jsonl.")
+    complaints = Complaints(path)
+    found: dict[str, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+            found[str(row["_id"])] = str(row["text"])
+        except (ValueError, KeyError, TypeError) as error:
+            complaints.add(number, f"no _id and text ({error})")
+    complaints.refuse()
+    return found
+
+
+def _spans(path: Path, library: Library) -> dict[tuple[str, str], list[Judgment]]:
+    found: dict[tuple[str, str], list[Judgment]] = defaultdict(list)
+    if not path.exists():
+        return found
+    complaints = Complaints(path)
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row: dict[str, Any] = json.loads(line)
+            judgment = library.judge(row["corpus-id"], row.get("text", ""), row["start"], row["end"])
+            found[row["query-id"], row["corpus-id"]].append(judgment)
+        except (ValueError, KeyError, TypeError, ExamError) as error:
+            complaints.add(number, str(error))
+    complaints.refuse()
+    return found
+
+
+def write_beir(exam: Exam, folder: Path) -> None:
+    """queries.jsonl, qrels/test.tsv and spans.jsonl; the corpus stays where it is."""
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    with (folder / "queries.jsonl").open("w", encoding="utf-8") as file:
+        for query in exam.queries:
+            file.write(
+                json.dumps(
+                    {"_id": query.id, "text": query.text, "metadata": {"family": query.family}}, ensure_ascii=False
+                )
+                + "\n"
+            )
+    with (folder / "qrels" / "test.tsv").open("w", encoding="utf-8") as file:
+        file.write("query-id\tcorpus-id\tscore\n")
+        for query in exam.queries:
+            grades: dict[str, int] = {}
+            for j in query.judgments:
+                grades[j.document] = max(grades.get(j.document, 0), j.grade)
+            file.writelines(f"{query.id}\t{document}\t{grade}\n" for document, grade in grades.items())
+    spans = [(query, j) for query in exam.queries for j in query.judgments if j.is_span]
+    if spans:
+        with (folder / "spans.jsonl").open("w", encoding="utf-8") as file:
+            for query, j in spans:
+                file.write(
+                    json.dumps({"query-id": query.id, "corpus-id": j.document, "start": j.start, "end": j.end}) + "\n"
+                )

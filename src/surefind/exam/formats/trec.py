@@ -1,0 +1,81 @@
+"""TREC topics and qrels: `<num>`/`<title>` topics, XML topics or `id TAB text` lines; `qid 0 document grade`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from surefind.errors import ExamError
+from surefind.exam.formats._rows import Complaints, Library
+from surefind.exam.model import Exam, Judgment
+
+_TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)</top(?:ic)?>", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)|number=\"([^\"]+)\"", re.IGNORECASE)
+_TITLE = re.compile(r"<(title|query)>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGNORECASE)
+
+
+def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Exam:
+    texts = _topics(topics)
+    judged: dict[str, list[Judgment]] = defaultdict(list)
+    complaints = Complaints(qrels)
+    for number, line in enumerate(_text(qrels).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            query, _, document, grade = line.split()
+            if query not in texts:
+                raise ExamError(f"there is no topic {query!r} in {topics.name}")
+            judged[query].append(library.judge(document, grade=max(0, int(grade))))
+        except (ValueError, ExamError) as error:
+            complaints.add(
+                number, str(error) if isinstance(error, ExamError) else f"not 'query 0 document grade': {line!r}"
+            )
+    complaints.refuse()
+    queries = tuple(library.query(id, texts[id], judgments) for id, judgments in judged.items())
+    return Exam(name or topics.stem, queries, origin=f"trec {topics.name} {qrels.name}")
+
+
+def _topics(path: Path) -> dict[str, str]:
+    text = _text(path)
+    if "<top" in text.lower():
+        return {_found(_NUMBER, top + body): " ".join(_title(body).split()) for top, body in _TOPIC.findall(text)}
+    complaints = Complaints(path)
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        id, tab, query = line.partition("\t")
+        if line.strip() and not (tab and query.strip()):
+            complaints.add(number, "not 'id TAB text'")
+        elif line.strip():
+            found[id.strip()] = query.strip()
+    complaints.refuse()
+    return found
+
+
+def _title(body: str) -> str:
+    match = _TITLE.search(body)
+    return match.group(2) if match else ""
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return next(group for group in match.groups() if group) if match else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExamError(f"{path} cannot be read ({error}).") from None
+
+
+def write_trec(exam: Exam, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"{query.id}\t{' '.join(query.text.split())}\n" for query in exam.queries]
+    (folder / "topics.tsv").write_text("".join(lines), encoding="utf-8")
+    with (folder / "qrels.txt").open("w", encoding="utf-8") as file:
+        for query in exam.queries:
+            best: dict[str, int] = {}
+            for j in query.judgments:
+                best[j.document] = max(best.get(j.document, 0), j.grade)
+            file.writelines(f"{query.id} 0 {document} {grade}\n" for document, grade in best.items())

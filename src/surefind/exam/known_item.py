@@ -1,0 +1,77 @@
+"""Known-item questions from the documents themselves: free, offline, the same for the same seed.
+
+Each question was made from one passage (or a few that it fits equally), which is its gold. That mirrors an agent
+that looks for a certain procedure or policy; it also flatters lexical retrieval, because the words of the question
+come from the passage: `leakage` says by how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from surefind.errors import ExamError, choices
+from surefind.exam._corpus import Candidate, Corpus, terms
+from surefind.exam.families.entity_lookup import entity_lookup
+from surefind.exam.families.exact_phrase import exact_phrase
+from surefind.exam.families.first_sentence import first_sentence
+from surefind.exam.families.heading_direct import heading_direct
+from surefind.exam.families.heading_paraphrase import heading_paraphrase
+from surefind.exam.model import Exam, ExamQuery
+from surefind.types import Document
+
+FAMILIES: dict[str, Callable[[Corpus], Iterator[Candidate]]] = {
+    "heading_direct": heading_direct,
+    "entity_lookup": entity_lookup,
+    "heading_paraphrase": heading_paraphrase,
+    "exact_phrase": exact_phrase,
+    "first_sentence": first_sentence,
+}
+PER_FAMILY = 200
+
+
+def generate(
+    documents: Sequence[Document],
+    name: str = "known-item",
+    per_family: int = PER_FAMILY,
+    families: Sequence[str] = tuple(FAMILIES),
+    seed: int = 42,
+) -> Exam:
+    for family in families:
+        if family not in FAMILIES:
+            raise ExamError(f"There is no family of questions called {family!r}; {choices(family, FAMILIES)}")
+    corpus = Corpus(sorted(documents, key=lambda document: document.id), seed)
+    texts = {document.id: document.text for document in documents}
+    taken: set[str] = set()
+    queries: list[ExamQuery] = []
+    for family in families:
+        chosen = _distinct(corpus.shuffled(family, FAMILIES[family](corpus)), taken, per_family)
+        queries += [_query(family, number, candidate, texts) for number, candidate in enumerate(chosen, 1)]
+    if not queries:
+        raise ExamError("These documents give no questions: they have no headings, names or whole sentences.")
+    origin = f"generate --per-family {per_family} --seed {seed}"
+    return Exam(name, tuple(queries), origin=origin)
+
+
+def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> list[Candidate]:
+    """The first `most` that were not asked before, in this family or another: same words, same question."""
+    chosen: list[Candidate] = []
+    for candidate in candidates:
+        if len(chosen) == most:
+            break
+        key = " ".join(sorted(terms(candidate.text))) or candidate.text.lower()
+        if key not in taken:
+            taken.add(key)
+            chosen.append(candidate)
+    return chosen
+
+
+def _query(family: str, number: int, candidate: Candidate, texts: dict[str, str]) -> ExamQuery:
+    metadata = {"source": candidate.source} if candidate.source else {}
+    overlap = max(lexical_overlap(candidate.text, texts[j.document][j.start : j.end]) for j in candidate.judgments)
+    return ExamQuery(f"{family}-{number:04}", candidate.text, candidate.judgments, family, overlap, metadata)
+
+
+def lexical_overlap(query: str, passage: str) -> float:
+    """The share of the query's distinct terms that stand in the passage."""
+    wanted = set(terms(query))
+    return len(wanted & set(terms(passage))) / len(wanted) if wanted else 0.0

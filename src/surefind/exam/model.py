@@ -1,0 +1,88 @@
+"""What an exam is made of.
+
+A judgment points at characters of a document (or at the whole of it), never at chunks: what a chunk is worth
+follows from where it lies. So every chunker, fusion and reranker sits the same exam.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    document: str
+    start: int | None = None
+    """None: the whole document is meant."""
+    end: int | None = None
+    grade: int = 1
+    quote: str = ""
+    """How the passage begins: finds it again when the document has changed around it."""
+
+    @property
+    def is_span(self) -> bool:
+        return self.start is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ExamQuery:
+    id: str
+    text: str
+    judgments: tuple[Judgment, ...]
+    family: str = "questions"
+    overlap: float | None = None
+    """The share of the query's words that stand in its gold passage."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exam:
+    name: str
+    queries: tuple[ExamQuery, ...]
+    version: int = 0
+    origin: str = ""
+    """How it came about: the command or the file."""
+    corpus: str = ""
+    """The fingerprint of the documents that it was written from."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal questions and judgments, whatever their name."""
+        digest = hashlib.blake2b(digest_size=8)
+        for query in self.queries:
+            digest.update(json.dumps(query_to_json(query), sort_keys=True, ensure_ascii=False).encode())
+        return digest.hexdigest()
+
+    def families(self) -> dict[str, int]:
+        return dict(sorted(Counter(query.family for query in self.queries).items()))
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} v{self.version}" if self.version else self.name
+
+
+def query_to_json(query: ExamQuery) -> dict[str, Any]:
+    gold = []
+    for j in query.judgments:
+        span = {"start": j.start, "end": j.end, "quote": j.quote} if j.is_span else {}
+        gold.append({"document": j.document, **span, "grade": j.grade})
+    row: dict[str, Any] = {"id": query.id, "query": query.text, "family": query.family, "gold": gold}
+    if query.overlap is not None:
+        row["overlap"] = round(query.overlap, 4)
+    return {**row, "metadata": dict(query.metadata)} if query.metadata else row
+
+
+def query_from_json(row: Mapping[str, Any]) -> ExamQuery:
+    judgments = tuple(
+        Judgment(g["document"], g.get("start"), g.get("end"), g.get("grade", 1), g.get("quote", ""))
+        for g in row["gold"]
+    )
+    return ExamQuery(
+        row["id"], row["query"], judgments, row.get("family", "questions"), row.get("overlap"), row.get("metadata", {})
+    )

@@ -1,0 +1,34 @@
+"""Exams outlive edits: a gold passage that moved is found again by how it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from surefind.exam.model import Exam, ExamQuery, Judgment
+
+
+def relocate(exam: Exam, texts: Mapping[str, str]) -> tuple[Exam, int]:
+    """The exam against the documents as they are now, and how many questions had to be left out because their
+    passage or document is gone."""
+    kept = [moved for query in exam.queries if (moved := _query(query, texts))]
+    return replace(exam, queries=tuple(kept)), len(exam.queries) - len(kept)
+
+
+def _query(query: ExamQuery, texts: Mapping[str, str]) -> ExamQuery | None:
+    judgments = tuple(moved for j in query.judgments if (moved := _judgment(j, texts)))
+    if not any(j.grade > 0 for j in judgments):
+        return None
+    return query if judgments == query.judgments else replace(query, judgments=judgments)
+
+
+def _judgment(j: Judgment, texts: Mapping[str, str]) -> Judgment | None:
+    text = texts.get(j.document)
+    if text is None:
+        return None
+    if j.start is None or j.end is None or not j.quote or text.startswith(j.quote, j.start):
+        return j if j.end is None or j.end <= len(text) else None
+    at = text.find(j.quote)
+    if at < 0 or text.find(j.quote, at + 1) >= 0:
+        return None
+    return replace(j, start=at, end=min(len(text), at + j.end - j.start))

@@ -1,0 +1,26 @@
+"""Two halves of an exam: one to choose on, one that choosing never saw."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+
+from surefind.exam.model import ExamQuery
+
+
+def held_out(queries: Sequence[ExamQuery]) -> list[bool]:
+    """For each query whether it is held out: every other one of its family, in an order that depends on its words
+    alone, so that the halves stay the same when questions are added and every family is in both."""
+    families: dict[str, list[int]] = defaultdict(list)
+    for i, query in enumerate(queries):
+        families[query.family].append(i)
+    out = [False] * len(queries)
+    for members in families.values():
+        for turn, i in enumerate(sorted(members, key=lambda i: _lot(queries[i]))):
+            out[i] = turn % 2 == 1
+    return out
+
+
+def _lot(query: ExamQuery) -> bytes:
+    return hashlib.blake2b(f"{query.id}\0{query.text}".encode(), digest_size=8).digest()

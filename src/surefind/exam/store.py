@@ -1,0 +1,71 @@
+"""Exams kept with the knowledge base: a folder a name, a file a version, never overwritten."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from surefind.errors import ExamError, choices
+from surefind.exam.model import Exam, query_from_json, query_to_json
+
+
+class ExamStore:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, exam: Exam) -> Exam:
+        """As the next version; the same questions again are the version that is there."""
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", exam.name):
+            raise ExamError(f"An exam cannot be called {exam.name!r}. Use letters, digits, '-', '_' and '.'.")
+        versions = self._versions(exam.name)
+        if versions:
+            newest = self.load(exam.name)
+            if newest.fingerprint == exam.fingerprint:
+                return newest
+        made = replace(exam, version=max(versions, default=0) + 1)
+        folder = self.folder / exam.name
+        folder.mkdir(parents=True, exist_ok=True)
+        header = {"name": made.name, "version": made.version, "fingerprint": made.fingerprint}
+        header |= {"origin": made.origin, "corpus": made.corpus}
+        lines = [header, *map(query_to_json, made.queries)]
+        aside = folder / f".v{made.version:03}.writing"
+        aside.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+        aside.replace(folder / f"v{made.version:03}.jsonl")
+        return made
+
+    def load(self, name: str, version: int | None = None) -> Exam:
+        """`known-item`, or `known-item@2` for an older version."""
+        if version is None and "@" in name:
+            name, _, number = name.partition("@")
+            version = int(number) if number.isdigit() else -1
+        versions = self._versions(name)
+        if not versions:
+            known = choices(name, self.names()) if self.names() else "Write one with: surefind exam generate."
+            raise ExamError(f"There is no exam called {name!r}; {known}")
+        version = version or max(versions)
+        if version not in versions:
+            raise ExamError(f"The exam {name!r} has no version {version}; versions: {', '.join(map(str, versions))}.")
+        return _read(self.folder / name / f"v{version:03}.jsonl")
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir()) if self.folder.exists() else []
+
+    def all(self) -> list[Exam]:
+        return [self.load(name, version) for name in self.names() for version in self._versions(name)]
+
+    def _versions(self, name: str) -> list[int]:
+        return sorted(int(path.stem[1:]) for path in (self.folder / name).glob("v*.jsonl"))
+
+
+def _read(path: Path) -> Exam:
+    try:
+        with path.open(encoding="utf-8") as file:
+            header = json.loads(next(file))
+            queries = tuple(query_from_json(json.loads(line)) for line in file)
+    except (OSError, ValueError, KeyError, StopIteration) as error:
+        raise ExamError(
+            f"The exam file {path} cannot be read ({error}). Remove it, or import the exam again."
+        ) from None
+    return Exam(header["name"], queries, header["version"], header.get("origin", ""), header.get("corpus", ""))

@@ -1,0 +1,177 @@
+"""From rankings of chunks to gains by rank: the one form that every rank measure reads.
+
+A judgment is a document or a span of one. What a ranked chunk gains depends on the level:
+
+- `document`: the ranking is that of documents, each at the rank of its first chunk; a document gains its grade;
+- `span`: a chunk gains the grades of the gold spans it covers (at least half of the span) that no better-ranked
+  chunk covered before, so that finding the same passage twice counts once;
+- `chunk`: every chunk that shares half of a gold span (or half of itself with one) gains that grade, again and again.
+
+A whole-document judgment is a span from the first to the last character: at `span` level any chunk of the document
+covers it, at `chunk` level all of them are relevant.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.exam.model import ExamQuery, Judgment
+from surefind.types import PAD, Rankings
+
+Level = Literal["document", "span", "chunk"]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where each chunk lies: document number, start, end."""
+
+    documents: Ints
+    starts: Ints
+    ends: Ints
+    numbers: dict[str, int]
+    """Document id -> number."""
+
+
+@dataclass(frozen=True)
+class Gains:
+    """`gains[q, r]`: what rank r+1 brings for query q. `ideal[q]`: all there is to gain, greatest first."""
+
+    gains: Floats
+    ideal: Floats
+
+    @property
+    def relevant(self) -> Floats:
+        """How many relevant items each query has."""
+        return np.asarray((self.ideal > 0).sum(axis=1), dtype=np.float64)
+
+
+class Judge:
+    """Knows the judgments of an exam in numbers, for one layout; turns rankings into gains."""
+
+    def __init__(self, queries: Sequence[ExamQuery], places: Places) -> None:
+        self.places = places
+        self._queries = queries
+        self._ideals: dict[str, Floats] = {}
+        self._items: dict[str, Any] = {}
+
+    def gains(self, rankings: Rankings, level: Level) -> Gains:
+        if level == "document":
+            return self._documents(rankings)
+        return self._spans(rankings) if level == "span" else self._chunks(rankings)
+
+    # ------------------------------------------------------------ documents
+
+    def _documents(self, rankings: Rankings) -> Gains:
+        there = rankings.ordinals != PAD
+        documents = np.where(there, self.places.documents[np.where(there, rankings.ordinals, 0)], -1)
+        documents = _first_of_each(documents)
+        if "document" not in self._items:
+            self._items["document"] = self._graded_documents()
+        keys, grades, ideal = self._items["document"]
+        wanted = documents + np.arange(len(documents))[:, None] * len(self.places.numbers)
+        at = np.searchsorted(keys, wanted).clip(max=max(len(keys) - 1, 0))
+        hit = (documents >= 0) & (keys[at] == wanted) if len(keys) else np.zeros_like(documents, dtype=np.bool_)
+        return Gains(np.where(hit, grades[at] if len(keys) else 0.0, 0.0), ideal)
+
+    def _graded_documents(self) -> tuple[Ints, Floats, Floats]:
+        """Sorted (query, document) keys with their grades, and the ideal gains."""
+        pairs: dict[int, float] = {}
+        rows: list[list[float]] = []
+        for q, query in enumerate(self._queries):
+            best: dict[int, float] = {}
+            for j in query.judgments:
+                number = self.places.numbers.get(j.document, -1 - len(best))
+                best[number] = max(best.get(number, 0.0), float(j.grade))
+            rows.append(list(best.values()))
+            pairs.update(
+                {q * len(self.places.numbers) + number: grade for number, grade in best.items() if number >= 0}
+            )
+        keys = np.array(sorted(pairs), dtype=np.int64)
+        return keys, np.array([pairs[int(key)] for key in keys], dtype=np.float64), _ideal(rows)
+
+    # ------------------------------------------------------------ spans
+
+    def _spans(self, rankings: Rankings) -> Gains:
+        gains = np.zeros(rankings.ordinals.shape)
+        for q, query in enumerate(self._queries):
+            ordinals, _ = rankings.row(q)
+            seen: set[int] = set()
+            for r, ordinal in enumerate(ordinals.tolist()):
+                for i, j in enumerate(query.judgments):
+                    if i not in seen and self._covers(ordinal, j):
+                        seen.add(i)
+                        gains[q, r] += j.grade
+        rows = [[float(j.grade) for j in query.judgments] for query in self._queries]
+        return Gains(gains, _ideal(rows))
+
+    def _covers(self, ordinal: int, j: Judgment) -> bool:
+        p = self.places
+        if p.documents[ordinal] != p.numbers.get(j.document, -1):
+            return False
+        if j.start is None or j.end is None:
+            return True
+        shared = min(p.ends[ordinal], j.end) - max(p.starts[ordinal], j.start)
+        return bool(shared * 2 >= j.end - j.start)
+
+    # ------------------------------------------------------------ chunks
+
+    def _chunks(self, rankings: Rankings) -> Gains:
+        if "chunk" not in self._items:
+            self._items["chunk"] = [self._relevant_chunks(query) for query in self._queries]
+        relevant: list[dict[int, float]] = self._items["chunk"]
+        gains = np.zeros(rankings.ordinals.shape)
+        for q, grades in enumerate(relevant):
+            row = rankings.ordinals[q].tolist()
+            gains[q] = [grades.get(ordinal, 0.0) for ordinal in row]
+        return Gains(gains, _ideal([list(grades.values()) for grades in relevant]))
+
+    def _relevant_chunks(self, query: ExamQuery) -> dict[int, float]:
+        p = self.places
+        found: dict[int, float] = {}
+        for j in query.judgments:
+            for ordinal in self._of_document.get(p.numbers.get(j.document, -1), ()):
+                if j.start is not None and j.end is not None:
+                    shared = min(p.ends[ordinal], j.end) - max(p.starts[ordinal], j.start)
+                    if shared * 2 < min(j.end - j.start, p.ends[ordinal] - p.starts[ordinal]):
+                        continue
+                found[ordinal] = max(found.get(ordinal, 0.0), float(j.grade))
+        return found
+
+    @property
+    def _of_document(self) -> dict[int, list[int]]:
+        if "of_document" not in self._items:
+            table: dict[int, list[int]] = defaultdict(list)
+            for ordinal, document in enumerate(self.places.documents.tolist()):
+                table[document].append(ordinal)
+            self._items["of_document"] = table
+        found: dict[int, list[int]] = self._items["of_document"]
+        return found
+
+
+def _first_of_each(documents: Ints) -> Ints:
+    """Each row without repetitions, in order, closed up and filled with -1."""
+    order = np.argsort(documents, axis=1, kind="stable")
+    ordered = np.take_along_axis(documents, order, 1)
+    again = np.zeros(documents.shape, np.bool_)
+    again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    repeated = np.zeros_like(again)
+    np.put_along_axis(repeated, order, again, 1)
+    kept = np.where(repeated, -1, documents)
+    close = np.argsort(kept < 0, axis=1, kind="stable")
+    return np.take_along_axis(kept, close, 1)
+
+
+def _ideal(rows: Sequence[Sequence[float]]) -> Floats:
+    width = max(map(len, rows), default=0)
+    table = np.zeros((len(rows), width))
+    for q, row in enumerate(rows):
+        table[q, : len(row)] = sorted(row, reverse=True)
+    return table

@@ -1,0 +1,51 @@
+"""Measures by name: `nDCG@10`, `R@5:chunk`, `T1EM`. The text form is the identity; parsing reads it back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import cast
+
+from surefind.errors import SpecError, choices
+from surefind.measure.gains import Level
+from surefind.measure.ranks import MEASURES
+
+SPAN_MEASURES = ("T1EM", "T5EM", "T1C", "BC", "AC", "MC", "MRR", "AT1S", "T1O", "BO", "AO")
+"""The eleven gold-span measures; `spans.py` defines them."""
+
+_LEVELS = ("document", "span", "chunk")
+_RANKED = re.compile(r"([A-Za-z]+)@(\d+)(?::(\w+))?")
+_ALIASES = {"ndcg": "nDCG", "mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    name: str
+    k: int = 5
+    """For gold-span measures: how many chunks count as retrieved."""
+    level: Level = "document"
+
+    @property
+    def of_spans(self) -> bool:
+        return self.name in SPAN_MEASURES
+
+    def __str__(self) -> str:
+        if self.of_spans:
+            return self.name if self.k == 5 else f"{self.name}@{self.k}"
+        return f"{self.name}@{self.k}" + ("" if self.level == "document" else f":{self.level}")
+
+
+def parse_measure(text: str) -> Measure:
+    if text in SPAN_MEASURES:
+        return Measure(text)
+    match = _RANKED.fullmatch(text.strip())
+    if match:
+        name, k, level = match.groups()
+        name = name if name in SPAN_MEASURES else _ALIASES.get(name.lower(), name)
+        known = next((known for known in (*MEASURES, *SPAN_MEASURES) if known.lower() == name.lower()), None)
+        if known and int(k) > 0 and level in (None, *_LEVELS):
+            return Measure(known, int(k), cast(Level, level or "document"))
+        if known and level:
+            raise SpecError(f"{text!r}: there is no level {level!r}; {choices(level, _LEVELS)}")
+    known_names = [*(f"{name}@k" for name in MEASURES), *SPAN_MEASURES]
+    raise SpecError(f"There is no measure {text!r}; {choices(text, known_names)}")

@@ -1,0 +1,64 @@
+"""Rank measures over gains, a whole exam at once. Names as in ir_measures: `nDCG@10`.
+
+    nDCG@k     Σ_{r<=k} g_r / log2(r+1), divided by the same of the ideal order   (Järvelin and Kekäläinen 2002)
+    RR@k       1 / rank of the first relevant item within k, else 0
+    AP@k       Σ_{r<=k, relevant} precision at r, divided by the number of relevant items
+    R@k        relevant items within k / relevant items
+    P@k        relevant items within k / k
+    Success@k  1 if any relevant item is within k
+
+Gains are the grades themselves, as in trec_eval. A query without relevant items has 0 everywhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surefind.measure.gains import Floats, Gains
+
+
+def _cut(table: Floats, k: int) -> Floats:
+    """Exactly k columns."""
+    return np.pad(table[:, :k], ((0, 0), (0, max(0, k - table.shape[1]))))
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
+def ndcg(found: Gains, k: int) -> Floats:
+    discount = 1 / np.log2(np.arange(2, k + 2))
+    return _ratio(_cut(found.gains, k) @ discount, _cut(found.ideal, k) @ discount)
+
+
+def reciprocal_rank(found: Gains, k: int) -> Floats:
+    hits = _cut(found.gains, k) > 0
+    return np.asarray(np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0.0))
+
+
+def average_precision(found: Gains, k: int) -> Floats:
+    hits = (_cut(found.gains, k) > 0).astype(np.float64)
+    precision = np.cumsum(hits, axis=1) / np.arange(1, k + 1)
+    return _ratio(np.asarray((precision * hits).sum(axis=1)), found.relevant)
+
+
+def recall(found: Gains, k: int) -> Floats:
+    return _ratio((_cut(found.gains, k) > 0).sum(axis=1).astype(np.float64), found.relevant)
+
+
+def precision(found: Gains, k: int) -> Floats:
+    return np.asarray((_cut(found.gains, k) > 0).sum(axis=1) / k)
+
+
+def success(found: Gains, k: int) -> Floats:
+    return np.asarray((_cut(found.gains, k) > 0).any(axis=1), dtype=np.float64)
+
+
+MEASURES = {
+    "nDCG": ndcg,
+    "RR": reciprocal_rank,
+    "AP": average_precision,
+    "R": recall,
+    "P": precision,
+    "Success": success,
+}

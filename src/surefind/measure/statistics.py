@@ -1,0 +1,153 @@
+"""How sure are we? Intervals, paired tests, corrections, letters. All on per-query scores, all deterministic.
+
+- **Intervals**: paired bootstrap, 10,000 resamples of the queries, percentiles 2.5 and 97.5 (Sakai 2006).
+- **Test of a pair**: sign-flip permutation of the per-query differences, two-sided, 10,000 flips (Smucker et al.
+  2007). Where fewer than ten flips reach the observed difference, the tail is taken from the normal limit of the
+  same permutation distribution, so that small p-values survive a correction over many pairs.
+- **Correction**: Holm over *all* pairs compared, because the best is picked after looking: comparing only it with
+  the rest would let selection pass for a difference.
+- **Proportions**: Wilson's interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+RESAMPLES = 10_000
+ALPHA = 0.05
+_FEW = 10
+_BLOCK = 1_000
+_SEED = 20_240_607
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Configuration `a` against `b`: how much better a is, with its interval and its p before and after Holm."""
+
+    a: int
+    b: int
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_holm: float
+
+    @property
+    def significant(self) -> bool:
+        return self.p_holm < ALPHA
+
+
+def bootstrap(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> list[Interval]:
+    """The interval of each column's mean. `scores` is (queries, configurations); all share the resamples."""
+    means = _resampled_means(scores, resamples, seed)
+    low, high = np.percentile(means, [2.5, 97.5], axis=0)
+    return [Interval(*map(float, row)) for row in zip(scores.mean(axis=0), low, high, strict=True)]
+
+
+def _resampled_means(scores: Floats, resamples: int, seed: int) -> Floats:
+    """(resamples, configurations). A resample is a vector of how often each query was drawn."""
+    rng = np.random.default_rng(seed)
+    n = len(scores)
+    means = np.empty((resamples, scores.shape[1]))
+    for at in range(0, resamples, _BLOCK):
+        size = min(_BLOCK, resamples - at)
+        draws = rng.integers(0, n, size=(size, n)) + np.arange(size)[:, None] * n
+        counts = np.bincount(draws.ravel(), minlength=size * n).reshape(size, n)
+        means[at : at + size] = counts @ scores / n
+    return means
+
+
+def compare_all(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> list[Comparison]:
+    """Every pair of columns, Holm-corrected together."""
+    pairs = list(combinations(range(scores.shape[1]), 2))
+    if not pairs:
+        return []
+    first, second = (np.array(side) for side in zip(*pairs, strict=True))
+    differences = scores[:, first] - scores[:, second]
+    p = permutation_p(differences, resamples, seed)
+    corrected = holm(p)
+    means = _resampled_means(scores, resamples, seed)
+    low, high = np.percentile(means[:, first] - means[:, second], [2.5, 97.5], axis=0)
+    return [
+        Comparison(
+            a, b, float(differences[:, i].mean()), float(low[i]), float(high[i]), float(p[i]), float(corrected[i])
+        )
+        for i, (a, b) in enumerate(pairs)
+    ]
+
+
+def permutation_p(differences: Floats, flips: int = RESAMPLES, seed: int = _SEED) -> Floats:
+    """Two-sided p of each column of paired differences."""
+    rng = np.random.default_rng(seed)
+    n, columns = differences.shape
+    observed = np.abs(differences.sum(axis=0))
+    reached = np.zeros(columns, dtype=np.int64)
+    narrow = differences.astype(np.float32)
+    slack = 1e-5 * np.abs(differences).sum(axis=0) + 1e-12
+    for at in range(0, flips, _BLOCK):
+        signs = rng.integers(0, 2, size=(min(_BLOCK, flips - at), n), dtype=np.int8).astype(np.float32) * 2 - 1
+        reached += (np.abs(signs @ narrow) >= observed - slack).sum(axis=0)
+    p = (1 + reached) / (1 + flips)
+    scale = np.sqrt((differences**2).sum(axis=0))
+    normal = np.array([math.erfc(o / s / math.sqrt(2)) if s > 0 else 1.0 for o, s in zip(observed, scale, strict=True)])
+    return np.where((reached < _FEW) & (scale > 0), np.minimum(p, normal), p)
+
+
+def holm(p: Floats) -> Floats:
+    """Holm's step-down correction (1979): the i-th smallest of m is multiplied by m - i + 1, made monotone."""
+    order = np.argsort(p, kind="stable")
+    steps = p[order] * np.arange(len(p), 0, -1)
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return corrected
+
+
+def letters(means: Sequence[float], comparisons: Sequence[Comparison]) -> list[str]:
+    """A compact letter display: two configurations share a letter exactly if they cannot be told apart.
+
+    Insert-and-absorb (Piepho 2004); `a` goes to the group of the best.
+    """
+    groups: list[frozenset[int]] = [frozenset(range(len(means)))]
+    for comparison in comparisons:
+        if not comparison.significant:
+            continue
+        split: list[frozenset[int]] = []
+        for group in groups:
+            if comparison.a in group and comparison.b in group:
+                split += [group - {comparison.a}, group - {comparison.b}]
+            else:
+                split.append(group)
+        distinct = list(dict.fromkeys(split))
+        groups = [group for group in distinct if not any(group < other for other in distinct)]
+    ordered = sorted(groups, key=lambda group: sorted(-means[i] for i in group))
+    return ["".join(_letter(g) for g, group in enumerate(ordered) if i in group) for i in range(len(means))]
+
+
+def _letter(number: int) -> str:
+    return chr(ord("a") + number) if number < 26 else f"({number + 1})"
+
+
+def wilson(successes: int, trials: int, z: float = 1.96) -> Interval:
+    """The score interval of a proportion (Wilson 1927)."""
+    if trials == 0:
+        return Interval(0.0, 0.0, 1.0)
+    p = successes / trials
+    centre = p + z * z / (2 * trials)
+    spread = z * math.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    return Interval(p, max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))

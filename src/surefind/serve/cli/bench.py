@@ -1,0 +1,200 @@
+"""`surefind bench`: which configuration is best for these documents, by how much, and how sure are we?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
+from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
+
+if TYPE_CHECKING:
+    from surefind.bench.plan import Plan
+    from surefind.bench.run import Finished
+    from surefind.exam.model import Exam
+    from surefind.kb import KnowledgeBase
+
+
+def register(app: typer.Typer) -> None:
+    app.command("bench")(bench)
+
+
+def bench(
+    preset: Annotated[str | None, typer.Option("--preset", help="A study's own table: context-layer.")] = None,
+    pipelines: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pipeline",
+            "-p",
+            help="A named pipeline or a spec; lists are alternatives: 'bm25 + dense >> convex(alpha=[0.1, 0.3])'.",
+        ),
+    ] = None,
+    retrieve: Retrieve = None,
+    fuse: Fuse = None,
+    rerank: Rerank = None,
+    depth: Depth = None,
+    exam: Annotated[
+        str | None, typer.Option("--exam", help="An exam of `surefind exam list`. Without: known-item questions.")
+    ] = None,
+    beir: Annotated[Path | None, typer.Option("--beir", help="A BEIR folder as documents and exam in one go.")] = None,
+    split: Annotated[str, typer.Option("--split", help="The split of the BEIR folder.")] = "test",
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", "-m", help="nDCG@10, R@5:span, T1EM …; the first decides.")
+    ] = None,
+    per_family: Annotated[int, typer.Option("--per-family", help="Known-item questions per family.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", help="Of the known-item questions.")] = 42,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where to write the report.", show_default=".surefind/reports")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the report as JSON, as a baseline for --check.")
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option("--check", help="Exit 1 if retrieval is worse than this baseline, beyond noise.")
+    ] = None,
+    runs: Annotated[bool, typer.Option("--runs", help="Also write TREC run files.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the plan, say what it would cost, and stop.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Compute again even if nothing changed.")] = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Sit every configuration down to an exam of your own documents and say which one wins.
+
+    Without options: known-item questions are written from the documents, the fifteen configurations of the
+    context-layer study and the pipelines of surefind.toml are run, and the report is saved as a web page.
+    Results are cached: a second run takes seconds, and a stopped one goes on where it was.
+    """
+    from surefind.bench.run import beir_base, run_bench
+    from surefind.kb import KnowledgeBase
+
+    with progress(quiet=as_json) as report:
+        if beir is not None:
+            base, questions = beir_base(kb, beir, split, report)
+        else:
+            base = KnowledgeBase.open(kb)
+            questions = _exam(base, exam, per_family, seed)
+        with base:
+            plan = _plan(base, questions, preset, _texts(pipelines, retrieve, fuse, rerank, depth), measure or [])
+            quote = _quote(base, plan)
+            if dry_run:
+                _say(quote, as_json)
+                return
+            if not as_json:
+                typer.echo(quote["text"])
+            finished = run_bench(base, plan, _command(), fresh, report)
+            page = _write(base, finished, out, runs)
+    if save:
+        _save(finished.report, save)
+    outcome = _check(finished.report, check) if check else None
+    _show(finished, page, outcome, as_json)
+    if outcome and outcome.failed:
+        raise typer.Exit(1)
+
+
+def _texts(
+    pipelines: list[str] | None,
+    retrieve: list[str] | None,
+    fuse: str | None,
+    rerank: list[str] | None,
+    depth: int | None,
+) -> list[str]:
+    """Pipelines from --pipeline and from --retrieve and the rest, as in `search`."""
+    from surefind.pipeline import DEPTH
+    from surefind.serve.cli.search import choose
+
+    choose(None, retrieve, fuse, rerank, depth)  # the same complaints
+    given = list(pipelines or [])
+    if retrieve:
+        head = " + ".join(retrieve) + (f" @{depth}" if depth and depth != DEPTH else "")
+        given.append(" >> ".join([head, *([fuse] if fuse else []), *(rerank or [])]))
+    return given
+
+
+def _exam(kb: KnowledgeBase, name: str | None, per_family: int, seed: int) -> Exam:
+    from surefind.bench.run import known_item_exam
+    from surefind.exam.store import ExamStore
+
+    return ExamStore(kb.data / "exams").load(name) if name else known_item_exam(kb, per_family, seed)
+
+
+def _plan(kb: KnowledgeBase, exam: Exam, preset: str | None, texts: list[str], measures: list[str]) -> Plan:
+    from surefind.bench import plan
+
+    named = kb.settings.pipelines
+    if preset or texts:
+        contenders, wanted = plan.preset(preset) if preset else ([], plan.DEFAULT_MEASURES)
+        contenders = plan.distinct([*contenders, *plan.from_texts(texts, named)])
+    else:
+        contenders, wanted = plan.from_settings(kb.settings.bench, named)
+    return plan.Plan(tuple(contenders), exam, plan.parse_measures(measures or wanted))
+
+
+def _quote(kb: KnowledgeBase, plan: Plan) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from surefind.bench.engine import Bench
+
+    quote = Bench(kb).quote(plan)
+    return {**asdict(quote), "text": str(quote)}
+
+
+def _say(quote: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(quote)
+    else:
+        typer.echo(quote["text"])
+
+
+def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) -> Path:
+    from surefind.bench.files import write_files, write_runs
+
+    report = finished.report
+    folder = out or kb.data / "reports" / f"{report['exam']['name']}-{report['created'][:19].replace(':', '')}"
+    page = write_files(report, folder)
+    if runs and finished.outcome:
+        outcome = finished.outcome
+        names = [row["name"] for row in report["rows"]]
+        write_runs(folder / "runs", names, outcome.rankings, report["query_ids"], outcome.snapshot)
+    return page
+
+
+def _save(report: dict[str, Any], path: Path) -> None:
+    import json
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    slim = {key: value for key, value in report.items() if key not in ("queries", "chunks")}
+    path.write_text(json.dumps(slim, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def _check(report: dict[str, Any], baseline: Path) -> Any:
+    from surefind.bench.check import check
+
+    return check(report, baseline)
+
+
+def _show(finished: Finished, page: Path, outcome: Any, as_json: bool) -> None:
+    if as_json:
+        checked = {"check": {"failed": outcome.failed, "rows": outcome.rows}} if outcome else {}
+        print_json({**finished.report, "page": str(page), **checked})
+        return
+    from surefind.bench.terminal import show
+
+    if finished.outcome is None:
+        typer.echo(
+            f"Nothing changed since {finished.report['created']}: taken from the cache (--fresh computes again)."
+        )
+    show(finished.report, console())
+    typer.echo(f"Report: {page}")
+    if outcome:
+        typer.echo(str(outcome))
+
+
+def _command() -> str:
+    import shlex
+
+    return shlex.join(["surefind", *sys.argv[1:]])

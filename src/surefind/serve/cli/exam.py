@@ -1,0 +1,168 @@
+"""`surefind exam`: write, import, look at and export exams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surefind.serve.cli._common import HERE, Folder, Json, print_json
+
+if TYPE_CHECKING:
+    from surefind.exam.model import Exam
+    from surefind.exam.store import ExamStore
+
+app = typer.Typer(
+    help="Write, import, list, show and export exams: questions with gold passages.", no_args_is_help=True
+)
+
+
+def register(parent: typer.Typer) -> None:
+    parent.add_typer(app, name="exam", rich_help_panel=None)
+
+
+def _store(kb: Path) -> ExamStore:
+    from surefind.config import DATA_FOLDER
+    from surefind.exam.store import ExamStore
+
+    return ExamStore(kb.resolve() / DATA_FOLDER / "exams")
+
+
+@app.command("generate")
+def generate(
+    name: Annotated[str, typer.Option("--name", help="What to call it.")] = "known-item",
+    per_family: Annotated[int, typer.Option("--per-family", help="The most questions of each family.")] = 200,
+    family: Annotated[list[str] | None, typer.Option("--family", help="Only this family; may be repeated.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Another seed draws other questions.")] = 42,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Write known-item questions from the documents: headings, paraphrases, identifiers, phrases, sentences."""
+    from surefind.exam import known_item
+    from surefind.exam.model import Exam
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        families = family or list(known_item.FAMILIES)
+        made = known_item.generate(base.documents(), name, per_family, families, seed)
+        exam = _store(kb).save(Exam(made.name, made.queries, origin=made.origin, corpus=base.snapshot().fingerprint))
+    _show_summary(exam, as_json)
+
+
+@app.command("import")
+def import_exam(
+    path: Annotated[
+        Path, typer.Argument(help="A BEIR folder, a JSONL or CSV of questions, or TREC topics (with --qrels).")
+    ],
+    qrels: Annotated[Path | None, typer.Option("--qrels", help="The qrels that go with TREC topics.")] = None,
+    split: Annotated[str, typer.Option("--split", help="The split of a BEIR folder.")] = "test",
+    name: Annotated[str, typer.Option("--name", help="What to call it.", show_default="the file's name")] = "",
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Take in questions with gold passages or gold documents. A file with bad rows is refused whole."""
+    from surefind.errors import ExamError
+    from surefind.exam.formats._rows import Library
+    from surefind.exam.formats.beir import read_beir
+    from surefind.exam.formats.table import read_table
+    from surefind.exam.formats.trec import read_trec
+    from surefind.kb import KnowledgeBase
+
+    if not path.exists():
+        raise ExamError(f"There is no file or folder {path}.")
+    with KnowledgeBase.open(kb) as base:
+        library = Library(base.documents())
+        if path.is_dir():
+            exam = read_beir(path, library, split, name)
+        elif qrels is not None:
+            exam = read_trec(path, qrels, library, name)
+        else:
+            exam = read_table(path, library, name)
+        saved = _store(kb).save(exam)
+    _show_summary(saved, as_json)
+
+
+@app.command("list")
+def list_exams(kb: Folder = HERE, as_json: Json = False) -> None:
+    """List the exams of this knowledge base with their versions."""
+    exams = _store(kb).all()
+    if as_json:
+        print_json([_summary(exam) for exam in exams])
+        return
+    for exam in exams:
+        typer.echo(
+            f"{exam.name:<24} v{exam.version:<3} {len(exam.queries):>6} questions  {exam.fingerprint}  {exam.origin}"
+        )
+    if not exams:
+        typer.echo("No exams yet. Write one with: surefind exam generate.")
+
+
+@app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.")],
+    number: Annotated[int, typer.Option("-n", help="How many questions of each family to show.")] = 5,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Show an exam: its families, its leakage report, some of its questions."""
+    from surefind.exam.leakage import leakage
+    from surefind.exam.model import query_to_json
+
+    exam = _store(kb).load(name)
+    if as_json:
+        print_json(
+            {**_summary(exam), "leakage": leakage(exam), "queries": [query_to_json(query) for query in exam.queries]}
+        )
+        return
+    _show_summary(exam, as_json=False)
+    for family in exam.families():
+        typer.echo(f"\n{family}")
+        for query in [query for query in exam.queries if query.family == family][:number]:
+            gold = ", ".join(dict.fromkeys(judgment.document for judgment in query.judgments))
+            typer.echo(f"  {query.text}  ->  {gold}")
+
+
+@app.command("export")
+def export(
+    name: Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.")],
+    path: Annotated[Path, typer.Argument(help="A .jsonl file, or a folder for beir and trec.")],
+    format: Annotated[str, typer.Option("--format", help="jsonl, beir or trec.")] = "jsonl",
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Write an exam to files that other tools read."""
+    from surefind.errors import ExamError, choices
+    from surefind.exam.formats.beir import write_beir
+    from surefind.exam.formats.table import write_jsonl
+    from surefind.exam.formats.trec import write_trec
+
+    writers = {"jsonl": write_jsonl, "beir": write_beir, "trec": write_trec}
+    if format not in writers:
+        raise ExamError(f"There is no format {format!r}; {choices(format, writers)}")
+    exam = _store(kb).load(name)
+    writers[format](exam, path)
+    if as_json:
+        print_json({"written": str(path), **_summary(exam)})
+    else:
+        typer.echo(f"Wrote {len(exam.queries)} questions of {exam.label} to {path}.")
+
+
+def _summary(exam: Exam) -> dict[str, object]:
+    return {
+        "name": exam.name, "version": exam.version, "fingerprint": exam.fingerprint,
+        "questions": len(exam.queries), "families": exam.families(), "origin": exam.origin,
+    }  # fmt: skip
+
+
+def _show_summary(exam: Exam, as_json: bool) -> None:
+    from surefind.exam.leakage import leakage
+
+    if as_json:
+        print_json({**_summary(exam), "leakage": leakage(exam)})
+        return
+    families = ", ".join(f"{name} {count}" for name, count in exam.families().items())
+    typer.echo(f"{exam.label}: {len(exam.queries)} questions ({families}), fingerprint {exam.fingerprint}.")
+    found = leakage(exam)
+    if found:
+        typer.echo(found.text)

@@ -1,0 +1,201 @@
+"""Chunkers on any text, and the rules of each."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import ceil
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from surefind.chunk.fixed import Fixed
+from surefind.chunk.markdown import Markdown
+from surefind.chunk.whole import Whole
+from surefind.enrich.headings import Headings
+from surefind.layout import Layout
+from surefind.testing import check_chunker
+from surefind.text.sentences import sentence_spans
+from surefind.text.tokens import count_tokens, token_spans
+from surefind.types import Document
+
+LINES = [
+    "# Title", "## Section", "### Deep ###", "Setext", "======", "---", "", "", "A sentence. Another one.",
+    "Rule 31 CFR 1020.320(d) applies.", "- item", "  - nested item", "1. first", "2) second", "> quote", "```", "~~~sh",
+    "    code", "\tindented", "| a | b |", "|---|---|", "| 1 | 2 |", "<div>", "</div>", "<!-- note -->", "*emphasis*",
+    "word " * 30, "\u00a0", "\x0c", "naïve 東京 🍮", "\\", "* * *", "![image](x.png)", "&amp;", "\x00",
+]  # fmt: skip
+markdown_texts = st.lists(st.sampled_from(LINES) | st.text(max_size=20), max_size=25).map("\n".join)
+no_definitions = markdown_texts.filter(lambda text: "]:" not in text)
+
+
+def document(text: str, format: str = "markdown") -> Document:
+    return Document("d.md", text, "D", format)
+
+
+@given(st.text(max_size=200), st.integers(1, 20), st.data())
+def test_fixed_keeps_the_contract_on_any_text(text: str, tokens: int, data: st.DataObject) -> None:
+    check_chunker(Fixed(tokens, data.draw(st.integers(0, tokens - 1))), [document(text)])
+
+
+@given(no_definitions, st.integers(1, 40), st.data())
+def test_markdown_keeps_the_contract_on_any_markdown(text: str, tokens: int, data: st.DataObject) -> None:
+    check_chunker(Markdown(tokens, data.draw(st.integers(0, tokens))), [document(text)])
+
+
+@given(st.text(max_size=200) | markdown_texts, st.integers(1, 40))
+def test_markdown_keeps_the_contract_on_plain_text(text: str, tokens: int) -> None:
+    check_chunker(Markdown(tokens, min_tokens=0), [document(text, "text")])
+
+
+@given(st.text(max_size=200))
+def test_whole_keeps_the_contract_on_any_text(text: str) -> None:
+    check_chunker(Whole(), [document(text)])
+
+
+@given(no_definitions, st.integers(1, 40))
+def test_markdown_chunks_never_overlap_and_never_exceed_the_limit(text: str, tokens: int) -> None:
+    chunks = Markdown(tokens, min_tokens=0).chunk(document(text))
+    assert all(a.end <= b.start for a, b in pairwise(chunks))
+    assert all(count_tokens(chunk.text) <= tokens for chunk in chunks)
+
+
+@pytest.mark.xfail(strict=True, reason="text/blocks.py: a link definition is no block for markdown-it and gets lost")
+@pytest.mark.parametrize(
+    "text", ["[a]: https://example.org/a\n", "# T\n\nSee [a].\n\n[a]: https://example.org/a 'The A'\n"]
+)
+def test_markdown_keeps_link_definitions(text: str) -> None:
+    check_chunker(Markdown(), [document(text)])
+
+
+@given(st.integers(0, 60), st.integers(1, 12), st.data())
+def test_fixed_follows_equation_1(length: int, w: int, data: st.DataObject) -> None:
+    """C_i = D[i(w-o) : i(w-o)+w] for i = 0, 1, …, ceil((|D|-w) / (w-o))."""
+    o = data.draw(st.integers(0, w - 1))
+    d = [f"t{i}" for i in range(length)]
+    last = max(0, ceil((length - w) / (w - o)))
+    expected = [d[i * (w - o) : i * (w - o) + w] for i in range(last + 1)] if d else []
+    assert [chunk.text.split() for chunk in Fixed(w, o).chunk(document(" ".join(d)))] == expected
+
+
+def test_fixed_written_out() -> None:
+    chunks = Fixed(tokens=4, overlap=1).chunk(document("a b c d e f g h"))
+    assert [chunk.text for chunk in chunks] == ["a b c d", "d e f g", "g h"]
+
+
+def test_token_is_a_word_or_one_punctuation_mark() -> None:
+    text = "EOD-7 (see)."
+    assert [text[a:b] for a, b in token_spans(text)] == ["EOD", "-", "7", "(", "see", ")", "."]
+
+
+def texts(chunker: Markdown, text: str) -> list[str]:
+    return [chunk.text for chunk in chunker.chunk(document(text))]
+
+
+def test_markdown_starts_a_chunk_at_each_section_that_is_long_enough() -> None:
+    found = texts(Markdown(50, min_tokens=3), "# A\n\none two three\n\n# B\n\nfour five six\n")
+    assert found == ["# A\n\none two three", "# B\n\nfour five six"]
+
+
+def test_markdown_joins_a_short_section_to_the_next() -> None:
+    assert len(texts(Markdown(50, min_tokens=20), "# A\n\none two three\n\n# B\n\nfour five six\n")) == 1
+
+
+def test_markdown_keeps_a_table_that_fits_whole() -> None:
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |"
+    found = texts(Markdown(30, min_tokens=0), "Some words before it " * 4 + f"\n\n{table}\n\n" + "after it " * 9)
+    assert any(table in chunk for chunk in found)
+
+
+def test_markdown_cuts_a_long_table_between_rows() -> None:
+    rows = [f"| row{i} | value{i} |" for i in range(20)]
+    found = texts(Markdown(20, min_tokens=0), "\n".join(["| a | b |", "|---|---|", *rows]))
+    assert len(found) > 1
+    assert all(line.startswith("|") and line.endswith("|") for chunk in found for line in chunk.splitlines())
+
+
+def test_markdown_cuts_a_long_list_between_items() -> None:
+    found = texts(Markdown(12, min_tokens=0), "\n".join(f"- item number {i} of many" for i in range(9)))
+    assert len(found) > 1
+    assert all(chunk.startswith("- item") for chunk in found)
+
+
+def test_heading_sign_inside_code_is_no_heading() -> None:
+    chunks = Markdown(50, min_tokens=0).chunk(document("# A\n\n```\n# comment\n```\n"))
+    assert [chunk.headings for chunk in chunks] == [("A",)]
+
+
+def test_headings_are_the_path_down_to_the_chunk() -> None:
+    text = "# A\n\nintro text\n\n## B *bold*\n\nmore text\n\n### C\n\ndeep text\n\n## D\n\nlast text\n"
+    chunks = Markdown(50, min_tokens=1).chunk(document(text))
+    assert [chunk.headings for chunk in chunks] == [("A",), ("A", "B bold"), ("A", "B bold", "C"), ("A", "D")]
+
+
+def test_chunk_over_two_sections_has_the_headings_that_both_share() -> None:
+    chunks = Markdown(50, min_tokens=50).chunk(document("# A\n\n## B\n\nx\n\n## C\n\ny\n"))
+    assert [chunk.headings for chunk in chunks] == [("A",)]
+
+
+def test_headings_enricher_writes_the_breadcrumb_beside_the_text() -> None:
+    layout = Layout((Markdown(50, 0)), (Headings(),))
+    (chunk,) = layout.cut(Document("d.md", "# A\n\n## B\n\ntext", "Title"))
+    assert chunk.context == "Title > A > B"
+    assert chunk.text == "# A\n\n## B\n\ntext"
+    assert chunk.searchable == "Title > A > B\n# A\n\n## B\n\ntext"
+
+
+def test_heading_that_repeats_the_title_stands_once_in_the_breadcrumb() -> None:
+    (chunk,) = Layout.parse("markdown", ["headings"]).cut(Document("d.md", "# A\n\ntext", "A"))
+    assert chunk.context == "A"
+
+
+def test_layout_has_a_text_form() -> None:
+    assert str(Layout.parse("fixed(tokens=5, overlap=0)", ["headings"])) == "fixed(tokens=5, overlap=0) + headings"
+
+
+def test_chunk_id_depends_on_document_position_and_text() -> None:
+    a, b = Fixed(1, 0).chunk(document("same same"))
+    (elsewhere,) = Whole().chunk(Document("other.md", "same"))
+    assert len({a.id, b.id, elsewhere.id}) == 3
+
+
+# ---------------------------------------------------------------- sentences
+
+
+@given(st.text(max_size=100), st.data())
+@example("A. B. C. D", None)
+def test_sentences_tile_the_span(text: str, data: st.DataObject | None) -> None:
+    start = data.draw(st.integers(0, len(text))) if data else 0
+    end = data.draw(st.integers(start, len(text))) if data else len(text)
+    spans = sentence_spans(text, start, end)
+    assert "".join(text[a:b] for a, b in spans) == text[start:end]
+    assert all(a < b for a, b in spans)
+
+
+def sentences(text: str) -> list[str]:
+    return [text[a:b].strip() for a, b in sentence_spans(text, 0, len(text))]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "File under 31 CFR 1020.320(d) Within 30 days.",
+        "Use tools, e.g. SentryLine, first.",
+        "The U.S. Treasury decides.",
+        "Ask Dr. Smith about it.",
+        "Upgrade to v1.2.3 Now.",
+        "See J. R. Smith.",
+        "It costs $10,000.00 In total.",
+        "1. First do this.",
+    ],
+)
+def test_stop_inside_a_sentence_does_not_end_it(sentence: str) -> None:
+    assert sentences(f"{sentence} Then go on.") == [sentence, "Then go on."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It ended in 2024.|The next began.", "Really?|Yes!|Good.", 'He said "no way."|She left.', "(See above.)|Go on."],
+)
+def test_end_of_a_sentence_is_found(text: str) -> None:
+    assert sentences(text.replace("|", " ")) == text.split("|")

@@ -1,0 +1,100 @@
+"""surefind.toml: what it may say, and complaints that name file, line and choices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from surefind.config import TEMPLATE, default_settings, load_settings, parse_settings
+from surefind.errors import ConfigError
+from surefind.pipeline import Pipeline
+
+
+def complaint(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_settings(text, "surefind.toml")
+    return str(caught.value)
+
+
+def test_missing_file_means_the_defaults(tmp_path: Path) -> None:
+    assert load_settings(tmp_path / "surefind.toml") == default_settings()
+
+
+def test_empty_file_means_the_defaults() -> None:
+    assert parse_settings("", "surefind.toml") == default_settings()
+
+
+def test_template_says_what_the_defaults_are() -> None:
+    settings = parse_settings(TEMPLATE, "surefind.toml")
+    assert str(settings.layout) == "markdown(tokens=250, min_tokens=50) + headings"
+    assert settings.named(settings.pipeline) == Pipeline.parse("bm25 + dense >> convex(alpha=0.3)")
+    assert settings.k == 10
+
+
+def test_one_setting_leaves_the_others_as_they_are() -> None:
+    settings = parse_settings('[index]\nchunk = "whole"\n', "surefind.toml")
+    assert str(settings.layout) == "whole + headings"
+    assert settings.pipelines == default_settings().pipelines
+
+
+def test_pipeline_takes_depth_and_fuser() -> None:
+    text = '[search]\npipeline = "p"\n[pipelines.p]\nretrieve = ["bm25", "dense"]\nfuse = "rrf(k=5)"\ndepth = 30\n'
+    assert parse_settings(text, "f").named("p") == Pipeline.parse("bm25 + dense @30 >> rrf(k=5)")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("\n[serach]\nk = 5\n", 2, "no table [serach]; did you mean 'search'? Choices: bench, index, pipelines"),
+        ("[search]\n\nkk = 5\n", 3, "[search] has no setting 'kk'; did you mean 'k'? Choices: k, pipeline."),
+        ('[search]\nk = "ten"\n', 2, "k must be a int, not 'ten'"),
+        ("[search]\nk = true\n", 2, "k must be a int, not True"),
+        ("[search]\nk = 0\n", 2, "k must be at least 1, not 0"),
+        ('[search]\nk = 5\npipeline = "hibrid"\n', 3, "no pipeline 'hibrid'; did you mean 'hybrid'? Choices: hybrid"),
+        ('[index]\nenrich = []\nchunk = "fixd"\n', 3, "no chunk stage called 'fixd'; did you mean 'fixed'?"),
+        ('[index]\nchunk = "fixed(tokens=0)"\n', 2, "tokens must be at least 1"),
+        ('[index]\nchunk = "whole"\nenrich = ["heading"]\n', 3, "no enrich stage called 'heading'; did you mean"),
+        ('[index]\nchunk = ""\n', 2, "expected a stage name"),
+        ('[index]\nenrich = "headings"\n', 2, "enrich must be a list, not 'headings'"),
+        ('[sync]\nmax_file_mb = "50"\n', 2, "max_file_mb must be a int or float"),
+        ('[pipelines.hybrid]\n\nretrieve = ["bm26"]\n', 3, "no retrieve stage called 'bm26'; did you mean 'bm25'?"),
+        ('[pipelines.hybrid]\nretrieve = ["bm25", "dense"]\nfuse = "rff"\n', 3, "no fuse stage called 'rff'"),
+        ('[pipelines.hybrid]\nretrieve = ["bm25"]\nrerank = ["x"]\n', 3, "no rerank stage called 'x'"),
+        ('[pipelines.hybrid]\nretriever = ["bm25"]\n', 2, "has no setting 'retriever'; did you mean 'retrieve'?"),
+        ("[pipelines.hybrid]\nretrieve = []\n", 1, "at least one retriever"),
+        ('[pipelines.hybrid]\nretrieve = ["bm25"]\ndepth = 0\n', 1, "depth must be at least 1"),
+        ("index = 5\n", 1, "index must be a table: write [index] above its lines"),
+        ("[pipelines]\nhybrid = 5\n", 2, "hybrid must be a table: write [pipelines.hybrid]"),
+    ],
+)
+def test_complaint_names_file_line_and_choices(text: str, line: int, words: str) -> None:
+    message = complaint(text)
+    assert message.startswith(f"surefind.toml, line {line}: ")
+    assert words in message
+
+
+def test_broken_toml_names_file_and_line() -> None:
+    assert "surefind.toml is not valid TOML" in complaint("[search]\nk = = 5\n")
+    assert "line 2" in complaint("[search]\nk = = 5\n")
+
+
+def test_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "surefind.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=f"{path} cannot be read"):
+        load_settings(path)
+
+
+@pytest.mark.xfail(strict=True, reason="config.py: items of lists are not checked, spec.make gets a number or a list")
+@pytest.mark.parametrize(
+    "text",
+    ["[index]\nenrich = [1]\n", "[pipelines.hybrid]\nretrieve = [5]\n", '[pipelines.hybrid]\nretrieve = [["bm25"]]\n'],
+)
+def test_list_of_something_else_than_text_is_a_complaint(text: str) -> None:
+    assert "line 2" in complaint(text)
+
+
+@pytest.mark.xfail(strict=True, reason="config.py: _line_of knows only [table] headers, not inline tables")
+def test_complaint_about_an_inline_table_names_its_line() -> None:
+    assert "line 3" in complaint('\n[pipelines]\nhybrid = {retrieve = ["bm26"]}\n')

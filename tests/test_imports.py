@@ -1,0 +1,146 @@
+"""The import rule of ARCHITECTURE: data flows one way. And `import surefind` stays light."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import surefind
+
+ROOT = Path(surefind.__file__).parent
+
+LAYERS = [
+    {"types", "errors", "sample"},
+    {"spec", "protocols"},
+    {"analyze", "embed", "llm", "store", "text", "graph", "services"},
+    {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
+    {"layout", "pipeline", "snapshot", "sync", "config"},
+    {"kb"},
+    {"exam", "measure", "bench", "tune", "train"},
+    {"serve", "__main__"},
+]
+STAGES = LAYERS[3]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+BESIDE = {"__init__", "testing"}
+"""The front door, which imports late, and the contract suites, which nothing imports."""
+
+
+def rooms() -> list[tuple[Path, str]]:
+    """Every module and the room it stands in."""
+    return [(path, path.relative_to(ROOT).parts[0].removesuffix(".py")) for path in sorted(ROOT.rglob("*.py"))]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The rooms that a module imports, early or late, but not for type checking only."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name.split(".")[1] for name in names if name.startswith("surefind."))
+
+
+def test_every_room_has_a_layer() -> None:
+    assert {room for _, room in rooms()} <= {*LEVEL, *BESIDE}
+
+
+@pytest.mark.parametrize("layer", range(len(LAYERS)), ids=lambda i: "+".join(sorted(LAYERS[i])))
+def test_room_imports_only_rooms_of_its_layer_and_below(layer: int) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path, room in rooms()
+        if LEVEL.get(room) == layer
+        for name in imported(path)
+        if LEVEL.get(name, -1) > layer
+    ]
+    assert wrong == []
+
+
+def test_stages_never_import_each_other() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path, room in rooms()
+        if room in STAGES
+        for name in imported(path)
+        if name in STAGES - {room}
+    ]
+    assert wrong == []
+
+
+def test_nothing_imports_the_contract_suites() -> None:
+    assert [path.name for path, room in rooms() if room != "testing" and "testing" in imported(path)] == []
+
+
+HEAVY = ("numba", "faiss", "onnxruntime", "sklearn", "tokenizers", "torch")
+
+
+@pytest.mark.parametrize("statement", ["import surefind", "from surefind.serve.cli import main"])
+def test_import_loads_nothing_heavy(statement: str) -> None:
+    if "serve" in statement and not (ROOT / "serve" / "cli").exists():
+        pytest.skip("there is no command line yet")
+    code = f"import sys; {statement}; print(*[m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_plain_import_loads_not_even_numpy() -> None:
+    code = "import sys, surefind; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_public_exports_are_pinned() -> None:
+    assert surefind.__all__ == [
+        "Chunk",
+        "Document",
+        "Hit",
+        "KnowledgeBase",
+        "Pipeline",
+        "Query",
+        "Rankings",
+        "SearchResult",
+        "SurefindError",
+        "__version__",
+    ]
+
+
+@pytest.mark.parametrize("name", surefind.__all__)
+def test_public_name_can_be_imported(name: str) -> None:
+    assert getattr(surefind, name) is not None
+
+
+def test_unknown_public_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nonesuch'"):
+        _ = surefind.Nonesuch
+
+
+def test_errors_have_the_exit_codes_of_their_tree() -> None:
+    errors = importlib.import_module("surefind.errors")
+    codes = {name: getattr(errors, name).exit_code for name in dir(errors) if name.endswith("Error")}
+    assert {codes[n] for n in ("SpecError", "ConfigError", "QueryError", "SourceError", "ExamError")} == {2}
+    assert {codes[n] for n in ("NothingIndexedError", "LockedError", "NewerStoreError", "DiskFullError")} == {3}
+    assert (codes["SurefindError"], codes["MissingPartError"]) == (1, 4)
+
+
+def test_every_error_is_drawn_in_the_tree() -> None:
+    errors = importlib.import_module("surefind.errors")
+    classes = [n for n, c in vars(errors).items() if isinstance(c, type) and issubclass(c, Exception)]
+    assert all(name in errors.__doc__ for name in classes)

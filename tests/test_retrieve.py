@@ -1,0 +1,236 @@
+"""BM25 against a plain formula on real text; dense retrieval against numpy; golden numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers import EXAMPLE
+from surefind import spec
+from surefind.analyze import analyze
+from surefind.layout import Layout
+from surefind.retrieve import _kernels, _vectors
+from surefind.retrieve._postings import Postings
+from surefind.retrieve._vectors import Vectors
+from surefind.retrieve.bm25 import BM25
+from surefind.services import Services
+from surefind.testing import check_rankings
+from surefind.types import Chunk, Document, Query
+from toy_stages import ToyEmbedder
+
+QUESTIONS = [
+    "When is a CTR due?",
+    "CU*BASE EOD-7 job failure",
+    "who may approve a wire of more than $10,000",
+    "the the member member member",
+    "31 CFR 1020.320(d)",
+]
+
+
+def chunks_of(*texts: str) -> list[Chunk]:
+    return [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(texts)]
+
+
+def bm25_scores(texts: list[list[str]], query: list[str], k1: float, b: float) -> list[float]:
+    """The formula of the docstring, term by term, with Python floats."""
+    average = sum(map(len, texts)) / len(texts)
+    counts = [Counter(text) for text in texts]
+    containing = Counter(term for count in counts for term in count)
+    scores = []
+    for text, count in zip(texts, counts, strict=True):
+        score = 0.0
+        for term in query:
+            n, f = containing[term], count[term]
+            idf = log(1 + (len(texts) - n + 0.5) / (n + 0.5))
+            score += idf * f * (k1 + 1) / (f + k1 * (1 - b + b * len(text) / average)) if f else 0.0
+        scores.append(score)
+    return scores
+
+
+@pytest.fixture(scope="module")
+def passages() -> list[Chunk]:
+    layout = Layout.parse("markdown", ["headings"])
+    files = sorted(EXAMPLE.glob("sops/*.md"))[:25]
+    return [chunk for path in files for chunk in layout.cut(Document(path.name, path.read_text(encoding="utf-8")))]
+
+
+@pytest.fixture(scope="module")
+def index(passages: list[Chunk]) -> Postings:
+    return BM25().build(passages, Services())
+
+
+@pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.9, 0.4), (0.0, 0.75), (2.0, 0.0), (1.2, 1.0)])
+def test_bm25_equals_the_formula_on_real_text(passages: list[Chunk], index: Postings, k1: float, b: float) -> None:
+    """One index serves every k1 and b."""
+    analyzer = spec.make("analyze", "english")
+    texts = [analyze(analyzer, chunk.searchable) for chunk in passages]
+    found = index.search(BM25(k1, b), [Query(question) for question in QUESTIONS], len(passages))
+    for i, question in enumerate(QUESTIONS):
+        expected = bm25_scores(texts, analyze(analyzer, question), k1, b)
+        ordinals, scores = found.row(i)
+        assert len(ordinals) == sum(score > 0 for score in expected)
+        assert scores == pytest.approx([expected[o] for o in ordinals], abs=1e-4)
+
+
+def test_bm25_scores_of_a_tiny_corpus_written_out() -> None:
+    """3 chunks of 2, 1 and 3 terms; `cash` is in two of them, once and twice."""
+    index = BM25(analyzer="plain").build(chunks_of("cash report", "card", "cash cash box"), Services())
+    ordinals, scores = index.search(BM25(), [Query("cash")], 5).row(0)
+    idf = log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    assert ordinals.tolist() == [2, 0]
+    assert scores.tolist() == pytest.approx(
+        [
+            idf * 2 * 2.5 / (2 + 1.5 * (1 - 0.75 + 0.75 * 3 / 2)),
+            idf * 1 * 2.5 / (1 + 1.5 * (1 - 0.75 + 0.75 * 2 / 2)),
+        ],
+        abs=1e-6,
+    )
+
+
+def test_bm25_golden_numbers() -> None:
+    texts = "the teller files a CTR", "a CTR is due in 15 days", "wires above $10,000 need two approvals"
+    index = BM25().build(chunks_of(*texts), Services())
+    ordinals, scores = index.search(BM25(), [Query("CTR filing deadline in days")], 3).row(0)
+    assert ordinals.tolist() == [0, 1]
+    assert scores.tolist() == pytest.approx([1.6840, 1.5029], abs=1e-3)
+
+
+def test_word_said_twice_in_the_query_counts_twice() -> None:
+    index = BM25().build(chunks_of("cash report", "card"), Services())
+    once, twice = (index.search(BM25(), [Query(q)], 1).scores[0, 0] for q in ("cash", "cash cash"))
+    assert twice == pytest.approx(2 * once)
+
+
+@pytest.mark.parametrize("share", [0, 10**6], ids=["all sparse", "all dense"])
+def test_rows_of_frequent_terms_give_the_same_scores(
+    passages: list[Chunk], index: Postings, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = [Query(question) for question in QUESTIONS]
+    expected = index.search(BM25(), queries, 50)
+    monkeypatch.setattr(_kernels, "DENSE_SHARE", share)
+    other = BM25().build(passages, Services())
+    assert (other._dense_of >= 0).any() == bool(share)
+    assert other.search(BM25(), queries, 50).scores == pytest.approx(expected.scores, abs=1e-5)
+
+
+def test_term_more_frequent_than_a_byte_can_say_is_counted_in_full() -> None:
+    texts = ["cash " * 300, "cash " * 40, "card"]
+    index = BM25(analyzer="plain").build(chunks_of(*texts), Services())
+    found = index.search(BM25(k1=100, b=0), [Query("cash")], 3)
+    expected = bm25_scores([text.split() for text in texts], ["cash"], 100, 0)
+    assert found.row(0)[1].tolist() == pytest.approx(expected[:2], abs=1e-4)
+
+
+def test_equal_chunks_stand_in_order_of_ordinal() -> None:
+    index = BM25().build(chunks_of(*["cash report"] * 200), Services())
+    assert index.search(BM25(), [Query("cash")], 5).ordinals.tolist() == [[0, 1, 2, 3, 4]]
+
+
+def test_retrievers_that_differ_in_search_time_parameters_share_an_index() -> None:
+    assert BM25(k1=0.5, b=0).index_spec == BM25().index_spec != BM25(analyzer="plain").index_spec
+
+
+texts_of_few_words = st.lists(st.lists(st.sampled_from("cash card wire hold the a".split()), max_size=6), max_size=12)
+
+
+@given(texts_of_few_words, texts_of_few_words, st.randoms())
+def test_bm25_index_grown_from_any_earlier_one_is_the_same_index(before: list, added: list, random: object) -> None:
+    """Not only the same answers: the same arrays."""
+    from surefind.protocols import Reuse
+
+    old = [" ".join(words) for words in before]
+    new = [(i, text) for i, text in enumerate(old) if random.random() < 0.6]
+    for words in added:
+        new.insert(random.randint(0, len(new)), (-1, " ".join(words)))
+    bm25, services = BM25(), Services()
+    earlier = bm25.build(chunks_of(*old), services)
+    origin = np.array([i for i, _ in new], dtype=np.int32)
+    chunks = chunks_of(*(text for _, text in new))
+    grown, fresh = bm25.build(chunks, services, Reuse(earlier, origin)), bm25.build(chunks, services)
+    assert grown.vocabulary == fresh.vocabulary
+    for name in ("starts", "docs", "tfs", "lengths"):
+        assert np.array_equal(getattr(grown, name), getattr(fresh, name)), name
+
+
+# ---------------------------------------------------------------- dense
+
+
+def unit(n: int, seed: int, dimension: int = 16) -> np.ndarray:
+    vectors = np.random.default_rng(seed).normal(size=(n, dimension)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("allowed", [None, 0.5, 0.02])
+def test_dense_search_equals_numpy(allowed: float | None) -> None:
+    vectors, points = unit(500, seed=1), unit(30, seed=2)
+    mask = None if allowed is None else np.random.default_rng(3).random(500) < allowed
+    found = Vectors(vectors, ToyEmbedder()).nearest(points, 10, mask)
+    check_rankings(found, 30, 10, 500, mask)
+    similar = points @ vectors.T
+    if mask is not None:
+        similar[:, ~mask] = -np.inf
+    best = np.argsort(-similar, axis=1)[:, : found.ordinals.shape[1]]
+    assert found.ordinals.shape[1] == min(10, 500 if mask is None else int(mask.sum()))
+    assert np.array_equal(found.ordinals, best)
+    assert found.scores == pytest.approx(np.take_along_axis(similar, best, 1), abs=1e-5)
+
+
+@pytest.mark.parametrize("queries", [1, 25], ids=["one query", "a batch"])
+def test_equal_vectors_stand_in_order_of_ordinal(queries: int) -> None:
+    vectors = np.repeat(unit(1, seed=1), 40, axis=0)
+    found = Vectors(vectors, ToyEmbedder()).nearest(np.repeat(vectors[:1], queries, 0), 5)
+    assert (found.ordinals == np.arange(5)).all()
+
+
+def test_approximate_index_finds_nearly_what_exact_search_finds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vectors, points = unit(4000, seed=1), unit(50, seed=2)
+    exact = Vectors.build(vectors, ToyEmbedder()).nearest(points, 10)
+    monkeypatch.setattr(_vectors, "EXACT_LIMIT", 1000)
+    approximate = Vectors.build(vectors, ToyEmbedder())
+    approximate.save(tmp_path)
+    found = approximate.nearest(points, 10)
+    loaded = Vectors.load(tmp_path, ToyEmbedder()).nearest(points, 10)
+    shared = [len({*a} & {*b}) for a, b in zip(exact.ordinals.tolist(), found.ordinals.tolist(), strict=True)]
+    assert (tmp_path / "ivf.faiss").exists()
+    assert np.mean(shared) > 7
+    assert np.array_equal(found.ordinals, loaded.ordinals)
+
+
+def test_mask_on_an_approximate_index_leaves_only_what_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_vectors, "EXACT_LIMIT", 1000)
+    monkeypatch.setattr(_vectors, "_FEW_ALLOWED", 100)
+    vectors, mask = unit(4000, seed=1), np.arange(4000) % 3 == 0
+    found = Vectors.build(vectors, ToyEmbedder()).nearest(unit(5, seed=2), 10, mask)
+    check_rankings(found, 5, 10, 4000, mask)
+    assert (found.ordinals >= 0).all()
+
+
+def test_few_allowed_chunks_are_all_found_in_an_approximate_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_vectors, "EXACT_LIMIT", 1000)
+    mask = np.zeros(4000, np.bool_)
+    mask[[5, 1999, 3999]] = True
+    found = Vectors.build(unit(4000, seed=1), ToyEmbedder()).nearest(unit(5, seed=2), 10, mask)
+    assert {frozenset(row) for row in found.ordinals.tolist()} == {frozenset({5, 1999, 3999})}
+
+
+def test_minilm_golden_cosines() -> None:
+    texts = [
+        "A currency transaction report is due within 15 days.",
+        "When must the CTR be filed?",
+        "The cafeteria serves soup on Mondays.",
+    ]
+    a, b, c = spec.make("embed", "minilm").embed(texts)
+    assert [float(a @ b), float(a @ c), float(b @ c)] == pytest.approx([0.302, -0.033, -0.080], abs=0.01)
+
+
+def test_dense_index_is_named_by_the_weights_of_its_model() -> None:
+    fingerprint = spec.make("embed", "minilm").fingerprint
+    assert spec.make("retrieve", "dense").index_spec == f"dense(model=minilm)@{fingerprint}"

@@ -1,0 +1,365 @@
+"""The knowledge base on disk: one writer, whole generations, damage, crashes, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from helpers import WORDS, Home
+from surefind.errors import DiskFullError, LockedError, NewerStoreError, StoreError
+from surefind.store.indexes import IndexStore
+from surefind.store.lock import writer_lock
+
+
+@pytest.fixture
+def two(home: Home) -> Home:
+    home.write("docs/a.md", "alpha common")
+    home.write("docs/b.md", "beta common")
+    home.sync("docs")
+    return home
+
+
+def index_files(home: Home) -> list[Path]:
+    return sorted(path for path in (home.folder / ".surefind/indexes").rglob("*") if path.is_file())
+
+
+# ---------------------------------------------------------------- writers and readers
+
+
+def test_second_writer_is_told_who_the_first_is(two: Home) -> None:
+    with writer_lock(two.folder / ".surefind"), pytest.raises(LockedError) as caught:
+        two.sync()
+    assert f"Process {os.getpid()} (" in str(caught.value)
+    assert "Wait until it ends" in str(caught.value)
+
+
+def test_lock_of_a_dead_process_is_no_lock(two: Home) -> None:
+    code = f"""
+import os
+from pathlib import Path
+from surefind.store.lock import writer_lock
+with writer_lock(Path({str(two.folder / ".surefind")!r})):
+    os._exit(9)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert two.sync().unchanged == 2
+
+
+def test_lock_is_free_again_after_an_error(two: Home) -> None:
+    with pytest.raises(RuntimeError), writer_lock(two.folder / ".surefind"):
+        raise RuntimeError
+    assert two.sync().unchanged == 2
+
+
+def test_searching_needs_no_lock(two: Home) -> None:
+    with writer_lock(two.folder / ".surefind"):
+        assert two.found("alpha") == ["a.md"]
+
+
+def test_reader_sees_the_old_generation_until_the_new_one_is_whole(two: Home) -> None:
+    """At every step that a sync reports, another reader's answer is the old one."""
+    for name in ("a", "b", "c"):
+        two.write(f"docs/{name}.md", f"common new {name}", age=30)
+    during: list[list[str]] = []
+    with two.open() as reader, two.open() as writer:
+        before = [hit.chunk for hit in reader.search("common").hits]
+
+        def look(what: str, done: int, total: int) -> None:
+            during.append([hit.chunk for hit in reader.search("common").hits])
+
+        writer.sync(report=look)
+        after = reader.search("common").hits
+    assert len(during) >= 3
+    assert during == [before] * len(during)
+    assert sorted(hit.text for hit in after) == ["common new a", "common new b", "common new c"]
+
+
+def test_new_reader_during_a_sync_sees_the_old_generation(two: Home) -> None:
+    two.write("docs/a.md", "gamma common", age=30)
+    during: list[list[str]] = []
+    with two.open() as writer:
+        writer.sync(report=lambda what, done, total: during.append(two.found("alpha gamma")))
+    assert during == [["a.md"]] * len(during)
+    assert two.found("alpha") == []
+
+
+def test_searches_in_other_threads_are_whole_while_syncs_run(home: Home) -> None:
+    def write(version: int) -> None:
+        for i in range(8):
+            home.write(f"docs/{i}.md", f"common version{version}", age=100 - version)
+
+    write(0)
+    home.sync("docs")
+    stop, seen = threading.Event(), []
+
+    def search() -> None:
+        with home.open() as kb:
+            while not stop.is_set():
+                seen.append([hit.text for hit in kb.search("common", k=20).hits])
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    try:
+        for version in range(1, 6):
+            write(version)
+            home.sync()
+    finally:
+        stop.set()
+        thread.join()
+    assert seen
+    assert all(len(texts) == 8 and len(set(texts)) == 1 for texts in seen)
+
+
+def test_open_reader_follows_new_generations(two: Home) -> None:
+    with two.open() as reader:
+        assert reader.search("gamma").hits == ()
+        two.write("docs/a.md", "gamma", age=30)
+        two.sync()
+        assert [hit.document for hit in reader.search("gamma").hits] == ["a.md"]
+
+
+def test_old_generations_and_indexes_do_not_pile_up(two: Home) -> None:
+    for number in range(5):
+        two.write("docs/a.md", f"alpha {number}", age=50 - number)
+        two.sync()
+    with two.open() as kb:
+        versions = kb.catalogue.db.execute("SELECT count(*) FROM documents WHERE id = 'a.md'").fetchone()[0]
+    assert versions <= 2
+    assert len(list((two.folder / ".surefind/indexes").iterdir())) <= 2
+
+
+# ---------------------------------------------------------------- damage
+
+
+def test_store_of_a_newer_version_is_refused_with_the_way_out(two: Home) -> None:
+    with sqlite3.connect(two.folder / ".surefind/catalogue.db") as db:
+        db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(NewerStoreError, match=r"format 99, this one reads 1.*pip install -U surefind"):
+        two.found("alpha")
+
+
+@pytest.mark.parametrize("how", ["garbage", "truncated", "emptied", "removed"])
+@pytest.mark.parametrize("number", range(6))
+def test_damaged_index_file_is_rebuilt(two: Home, number: int, how: str) -> None:
+    files = index_files(two)
+    assert len(files) == 6
+    path = files[number]
+    data = path.read_bytes()
+    if how == "garbage":
+        path.write_bytes(data[: len(data) // 2] + b"\xa5" + data[len(data) // 2 + 1 :])
+    elif how == "truncated":
+        path.write_bytes(data[: len(data) // 2])
+    elif how == "emptied":
+        path.write_bytes(b"")
+    else:
+        path.unlink()
+    assert two.found("alpha") == ["a.md"]
+    assert two.found("common") == ["a.md", "b.md"]
+
+
+@pytest.mark.xfail(strict=True, reason="store/indexes.py load: TypeError of a manifest of another shape is not caught")
+@pytest.mark.parametrize("content", ["null", "[]", '{"files": {"docs.npy": 5}}'])
+def test_manifest_of_another_shape_is_rebuilt(two: Home, content: str) -> None:
+    (manifest,) = [path for path in index_files(two) if path.name == "manifest.json"]
+    manifest.write_text(content)
+    assert two.found("alpha") == ["a.md"]
+
+
+def test_damaged_earlier_index_does_not_spoil_the_next_sync(two: Home) -> None:
+    for path in index_files(two):
+        if path.suffix == ".npy":
+            path.write_bytes(b"\0" * path.stat().st_size)
+    two.write("docs/a.md", "gamma common", age=30)
+    two.sync()
+    assert two.found("common") == ["a.md", "b.md"]
+
+
+def test_removed_indexes_are_rebuilt(two: Home) -> None:
+    for path in index_files(two):
+        path.unlink()
+    assert two.found("alpha") == ["a.md"]
+
+
+def test_catalogue_that_is_no_database_gives_a_sentence(two: Home) -> None:
+    (two.folder / ".surefind/catalogue.db").write_bytes(b"not a database at all" * 500)
+    with pytest.raises(StoreError, match=r"cannot be read .*Move the folder .* away and sync again"):
+        two.found("alpha")
+
+
+@pytest.mark.xfail(strict=True, reason="kb.py: sqlite3.DatabaseError of a query leaks; only opening is covered")
+def test_catalogue_with_damaged_pages_gives_a_sentence(home: Home) -> None:
+    for i in range(20):
+        home.write(f"docs/{i}.md", "alpha " * 500)
+    home.sync("docs")
+    path = home.folder / ".surefind/catalogue.db"
+    data = path.read_bytes()
+    path.write_bytes(data[:4096] + b"\xa5" * (len(data) - 4096))
+    with pytest.raises(StoreError):
+        home.found("alpha")
+
+
+# ---------------------------------------------------------------- a full disk
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    def no_room(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(IndexStore, "save", no_room)
+    return monkeypatch
+
+
+def test_full_disk_is_told_in_a_sentence(two: Home, full_disk: pytest.MonkeyPatch) -> None:
+    two.write("docs/a.md", "gamma common", age=30)
+    with pytest.raises(DiskFullError, match="What was indexed before is intact"):
+        two.sync()
+
+
+def test_full_disk_leaves_the_old_answers(two: Home, full_disk: pytest.MonkeyPatch) -> None:
+    before = two.answers("common")
+    two.write("docs/a.md", "gamma common", age=30)
+    (two.docs / "b.md").unlink()
+    with pytest.raises(DiskFullError):
+        two.sync()
+    assert two.answers("common") == before
+
+
+def test_sync_after_a_full_disk_completes(two: Home, full_disk: pytest.MonkeyPatch) -> None:
+    two.write("docs/a.md", "gamma common", age=30)
+    with pytest.raises(DiskFullError):
+        two.sync()
+    full_disk.undo()
+    assert two.sync().changed == 1
+    assert two.found("gamma") == ["a.md"]
+    assert two.found("alpha") == []
+
+
+@pytest.mark.xfail(strict=True, reason="sync.py _forget: the source is dropped at once, its documents only on commit")
+def test_forgetting_that_was_interrupted_can_be_done_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.write("one/a.md", "alpha")
+    home.write("two/b.md", "beta")
+    home.sync("one", "two")
+
+    def no_room(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexStore, "save", no_room)
+        with pytest.raises(DiskFullError):
+            home.sync(forget=[home.folder / "one"])
+    home.sync(forget=[home.folder / "one"])
+    assert home.found("alpha") == []
+
+
+def test_other_errors_of_the_system_are_not_called_a_full_disk(two: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(IndexStore, "save", refuse)
+    two.write("docs/a.md", "gamma", age=30)
+    with pytest.raises(PermissionError):
+        two.sync()
+
+
+# ---------------------------------------------------------------- kills
+
+KILLS = r'''
+"""Syncs in children that are killed at the n-th thing they do: an SQL statement, a flushed file, a report."""
+import json, os, random, shutil, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from helpers import Home
+from surefind.store import indexes
+
+home = Home(Path(sys.argv[1]))
+
+def write(version):
+    for i in range(12):
+        home.write(f"docs/{i}.md", f"common version{version} number{i}", age=100 - version)
+
+def versions():
+    with home.open() as kb:
+        return [hit.text.split()[1] for hit in kb.search("common", k=20).hits]
+
+def sync_in_child(last):
+    """Sync, and die before step `last`. Gives (signal, steps)."""
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        steps = 0
+        def step(*_):
+            nonlocal steps
+            steps += 1
+            if steps == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        flush = indexes._flush
+        indexes._flush = lambda path: (step(), flush(path))
+        with home.open() as kb:
+            kb.catalogue.db.set_trace_callback(step)
+            kb.sync(report=step)
+        os.write(into, str(steps).encode())
+        os._exit(0)
+    os.close(into)
+    status = os.waitpid(pid, 0)[1]
+    steps = os.read(out, 20)
+    os.close(out)
+    return os.WTERMSIG(status), int(steps or 0)
+
+write(0)
+home.sync("docs")
+write(1)
+_, total = sync_in_child(last=-1)
+rows = []
+for version, last in enumerate(sorted(random.Random(7).sample(range(2, total), 5)), 2):
+    write(version)
+    killed, _ = sync_in_child(last)
+    after_kill = versions()
+    report = home.sync()
+    rows.append([killed, version, after_kill, versions(), report.documents])
+leftovers = [p.name for p in (home.folder / ".surefind/indexes").iterdir() if p.name.startswith(".")]
+print(json.dumps({"total": total, "rows": rows, "leftovers": leftovers}))
+'''
+
+
+def test_kill_at_any_moment_leaves_a_whole_generation_and_the_next_sync_completes(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLS, str(tmp_path), str(Path(__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout)
+    assert outcome["total"] > 50
+    assert outcome["leftovers"] == []
+    for killed, version, after_kill, after_sync, documents in outcome["rows"]:
+        assert killed == 9
+        assert after_kill in ([f"version{version - 1}"] * 12, [f"version{version}"] * 12)
+        assert after_sync == [f"version{version}"] * 12
+        assert documents == 12
+
+
+def test_interrupted_first_sync_leaves_an_empty_knowledge_base_that_the_next_fills(home: Home) -> None:
+    home.write("docs/a.md", "alpha")
+
+    def stop(what: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), home.open() as kb:
+        kb.sync(home.docs, report=stop)
+    assert home.sync("docs").added == 1
+    assert home.found("alpha") == ["a.md"]
+
+
+def test_settings_are_read_when_the_knowledge_base_is_opened(two: Home) -> None:
+    with two.open() as kb:
+        two.configure(WORDS.replace("words", "letters"))
+        assert list(kb.settings.pipelines) == ["words"]
+    with two.open() as kb:
+        assert list(kb.settings.pipelines) == ["letters"]
