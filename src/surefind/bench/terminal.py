@@ -15,9 +15,9 @@ def show(report: dict[str, Any], console: Console) -> None:
     table.add_column(f"{primary} [95%]", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for measure in report["measures"][1:]:
-        table.add_column(measure, justify="right")
-    table.add_column("p50 ms", justify="right")
-    table.add_column("p95 ms", justify="right")
+        table.add_column(measure, justify="right", no_wrap=True, min_width=5)
+    table.add_column("p50 ms", justify="right", no_wrap=True, min_width=6)
+    table.add_column("p95 ms", justify="right", no_wrap=True, min_width=6)
     for row in ordered(report):
         interval = row["measures"][primary]
         table.add_row(

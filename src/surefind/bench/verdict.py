@@ -1,7 +1,8 @@
 """Who won, who cannot be told apart, and which of those to take: in numbers and in a sentence.
 
-The winner is the best on the tuning half among those that no other beats significantly; what is quoted for it is
-its score on the held-out half, which choosing did not see. Of the winner and its ties the cheapest is recommended.
+The winner has the highest mean over all questions. Being picked for that flatters it, so the sentence also says
+what picking costs: the best of one half of the questions, scored on the other half, which picking did not see.
+Of the winner and those that cannot be told apart from it, the cheapest is recommended.
 """
 
 from __future__ import annotations
@@ -31,23 +32,25 @@ def decide(
     scores: Floats,
     held_out: Sequence[bool],
     comparisons: Sequence[Comparison],
+    intervals: Sequence[Interval],
     held_out_intervals: Sequence[Interval],
     latency: Sequence[float | None],
 ) -> Verdict:
-    beaten = _beaten_by(len(names), comparisons)
-    tuning = scores[~np.array(held_out)] if not all(held_out) else scores
-    means = tuning.mean(axis=0)
-    unbeaten = [i for i in range(len(names)) if not beaten[i]]
-    winner = max(unbeaten, key=lambda i: (means[i], -i))
-    ties = tuple(i for i in range(len(names)) if i != winner and i not in _beats(winner, comparisons))
+    means = scores.mean(axis=0)
+    winner = int(np.argmax(means))
+    worse = _beats(winner, comparisons)
+    ties = tuple(i for i in range(len(names)) if i != winner and i not in worse)
     recommended = _cheapest([winner, *ties], means, latency)
-    worse = len(_beats(winner, comparisons))
-    return Verdict(
-        winner,
-        ties,
-        recommended,
-        _sentence(names, measure, winner, ties, recommended, worse, held_out_intervals, latency),
-    )
+    text = [_about_winner(names, measure, winner, len(worse), ties, intervals[winner])]
+    if len(names) > 1 and any(held_out) and not all(held_out):
+        picked = int(np.argmax(scores[~np.array(held_out)].mean(axis=0)))
+        interval = held_out_intervals[picked]
+        text.append(
+            f"Picking on half of the questions takes {names[picked]}, which scores {_shown(interval)} on the other."
+        )
+    if ties:
+        text.append(_advice(names, winner, recommended, latency))
+    return Verdict(winner, ties, recommended, " ".join(text))
 
 
 def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
@@ -61,15 +64,6 @@ def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
     return found
 
 
-def _beaten_by(n: int, comparisons: Sequence[Comparison]) -> list[set[int]]:
-    beaten: list[set[int]] = [set() for _ in range(n)]
-    for c in comparisons:
-        if c.significant:
-            better, worse = (c.a, c.b) if c.difference > 0 else (c.b, c.a)
-            beaten[worse].add(better)
-    return beaten
-
-
 def _cheapest(tied: Sequence[int], means: Floats, latency: Sequence[float | None]) -> int:
     known = [value for i in tied if (value := latency[i]) is not None]
     if not known:
@@ -78,34 +72,31 @@ def _cheapest(tied: Sequence[int], means: Floats, latency: Sequence[float | None
     return max((i for i in tied if (latency[i] or limit) <= limit), key=lambda i: (means[i], -i))
 
 
-def _sentence(
-    names: Sequence[str],
-    measure: str,
-    winner: int,
-    ties: Sequence[int],
-    recommended: int,
-    worse: int,
-    intervals: Sequence[Interval],
-    latency: Sequence[float | None],
+def _shown(interval: Interval) -> str:
+    return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def _about_winner(
+    names: Sequence[str], measure: str, winner: int, worse: int, ties: Sequence[int], interval: Interval
 ) -> str:
-    interval = intervals[winner]
-    score = f"{measure} {interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}] on the held-out half"
+    score = f"{measure} {_shown(interval)}"
     if len(names) == 1:
-        return f"{names[winner]} scores {score}. There was nothing to compare it with."
-    text = f"{names[winner]} is best ({score})"
-    text += (
-        f", significantly better than {worse} of {len(names) - 1} others"
+        return f"{names[winner]} scores {score}; there was nothing to compare it with."
+    than = (
+        f"significantly better than {worse} of {len(names) - 1} others"
         if worse
-        else ", but not significantly better than any"
+        else "but not significantly better than any"
     )
+    text = f"{names[winner]} is best ({score}), {than}"
     if not ties:
-        return text + "."
+        return f"{text}."
     listed = ", ".join(names[i] for i in ties[:4]) + (f" and {len(ties) - 4} more" if len(ties) > 4 else "")
-    text += f"; it cannot be told apart from {listed}. "
+    return f"{text}; it cannot be told apart from {listed}."
+
+
+def _advice(names: Sequence[str], winner: int, recommended: int, latency: Sequence[float | None]) -> str:
     if recommended == winner:
-        return text + f"Take {names[winner]}: none of its ties is cheaper."
-    ms = latency[recommended]
-    speed = (
-        f", p50 {ms:.1f} ms against {latency[winner]:.1f} ms" if ms is not None and latency[winner] is not None else ""
-    )
-    return text + f"Take {names[recommended]}: a tie goes to the cheaper{speed}."
+        return f"Take {names[winner]}: none of its ties is cheaper."
+    mine, best = latency[recommended], latency[winner]
+    speed = f" (p50 {mine:.1f} ms against {best:.1f} ms)" if mine is not None and best is not None else ""
+    return f"Take {names[recommended]}: a tie goes to the cheaper{speed}."

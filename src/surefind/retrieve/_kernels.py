@@ -15,9 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-DENSE_SHARE = 10
-_BLOCK = 4096
-_STRIP = 64
+DENSE_SHARE = 6
+_STRIP = 128
 _FORBIDDEN = np.float32(-1e30)
 """What an accumulator starts from where the mask forbids a chunk: no sum of weights lifts it above 0."""
 _LAST = 0x7FFFFFFF
@@ -105,13 +104,23 @@ def transpose(starts, docs, tfs, kept, n_docs):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def dense_rows(starts, docs, tfs, norm, rows):  # type: ignore[no-untyped-def]
-    """f/(f + norm) per chunk for each term of `rows`."""
+    """f/(f + norm) per chunk for each term of `rows`, and the peak of each row."""
     table = np.zeros((len(rows), len(norm)), np.float32)
+    peaks = np.zeros(len(rows), np.float32)
     for r in range(len(rows)):
         for p in range(starts[rows[r]], starts[rows[r] + 1]):
             tf = np.float32(tfs[p])
             table[r, docs[p]] = tf / (tf + norm[docs[p]])
-    return table
+            peaks[r] = max(peaks[r], table[r, docs[p]])
+    return table, peaks
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _add_sparse(scores, docs, tfs, weight, norm):  # type: ignore[no-untyped-def]
+    for p in range(len(docs)):
+        d = np.uint32(docs[p])  # unsigned: numba need not look out for negative places
+        tf = np.float32(tfs[p])
+        scores[d] += weight * tf / (tf + norm[d])
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -120,26 +129,13 @@ def _add_dense(scores, row, weight):  # type: ignore[no-untyped-def]
         scores[d] += weight * row[d]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _add_sparse(scores, docs, tfs, weight, norm, stop, at, end):  # type: ignore[no-untyped-def]
-    """Add the postings from `at` on of chunks before `stop`. Returns where it stopped."""
-    while at < end and docs[at] < stop:
-        d = docs[at]
-        tf = np.float32(tfs[at])
-        scores[d] += weight * tf / (tf + norm[d])
-        at += 1
-    return at
-
-
 @njit(cache=True, nogil=True)
-def _strip_maxima(bits, maxima):  # type: ignore[no-untyped-def]
-    for s in range(len(maxima)):
-        strip = bits[s * _STRIP : (s + 1) * _STRIP]
-        best = np.int32(0)
-        for i in range(len(strip)):
-            if strip[i] > best:
-                best = strip[i]
-        maxima[s] = best
+def _greatest(bits):  # type: ignore[no-untyped-def]
+    best = np.int32(0)
+    for i in range(len(bits)):
+        if bits[i] > best:
+            best = bits[i]
+    return best
 
 
 @njit(cache=True, nogil=True)
@@ -168,12 +164,37 @@ def _keep_greatest(keys, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _gather(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
+def _floor(maxima, k):  # type: ignore[no-untyped-def]
+    """The k-th greatest maximum of a strip: a score that at least k chunks reach. The least above 0 if all do."""
+    if len(maxima) < k:
+        return np.int32(1)
+    return max(np.int32(1), _keep_greatest(maxima.copy(), k))
+
+
+@njit(cache=True, nogil=True)
+def _add_frequent(scores, bits, maxima, rows, weights, table, peaks, k):  # type: ignore[no-untyped-def]
+    """Add the frequent terms, in the strips only where they can lift a chunk into the best k."""
+    bound = np.float32(0)
+    for r in range(len(rows)):
+        bound += weights[r] * peaks[rows[r]] * np.float32(1.00001)  # whatever rounding does, a bound
+    highest = maxima.view(np.float32)
+    floor = np.array([_floor(maxima, k)], np.int32).view(np.float32)[0]
+    for s in range(len(maxima)):
+        if highest[s] + bound < floor:
+            maxima[s] = 0
+            continue
+        first, last = s * _STRIP, min((s + 1) * _STRIP, len(scores))
+        strip = scores[first:last]
+        for r in range(len(rows)):
+            _add_dense(strip, table[rows[r], first:last], weights[r])
+        maxima[s] = _greatest(bits[first:last])
+
+
+@njit(cache=True, nogil=True)
+def _best(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
     """The k best scores as keys: a score's bits, then the chunk counted backwards, so that of equal scores the
-    earlier chunk has the greater key. The k-th greatest maximum is a score that at least k chunks reach."""
-    floor = np.int32(1)
-    if len(maxima) >= k:
-        floor = max(floor, _keep_greatest(maxima.copy(), k))
+    earlier chunk has the greater key."""
+    floor = _floor(maxima, k)
     size = 0
     for s in range(len(maxima)):
         if maxima[s] < floor:
@@ -208,36 +229,34 @@ def _join_equal(terms, weights):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def search(terms, offsets, weights, starts, docs, tfs, dense_of, table, norm, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
+def search(terms, offsets, weights, starts, docs, tfs, dense_of, table, peaks, norm, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
     """Top k for each query; query q asks for terms[offsets[q]:offsets[q+1]], each with its weight.
 
     Terms and weights are used as working space. A mask of length 0 allows everything.
     """
-    n = len(norm)
-    scores = np.empty(n, np.float32)
+    scores = np.empty(len(norm), np.float32)
     bits = scores.view(np.int32)
-    maxima = np.empty((n + _STRIP - 1) // _STRIP, np.int32)
+    maxima = np.empty((len(norm) + _STRIP - 1) // _STRIP, np.int32)
     keys = np.empty(4 * k + 2 * _STRIP, np.int64)
     for q in range(len(offsets) - 1):
+        scores[:] = 0
+        for d in range(len(allow)):
+            if not allow[d]:
+                scores[d] = _FORBIDDEN
         asked, weight = terms[offsets[q] : offsets[q + 1]], weights[offsets[q] : offsets[q + 1]]
-        n_terms = _join_equal(asked, weight)
-        at = starts[asked[:n_terms]]
-        for start in range(0, n, _BLOCK):
-            stop = min(start + _BLOCK, n)
-            block = scores[start:stop]
-            block[:] = 0
-            if len(allow):
-                for i in range(len(block)):
-                    if not allow[start + i]:
-                        block[i] = _FORBIDDEN
-            for t in range(n_terms):
-                row = dense_of[asked[t]]
-                if row >= 0:
-                    _add_dense(block, table[row, start:stop], weight[t])
-                else:
-                    at[t] = _add_sparse(scores, docs, tfs, weight[t], norm, stop, at[t], starts[asked[t] + 1])
-            _strip_maxima(bits[start:stop], maxima[start // _STRIP : (stop + _STRIP - 1) // _STRIP])
-        best = _gather(bits, maxima, k, keys)
+        frequent = 0
+        for i in range(_join_equal(asked, weight)):
+            t = asked[i]
+            if dense_of[t] >= 0:
+                asked[frequent], weight[frequent] = dense_of[t], weight[i]
+                frequent += 1
+            else:
+                _add_sparse(scores, docs[starts[t] : starts[t + 1]], tfs[starts[t] : starts[t + 1]], weight[i], norm)
+        for s in range(len(maxima)):
+            maxima[s] = _greatest(bits[s * _STRIP : (s + 1) * _STRIP])
+        if frequent:
+            _add_frequent(scores, bits, maxima, asked[:frequent], weight[:frequent], table, peaks, k)
+        best = _best(bits, maxima, k, keys)
         for i in range(len(best)):
             out_d[q, i] = _LAST - (best[i] & _LAST)
             out_s[q, i] = scores[out_d[q, i]]

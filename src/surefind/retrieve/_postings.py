@@ -38,7 +38,7 @@ class Postings:
         self.tfs: NDArray[np.uint16] = tfs
         self.lengths: IntArray = lengths
         self._analyzer = analyzer
-        self._saturations: dict[tuple[float, float], tuple[FloatArray, FloatArray]] = {}
+        self._saturations: dict[tuple[float, float], tuple[FloatArray, FloatArray, FloatArray]] = {}
 
     @classmethod
     def build(
@@ -115,7 +115,7 @@ class Postings:
         scores = np.full((n_queries, k), -np.inf, np.float32)
         if k and self.vocabulary:
             weights = (self._idf[terms] * (retriever.k1 + 1)).astype(np.float32)
-            norm, table = self._saturation(retriever)
+            norm, table, peaks = self._saturation(retriever)
             mask = _NO_MASK if allow is None else np.ascontiguousarray(allow)
             _kernels.search(
                 terms.copy(),
@@ -126,6 +126,7 @@ class Postings:
                 self.tfs,
                 self._dense_of,
                 table,
+                peaks,
                 norm,
                 mask,
                 k,
@@ -169,8 +170,8 @@ class Postings:
         df = np.diff(self.starts)
         return np.asarray(np.log1p((len(self.lengths) - df + 0.5) / (df + 0.5)))
 
-    def _saturation(self, retriever: BM25) -> tuple[FloatArray, FloatArray]:
-        """For this k1 and b: k1 (1 - b + b·length/average) per chunk, and the rows of the frequent terms."""
+    def _saturation(self, retriever: BM25) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """For this k1 and b: k1 (1 - b + b·length/average) per chunk, the rows of the frequent terms, their peaks."""
         key = (retriever.k1, retriever.b)
         if key not in self._saturations:
             average = max(1.0, float(self.lengths.mean()))
@@ -178,9 +179,9 @@ class Postings:
             # With k1 = 0 the formula has 0/0 for absent terms; the least float above 0 gives the limit.
             norm = np.maximum(norm, np.finfo(np.float32).tiny).astype(np.float32)
             frequent = np.flatnonzero(self._dense_of >= 0).astype(np.int32)
-            table = _kernels.dense_rows(self.starts, self.docs, self.tfs, norm, frequent)
-            self._saturations = dict([*self._saturations.items()][1 - _KEPT :]) | {key: (norm, table)}
-            return norm, table
+            table, peaks = _kernels.dense_rows(self.starts, self.docs, self.tfs, norm, frequent)
+            self._saturations = dict([*self._saturations.items()][1 - _KEPT :]) | {key: (norm, table, peaks)}
+            return norm, table, peaks
         return self._saturations[key]
 
     @cached_property

@@ -27,12 +27,15 @@ Folder = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 HERE = Path()
+_WIDE = 140
 
 
 def console(stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    made = Console(stderr=stderr, highlight=False)
+    # A file or pipe has no width to fit into: tables keep all of their columns there.
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)
 
 
 def print_json(value: Any) -> None:

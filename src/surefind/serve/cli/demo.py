@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefind.serve.cli._common import Json, print_json, progress
+from surefind.serve.cli._common import Json, console, print_json, progress
+
+if TYPE_CHECKING:
+    from surefind.kb import KnowledgeBase
+    from surefind.sync import Report
 
 _QUESTIONS = (
     ("CTR filing deadline", ()),
@@ -24,10 +28,10 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="Where to build it.")] = Path("surefind-demo"),
     as_json: Json = False,
 ) -> None:
-    """Build a knowledge base from the bundled sample, search it, and say what to try next.
+    """Build a knowledge base from the bundled sample, search it, benchmark it, and say what to try next.
 
     The sample is the intranet of a fictional credit union: 115 policies, procedures, runbooks and notes, some of
-    them restricted to access groups, some superseded, with questions that its staff would ask.
+    them restricted to access groups, some superseded, with 175 questions that its staff would ask.
     """
     from surefind.config import FILE_NAME, TEMPLATE
     from surefind.kb import KnowledgeBase
@@ -43,20 +47,64 @@ def demo(
             typer.echo(f"Building a knowledge base in {folder} from the sample (about a minute on 2 cores) …")
         synced = base.sync(sample_folder(), report=report)
         results = [base.search(query, k=2, groups=groups) for query, groups in _QUESTIONS]
+        if not as_json:
+            sync.show(synced)
+            for result, (_, groups) in zip(results, _QUESTIONS, strict=True):
+                as_group = "".join(f" --as {group}" for group in groups)
+                typer.echo(f'\n$ surefind search "{result.query}"{as_group} -k 2 --explain\n')
+                _hits.show(result, explain=True, full=False, groups=groups)
+            typer.echo("\nNow the exam: questions written from these documents, fifteen configurations …")
+        reports = _benchmark(base, report)
     if as_json:
-        print_json({"folder": str(folder), "sync": synced, "searches": [as_data(result) for result in results]})
+        searches = [as_data(result) for result in results]
+        print_json(
+            {
+                "folder": str(folder),
+                "sync": synced,
+                "searches": searches,
+                "verdicts": {k: r["verdict"] for k, (r, _) in reports.items()},
+            }
+        )
         return
-    sync.show(synced)
-    for result, (_, groups) in zip(results, _QUESTIONS, strict=True):
-        as_group = "".join(f" --as {group}" for group in groups)
-        typer.echo(f'\n$ surefind search "{result.query}"{as_group} -k 2 --explain\n')
-        _hits.show(result, explain=True, full=False, groups=groups)
+    _tell(folder, reports)
+
+
+def _benchmark(base: KnowledgeBase, report: Report | None) -> dict[str, tuple[dict[str, Any], Path]]:
+    """The context-layer table on questions made from the documents, and on those that staff would ask."""
+    from surefind.bench.files import write_files
+    from surefind.bench.plan import Plan, parse_measures, preset
+    from surefind.bench.run import known_item_exam, run_bench
+    from surefind.exam.formats._rows import Library
+    from surefind.exam.formats.table import read_table
+    from surefind.exam.store import ExamStore
+    from surefind.sample import sample_questions
+
+    contenders, measures = preset("context-layer")
+    asked = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents())))
+    reports = {}
+    for exam in (known_item_exam(base), asked):
+        plan = Plan(tuple(contenders), exam, parse_measures(measures))
+        command = f"surefind bench --preset context-layer --exam {exam.name}"
+        finished = run_bench(base, plan, command, report=report)
+        reports[exam.name] = (finished.report, write_files(finished.report, base.data / "reports" / exam.name))
+    return reports
+
+
+def _tell(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None:
+    from surefind.bench.terminal import show
+
+    screen = console()
+    written, asked = reports["known-item"], reports["questions"]
+    typer.echo("\n$ surefind bench --preset context-layer\n")
+    show(written[0], screen)
+    typer.echo("\nThe same on the 175 questions that staff would ask (surefind bench --exam questions):")
+    screen.print(asked[0]["verdict"], style="bold")
     typer.echo(
+        f"\nReports to open in a browser:\n  {written[1]}\n  {asked[1]}\n"
         f"\nNow try your own, in the folder {folder}:\n"
         f"  cd {folder}\n"
         f'  surefind search "how long is a mobile deposit held" --where status=approved\n'
         f'  surefind search "vault combination change" --as audit --explain\n'
-        f"  surefind status\n"
         f"and with your own documents, in any folder:\n"
-        f'  surefind sync path/to/docs && surefind search "your question"'
+        f'  surefind sync path/to/docs && surefind search "your question" && surefind bench'
     )

@@ -1,0 +1,39 @@
+# make demo   the whole path on the bundled sample, from nothing
+# make test   lint, types, every test, and a bare install, from nothing
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test lint types unit smoke docs clean
+
+demo: $(INSTALLED)
+	$(BIN)/surefind demo demo
+
+test: lint types unit smoke
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check src tests benchmarks models scripts
+	$(BIN)/ruff format --check src tests benchmarks models scripts
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+unit: $(INSTALLED)
+	$(BIN)/pytest
+
+# A user's install: no development tools, not editable, run from another folder.
+smoke:
+	PYTHON=$(PYTHON) sh scripts/smoke.sh
+
+# The command reference in docs/cli.md is generated; a test fails when it is stale.
+docs: $(INSTALLED)
+	$(BIN)/python scripts/cli_reference.py docs/cli.md
+
+$(INSTALLED): pyproject.toml models/pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./models -e '.[dev]'
+	touch $(INSTALLED)
+
+clean:
+	rm -rf $(VENV) demo

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Installs surefind as a user would, without extras, and walks the shortest path in an empty folder.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"${PYTHON:-python3}" -m venv "$work/venv"
+"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$root/models" "$root"
+cd "$work"
+mkdir docs
+printf -- '---\ntitle: Cash reports\nstatus: approved\n---\n# Cash reports\n\nA CTR is due within 15 calendar days.\n' > docs/ctr.md
+surefind="$work/venv/bin/surefind"
+"$surefind" --version
+"$surefind" init
+"$surefind" sync docs
+"$surefind" search "when is the CTR due" --where status=approved --json | grep -q '"document": "ctr.md"'
+"$surefind" doctor
+if "$surefind" search "" 2> error.txt; then exit 1; fi
+grep -q "query is empty" error.txt
+"$work/venv/bin/python" -c "
+from surefind.sample import sample_folder, sample_questions
+assert sample_folder().is_dir() and sample_questions().is_file()"
+echo "smoke: 1 passed, 0 failed"
