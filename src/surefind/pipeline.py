@@ -117,23 +117,14 @@ class Pipeline:
             return rankings
 
         depth = max(self.depth, k)
-        found = [record("retrieve", r, partial(_search, index_of, r, queries, depth, allow)) for r in self.retrieve]
+        ready = [(r, index_of(r)) for r in self.retrieve]  # loading is not searching: it stays out of the trace
+        found = [record("retrieve", r, partial(index.search, r, queries, depth, allow)) for r, index in ready]
         best = found[0]
         if self.fuse is not None:
             best = record("fuse", self.fuse, partial(self.fuse.fuse, found, depth if self.rerank else k))
         for reranker in self.rerank:
             best = record("rerank", reranker, partial(reranker.rerank, queries, best, passages, k), fallback=best)
         return Run(tuple(stages), tuple(trace))
-
-
-def _search(
-    index_of: Callable[[Retriever], Index],
-    retriever: Retriever,
-    queries: Sequence[Query],
-    depth: int,
-    allow: BoolArray | None,
-) -> Rankings:
-    return index_of(retriever).search(retriever, queries, depth, allow)
 
 
 def split_outside(text: str, separator: str) -> list[str]:

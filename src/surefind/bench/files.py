@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.bench.html import render
-from surefind.bench.terminal import mark, ordered
+from surefind.bench.terminal import exam_label, mark, ordered
 from surefind.snapshot import Snapshot
 from surefind.types import Rankings
 
@@ -30,7 +30,7 @@ def markdown(report: dict[str, Any]) -> str:
     measures = report["measures"]
     head = ["configuration", f"{primary} [95%]", "", *measures[1:], "p50 ms", "p95 ms"]
     lines = [
-        f"# {exam['name']} v{exam['version']}",
+        f"# {exam_label(exam)}",
         "",
         report["verdict"],
         "",

@@ -30,7 +30,7 @@ def show(report: dict[str, Any], console: Console) -> None:
         )
     exam, corpus = report["exam"], report["corpus"]
     console.print(
-        f"{exam['name']} v{exam['version']}: {exam['queries']} questions over {corpus['documents']} documents, "
+        f"{exam_label(exam)}: {exam['queries']} questions over {corpus['documents']} documents, "
         f"{corpus['chunks']} passages."
     )
     console.print(table)
@@ -40,6 +40,10 @@ def show(report: dict[str, Any], console: Console) -> None:
     if exam["dropped"]:
         console.print(f"{exam['dropped']} questions were left out: their passage is no longer in the documents.")
     console.print(report["verdict"], style="bold")
+
+
+def exam_label(exam: dict[str, Any]) -> str:
+    return f"{exam['name']} v{exam['version']}" if exam["version"] else str(exam["name"])
 
 
 def ordered(report: dict[str, Any]) -> list[dict[str, Any]]:

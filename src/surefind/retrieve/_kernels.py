@@ -1,13 +1,14 @@
 """The numba kernels of BM25: building postings and scoring queries.
 
-Scoring goes through the chunks in blocks that fit the fastest cache, and in a block term at a time into one array
-of accumulators. Three things make it fast:
+Scoring is term at a time into one array of accumulators. What makes it fast:
 
-- a term that stands in more than one chunk in `DENSE_SHARE` has its saturated frequencies f/(f + norm) as one row
-  over all chunks: adding it is a straight vectorised loop, where following a posting list would jump about;
-- scores above 0 keep their order when their bits are read as integers, so a strip of chunks is compared with the
-  k-th best score by a vectorised maximum, and is passed over if it does not reach it;
-- what does reach it is gathered and cut back to the best k only now and then, which costs less than a heap.
+- a posting's *shape* is the pair of its frequency and its chunk's length. There are few shapes, so for given k1
+  and b the gain f(k1 + 1)/(f + k1(…)) of every shape is in a small table, and no posting needs a division;
+- a term that stands in more than one chunk in `DENSE_SHARE` has its gains as one row over all chunks: adding it is
+  a straight vectorised loop, where following a posting list would jump about;
+- chunks are looked at in strips. Scores above 0 keep their order when their bits are read as integers, so the
+  maximum of a strip is a vectorised loop; the k-th greatest maximum is a score that k chunks reach, and strips that
+  stay below it are passed over, both by frequent terms that cannot lift them to it and by the search for the best.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-DENSE_SHARE = 6
+DENSE_SHARE = 3
 _STRIP = 128
 _FORBIDDEN = np.float32(-1e30)
 """What an accumulator starts from where the mask forbids a chunk: no sum of weights lifts it above 0."""
@@ -103,24 +104,37 @@ def transpose(starts, docs, tfs, kept, n_docs):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def dense_rows(starts, docs, tfs, norm, rows):  # type: ignore[no-untyped-def]
-    """f/(f + norm) per chunk for each term of `rows`, and the peak of each row."""
-    table = np.zeros((len(rows), len(norm)), np.float32)
+def greatest_tfs(docs, tfs, kind, n_kinds):  # type: ignore[no-untyped-def]
+    """The greatest frequency among the chunks of each kind; `kind` gives each chunk's."""
+    greatest = np.zeros(n_kinds, np.int64)
+    for p in range(len(docs)):
+        greatest[kind[docs[p]]] = max(greatest[kind[docs[p]]], np.int64(tfs[p]))
+    return greatest
+
+
+@njit(cache=True, nogil=True)
+def fill_shapes(docs, tfs, kind, firsts, shapes):  # type: ignore[no-untyped-def]
+    for p in range(len(docs)):
+        shapes[p] = firsts[kind[docs[p]]] + tfs[p]
+
+
+@njit(cache=True, nogil=True)
+def dense_rows(starts, docs, shapes, gains, rows, n_docs):  # type: ignore[no-untyped-def]
+    """The gain per chunk for each term of `rows`, and the peak of each row."""
+    table = np.zeros((len(rows), n_docs), np.float32)
     peaks = np.zeros(len(rows), np.float32)
     for r in range(len(rows)):
         for p in range(starts[rows[r]], starts[rows[r] + 1]):
-            tf = np.float32(tfs[p])
-            table[r, docs[p]] = tf / (tf + norm[docs[p]])
-            peaks[r] = max(peaks[r], table[r, docs[p]])
+            gain = gains[shapes[p]]
+            table[r, docs[p]] = gain
+            peaks[r] = max(peaks[r], gain)
     return table, peaks
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _add_sparse(scores, docs, tfs, weight, norm):  # type: ignore[no-untyped-def]
+def _add_sparse(scores, docs, shapes, gains, weight):  # type: ignore[no-untyped-def]
     for p in range(len(docs)):
-        d = np.uint32(docs[p])  # unsigned: numba need not look out for negative places
-        tf = np.float32(tfs[p])
-        scores[d] += weight * tf / (tf + norm[d])
+        scores[np.uint32(docs[p])] += weight * gains[shapes[p]]  # unsigned: no look-out for negative places
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -204,8 +218,9 @@ def _best(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
             size = k
         strip = bits[s * _STRIP : (s + 1) * _STRIP]
         for i in range(len(strip)):
-            keys[size] = (np.int64(strip[i]) << 32) | (_LAST - (s * _STRIP + i))
-            size += strip[i] >= floor
+            if strip[i] >= floor:
+                keys[size] = (np.int64(strip[i]) << 32) | (_LAST - (s * _STRIP + i))
+                size += 1
     if size > k:
         _keep_greatest(keys[:size], k)
         size = k
@@ -229,14 +244,15 @@ def _join_equal(terms, weights):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def search(terms, offsets, weights, starts, docs, tfs, dense_of, table, peaks, norm, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
+def search(terms, offsets, weights, starts, docs, shapes, gains, dense_of, table, peaks, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
     """Top k for each query; query q asks for terms[offsets[q]:offsets[q+1]], each with its weight.
 
     Terms and weights are used as working space. A mask of length 0 allows everything.
     """
-    scores = np.empty(len(norm), np.float32)
+    n = table.shape[1]
+    scores = np.empty(n, np.float32)
     bits = scores.view(np.int32)
-    maxima = np.empty((len(norm) + _STRIP - 1) // _STRIP, np.int32)
+    maxima = np.empty((n + _STRIP - 1) // _STRIP, np.int32)
     keys = np.empty(4 * k + 2 * _STRIP, np.int64)
     for q in range(len(offsets) - 1):
         scores[:] = 0
@@ -251,7 +267,8 @@ def search(terms, offsets, weights, starts, docs, tfs, dense_of, table, peaks, n
                 asked[frequent], weight[frequent] = dense_of[t], weight[i]
                 frequent += 1
             else:
-                _add_sparse(scores, docs[starts[t] : starts[t + 1]], tfs[starts[t] : starts[t + 1]], weight[i], norm)
+                first, last = starts[t], starts[t + 1]
+                _add_sparse(scores, docs[first:last], shapes[first:last], gains, weight[i])
         for s in range(len(maxima)):
             maxima[s] = _greatest(bits[s * _STRIP : (s + 1) * _STRIP])
         if frequent:

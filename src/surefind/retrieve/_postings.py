@@ -38,7 +38,7 @@ class Postings:
         self.tfs: NDArray[np.uint16] = tfs
         self.lengths: IntArray = lengths
         self._analyzer = analyzer
-        self._saturations: dict[tuple[float, float], tuple[FloatArray, FloatArray, FloatArray]] = {}
+        self._known_gains: dict[tuple[float, float], tuple[FloatArray, FloatArray, FloatArray]] = {}
 
     @classmethod
     def build(
@@ -114,25 +114,12 @@ class Postings:
         ordinals = np.full((n_queries, k), PAD, np.int32)
         scores = np.full((n_queries, k), -np.inf, np.float32)
         if k and self.vocabulary:
-            weights = (self._idf[terms] * (retriever.k1 + 1)).astype(np.float32)
-            norm, table, peaks = self._saturation(retriever)
-            mask = _NO_MASK if allow is None else np.ascontiguousarray(allow)
+            gains, table, peaks = self._gains(retriever)
+            shapes, _, _ = self._shapes
             _kernels.search(
-                terms.copy(),
-                offsets,
-                weights,
-                self.starts,
-                self.docs,
-                self.tfs,
-                self._dense_of,
-                table,
-                peaks,
-                norm,
-                mask,
-                k,
-                ordinals,
-                scores,
-            )
+                terms.copy(), offsets, self._idf[terms], self.starts, self.docs, shapes, gains, self._dense_of, table,
+                peaks, _NO_MASK if allow is None else np.ascontiguousarray(allow), k, ordinals, scores,
+            )  # fmt: skip
         return Rankings(ordinals, scores, "bm25", "sparse", 0.0)
 
     def terms_of(self, queries: Sequence[Sequence[str]]) -> tuple[IntArray, NDArray[np.int64]]:
@@ -166,23 +153,36 @@ class Postings:
         return {term: i for i, term in enumerate(self.vocabulary)}
 
     @cached_property
-    def _idf(self) -> NDArray[np.float64]:
+    def _idf(self) -> FloatArray:
         df = np.diff(self.starts)
-        return np.asarray(np.log1p((len(self.lengths) - df + 0.5) / (df + 0.5)))
+        return np.log1p((len(self.lengths) - df + 0.5) / (df + 0.5)).astype(np.float32)
 
-    def _saturation(self, retriever: BM25) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """For this k1 and b: k1 (1 - b + b·length/average) per chunk, the rows of the frequent terms, their peaks."""
-        key = (retriever.k1, retriever.b)
-        if key not in self._saturations:
+    @cached_property
+    def _shapes(self) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
+        """The shape of each posting; the frequency and the chunk length of each shape."""
+        lengths, kind = np.unique(self.lengths, return_inverse=True)
+        sizes = _kernels.greatest_tfs(self.docs, self.tfs, kind, len(lengths)) + 1
+        firsts = np.cumsum(sizes) - sizes
+        total = int(sizes.sum())
+        shapes = np.empty(len(self.docs), np.uint16 if total <= 1 << 16 else np.uint32)
+        _kernels.fill_shapes(self.docs, self.tfs, kind, firsts, shapes)
+        return shapes, np.arange(total) - np.repeat(firsts, sizes), np.repeat(lengths, sizes).astype(np.int64)
+
+    def _gains(self, retriever: BM25) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """For this k1 and b: f(k1 + 1)/(f + k1(1 - b + b·length/average)) of each shape, the rows of the frequent
+        terms, and the peak of each row."""
+        k1, b = retriever.k1, retriever.b
+        if (k1, b) not in self._known_gains:
+            shapes, tfs, lengths = self._shapes
             average = max(1.0, float(self.lengths.mean()))
-            norm = retriever.k1 * (1 - retriever.b + retriever.b * self.lengths / average)
-            # With k1 = 0 the formula has 0/0 for absent terms; the least float above 0 gives the limit.
-            norm = np.maximum(norm, np.finfo(np.float32).tiny).astype(np.float32)
+            norm = k1 * (1 - b + b * lengths / average)
+            gains = np.where(tfs > 0, tfs * (k1 + 1) / np.maximum(tfs + norm, 1), 0).astype(np.float32)
             frequent = np.flatnonzero(self._dense_of >= 0).astype(np.int32)
-            table, peaks = _kernels.dense_rows(self.starts, self.docs, self.tfs, norm, frequent)
-            self._saturations = dict([*self._saturations.items()][1 - _KEPT :]) | {key: (norm, table, peaks)}
-            return norm, table, peaks
-        return self._saturations[key]
+            table, peaks = _kernels.dense_rows(self.starts, self.docs, shapes, gains, frequent, len(self.lengths))
+            kept = list(self._known_gains.items())[1 - _KEPT :]
+            self._known_gains = {**dict(kept), (k1, b): (gains, table, peaks)}
+            return gains, table, peaks
+        return self._known_gains[k1, b]
 
     @cached_property
     def _dense_of(self) -> IntArray:

@@ -26,11 +26,11 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
         screen.print(head)
         place = f"{hit.document}:{hit.start}-{hit.end}"
         trail = " > ".join(heading for heading in hit.headings if heading != hit.title)
-        screen.print(Padding(Text(f"{place}  {trail}".rstrip(), style="dim"), (0, 0, 0, 4)))
+        screen.print(Padding(Text(f"{place}  {trail}".rstrip(), style="dim"), (0, 0, 0, 4), expand=False))
         if explain:
-            screen.print(Padding(Text(_places(hit)), (0, 0, 0, 4)))
+            screen.print(Padding(Text(_places(hit)), (0, 0, 0, 4), expand=False))
         text = hit.text if full else snippet(hit.text, words)
-        screen.print(Padding(_emphasise(text, words), (0, 0, 1, 4)))
+        screen.print(Padding(_emphasise(text, words), (0, 0, 1, 4), expand=False))
     if explain:
         _show_trace(result)
     if result.withheld:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from surefind.sync import Report
 
 _QUESTIONS = (
-    ("CTR filing deadline", ()),
-    ("a member came in twice today with 6,000 in cash each time, is there paperwork?", ()),
-    ("CUB-4417", ("it-ops",)),
+    ("outgoing wire cutoff", ()),
+    ("a member lost her card abroad on a weekend", ()),
+    ("what happens if EOD-7 stops with CUB-4417", ("it-ops",)),
 )
 
 

@@ -33,7 +33,7 @@ def doctor(kb: Folder = HERE, as_json: Json = False) -> None:
             typer.echo(f"{'ok  ' if check['ok'] else 'FAIL'}  {check['name']:<16} {check['says']}")
         typer.echo("")
         for kind, names in stages.items():
-            typer.echo(f"{kind:<9} {', '.join(names)}")
+            typer.echo(f"{kind:<9} {', '.join(names) or '-'}")
     if not all(check["ok"] for check in checks):
         raise typer.Exit(1)
 
