@@ -60,7 +60,6 @@ def test_markdown_chunks_never_overlap_and_never_exceed_the_limit(text: str, tok
     assert all(count_tokens(chunk.text) <= tokens for chunk in chunks)
 
 
-@pytest.mark.xfail(strict=True, reason="text/blocks.py: a link definition is no block for markdown-it and gets lost")
 @pytest.mark.parametrize(
     "text", ["[a]: https://example.org/a\n", "# T\n\nSee [a].\n\n[a]: https://example.org/a 'The A'\n"]
 )

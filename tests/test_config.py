@@ -86,7 +86,6 @@ def test_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
         load_settings(path)
 
 
-@pytest.mark.xfail(strict=True, reason="config.py: items of lists are not checked, spec.make gets a number or a list")
 @pytest.mark.parametrize(
     "text",
     ["[index]\nenrich = [1]\n", "[pipelines.hybrid]\nretrieve = [5]\n", '[pipelines.hybrid]\nretrieve = [["bm25"]]\n'],
@@ -95,6 +94,5 @@ def test_list_of_something_else_than_text_is_a_complaint(text: str) -> None:
     assert "line 2" in complaint(text)
 
 
-@pytest.mark.xfail(strict=True, reason="config.py: _line_of knows only [table] headers, not inline tables")
 def test_complaint_about_an_inline_table_names_its_line() -> None:
     assert "line 3" in complaint('\n[pipelines]\nhybrid = {retrieve = ["bm26"]}\n')

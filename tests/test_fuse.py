@@ -105,9 +105,6 @@ def rows(draw: st.DrawFn) -> Row:
     return [ordinal for _, ordinal in scored], [score for score, _ in scored]
 
 
-ROUNDING = pytest.mark.xfail(strict=True, reason="fuse/_join.py: sorts in float64, then rounds to float32")
-
-
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "rrf" else ROUNDING) for n in spec.names("fuse")])
 @given(batch=st.lists(st.tuples(rows(), rows()), min_size=1, max_size=4))
 @example(batch=[(([], []), ([1, 0, 2], [2.0**-52, 0.0, -1.0]))])
@@ -124,7 +121,6 @@ def test_fuser_keeps_every_candidate_if_k_allows(name: str, row: tuple[Row, Row]
     assert set(found.row(0)[0].tolist()) == {*row[0][0], *row[1][0]}
 
 
-@pytest.mark.xfail(strict=True, reason="fuse/_join.py: sorts sums in float64 (order of addition) but returns float32")
 def test_equal_sums_of_three_rankings_stand_in_order_of_ordinal() -> None:
     """Chunk 0 has ranks 2, 1, 7 and chunk 1 has ranks 1, 7, 2: the same sum, added up in another order."""
     others = iter(range(10, 99))

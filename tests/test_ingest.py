@@ -53,7 +53,6 @@ def test_text_is_read_whatever_its_encoding_and_line_ends(data: bytes, tmp_path:
         pytest.param(
             codecs.BOM_UTF16_LE + b"a",
             "is not UTF-16 text",
-            marks=pytest.mark.xfail(strict=True, reason="ingest/_decode.py: encoding[:5] says UTF-1"),
         ),
     ],
 )
@@ -117,7 +116,6 @@ def test_broken_block_names_the_line_of_the_file() -> None:
 
 
 @pytest.mark.parametrize("value", ["2024-02-30", "0000-00-00", "&a [*a]"])
-@pytest.mark.xfail(strict=True, reason="ingest/_front_matter.py: ValueError and RecursionError are no YAMLError")
 def test_value_that_yaml_cannot_build_is_a_broken_block(value: str) -> None:
     with pytest.raises(SourceError, match="broken front matter"):
         split_front_matter(f"---\nvalue: {value}\n---\nbody")

@@ -184,7 +184,6 @@ def test_status_tells_what_there_is(small: Home) -> None:
     assert [problem.path for problem in status.problems] == ["bad.md"]
 
 
-@pytest.mark.xfail(strict=True, reason="kb.py: _snapshots and _loaded outlive the catalogue that close() closes")
 def test_knowledge_base_may_be_used_again_after_close(small: Home) -> None:
     kb = small.open()
     kb.search("cash")

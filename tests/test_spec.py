@@ -146,21 +146,18 @@ def test_unreadable_spec_shows_text_and_place(text: str, words: str) -> None:
         parse_spec(text)
 
 
-@pytest.mark.xfail(strict=True, reason="spec.py: infinity is accepted, and its text form does not read back")
 @pytest.mark.parametrize("text", ["bm25(k1=1e999)", "rrf(k=1e999)"])
 def test_number_beyond_floats_is_refused(text: str) -> None:
     with pytest.raises(SpecError):
         make("retrieve" if "bm25" in text else "fuse", text)
 
 
-@pytest.mark.xfail(strict=True, reason="spec.py: int() and float() of huge numbers, and deep nesting, leak")
 @pytest.mark.parametrize("value", ["1" * 5000, "1" * 400, "[" * 3000], ids=["digits", "overflow", "nesting"])
 def test_absurd_value_is_refused_with_a_spec_error(value: str) -> None:
     with pytest.raises(SpecError):
         make("retrieve", f"bm25(k1={value})")
 
 
-@pytest.mark.xfail(strict=True, reason="spec.py: each level of nesting is parsed twice, so work doubles per level")
 def test_work_grows_with_the_length_of_a_nested_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[object] = []
     read = spec._Reader.spec
@@ -239,7 +236,6 @@ def test_pipeline_keeps_separators_inside_quotes() -> None:
     assert Pipeline.parse(str(pipeline)) == pipeline
 
 
-@pytest.mark.xfail(strict=True, reason="pipeline.py: '@' and escaped quotes inside a spec are taken for separators")
 @pytest.mark.usefixtures("toys")
 @pytest.mark.parametrize("label", ["a@b", "back\\"])
 def test_pipeline_keeps_any_text_inside_a_spec(label: str) -> None:

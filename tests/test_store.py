@@ -166,7 +166,6 @@ def test_damaged_index_file_is_rebuilt(two: Home, number: int, how: str) -> None
     assert two.found("common") == ["a.md", "b.md"]
 
 
-@pytest.mark.xfail(strict=True, reason="store/indexes.py load: TypeError of a manifest of another shape is not caught")
 @pytest.mark.parametrize("content", ["null", "[]", '{"files": {"docs.npy": 5}}'])
 def test_manifest_of_another_shape_is_rebuilt(two: Home, content: str) -> None:
     (manifest,) = [path for path in index_files(two) if path.name == "manifest.json"]
@@ -195,7 +194,6 @@ def test_catalogue_that_is_no_database_gives_a_sentence(two: Home) -> None:
         two.found("alpha")
 
 
-@pytest.mark.xfail(strict=True, reason="kb.py: sqlite3.DatabaseError of a query leaks; only opening is covered")
 def test_catalogue_with_damaged_pages_gives_a_sentence(home: Home) -> None:
     for i in range(20):
         home.write(f"docs/{i}.md", "alpha " * 500)
@@ -244,7 +242,6 @@ def test_sync_after_a_full_disk_completes(two: Home, full_disk: pytest.MonkeyPat
     assert two.found("alpha") == []
 
 
-@pytest.mark.xfail(strict=True, reason="sync.py _forget: the source is dropped at once, its documents only on commit")
 def test_forgetting_that_was_interrupted_can_be_done_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.write("one/a.md", "alpha")
     home.write("two/b.md", "beta")

@@ -157,7 +157,6 @@ def test_second_source_keeps_its_ids_when_its_files_change(home: Home) -> None:
     assert home.found("third") == ["two/x.md"]
 
 
-@pytest.mark.xfail(strict=True, reason="sync.py _id: the prefixed id is not checked, so a third source repeats it")
 def test_ids_stay_different_when_folders_share_a_name(home: Home) -> None:
     for letter in "abc":
         home.write(f"{letter}/docs/x.md", f"alpha {letter}")
@@ -166,7 +165,6 @@ def test_ids_stay_different_when_folders_share_a_name(home: Home) -> None:
     assert len(set(found)) == 3
 
 
-@pytest.mark.xfail(strict=True, reason="sync.py _id: source two's x.md and source one's two/x.md get the same id")
 def test_prefixed_id_does_not_meet_a_real_path(home: Home) -> None:
     home.write("one/x.md", "alpha a")
     home.write("one/two/x.md", "alpha b")
@@ -186,9 +184,6 @@ def test_source_that_takes_in_an_old_one_replaces_it(home: Home) -> None:
         assert kb.status().sources == [str(home.docs)]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="catalogue.py: sources.id is reused, so the old source's files pass for the new source's"
-)
 def test_source_that_takes_in_an_old_one_has_its_own_file_of_the_same_path(home: Home) -> None:
     home.write("docs/x.md", "alpha")
     home.write("docs/sub/x.md", "alpha")
@@ -197,7 +192,6 @@ def test_source_that_takes_in_an_old_one_has_its_own_file_of_the_same_path(home:
     assert sorted(home.found("alpha")) == ["sub/x.md", "x.md"]
 
 
-@pytest.mark.xfail(strict=True, reason="sync.py: a source named twice is read twice in one generation")
 @pytest.mark.parametrize("paths", [("docs", "docs"), ("docs", "docs/sub"), ("docs/sub", "docs")])
 def test_overlapping_paths_take_a_file_in_once(home: Home, paths: tuple[str, ...]) -> None:
     home.write("docs/a.md", "alpha common")
@@ -226,7 +220,6 @@ def test_missing_folder_is_named(home: Home) -> None:
         home.sync("nowhere")
 
 
-@pytest.mark.xfail(strict=True, reason="sync.py _targets: sources are added before all paths are checked")
 def test_missing_folder_beside_a_good_one_changes_nothing(home: Home) -> None:
     home.write("docs/a.md", "alpha")
     with pytest.raises(SourceError, match="nothing was changed"):
@@ -309,7 +302,6 @@ def test_problems_of_other_parts_are_kept_when_one_part_is_synced(two: Home) -> 
         assert [problem.path for problem in kb.status().problems] == ["bad.md"]
 
 
-@pytest.mark.xfail(strict=True, reason="catalogue.py: problems has the path alone as its key, not (source, path)")
 def test_problems_of_two_sources_with_the_same_path_are_both_kept(home: Home) -> None:
     for name in ("one", "two"):
         home.write(f"{name}/good.md", f"alpha {name}")
@@ -319,7 +311,6 @@ def test_problems_of_two_sources_with_the_same_path_are_both_kept(home: Home) ->
         assert len(kb.status().problems) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="sync.py _read: only SourceError and OSError of a reader are caught")
 @pytest.mark.parametrize(
     ("name", "content"),
     [("a.md", "---\ndate: 2024-02-30\n---\nx"), ("a.html", "<div>" * 3000 + "x")],
@@ -332,7 +323,6 @@ def test_one_file_that_upsets_its_reader_does_not_stop_the_sync(home: Home, name
     assert home.found("beta") == ["good.md"]
 
 
-@pytest.mark.xfail(strict=True, reason="sync.py: a file name that is no UTF-8 ends in UnicodeEncodeError")
 def test_file_name_that_is_not_utf8_does_not_stop_the_sync(home: Home) -> None:
     home.write("docs/good.md", "beta")
     try:
@@ -343,7 +333,6 @@ def test_file_name_that_is_not_utf8_does_not_stop_the_sync(home: Home) -> None:
     assert home.found("beta") == ["good.md"]
 
 
-@pytest.mark.xfail(strict=True, reason="catalogue.py: SQLite's substr stops at a NUL, so the passage is cut short")
 def test_text_with_a_nul_character_is_found_in_full_or_refused(home: Home) -> None:
     home.write("docs/a.txt", "word " * 15_000 + "\n\nzeta \0 omega")
     home.write("docs/b.txt", "other")
@@ -351,7 +340,6 @@ def test_text_with_a_nul_character_is_found_in_full_or_refused(home: Home) -> No
     assert report.problems or home.found("omega") == ["a.txt"]
 
 
-@pytest.mark.xfail(strict=True, reason="_scan.py: a folder that cannot be listed counts as empty, its documents go")
 def test_folder_that_cannot_be_listed_keeps_its_documents(two: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     scandir = os.scandir
 
@@ -365,7 +353,6 @@ def test_folder_that_cannot_be_listed_keeps_its_documents(two: Home, monkeypatch
     assert "sub/b.md" in two.found("beta")
 
 
-@pytest.mark.xfail(strict=True, reason="sync.py _read: whole megabytes, so small limits read 'larger than 0 MB (0 MB)'")
 def test_size_limit_below_a_megabyte_is_told_as_it_is(home: Home) -> None:
     home.configure(WORDS + "[sync]\nmax_file_mb = 0.1\n")
     home.write("docs/a.md", "alpha " * 30_000)
@@ -402,12 +389,6 @@ def test_changed_chunker_takes_effect_without_a_sync(two: Home) -> None:
         assert [hit.text for hit in kb.search("alpha").hits] == ["alpha"]
 
 
-BACK = pytest.mark.xfail(
-    strict=True, reason="kb.py snapshot: a layout that was cut for some documents only is taken for complete"
-)
-
-
-@BACK
 def test_going_back_to_an_earlier_chunker_finds_what_changed_meanwhile(two: Home) -> None:
     whole = WORDS + '[index]\nchunk = "whole"\n'
     two.configure(whole)
@@ -419,7 +400,6 @@ def test_going_back_to_an_earlier_chunker_finds_what_changed_meanwhile(two: Home
     assert two.found("gamma") == ["a.md"]
 
 
-@BACK
 def test_going_back_to_an_earlier_chunker_never_mixes_documents_up(two: Home) -> None:
     """A search between the change and the sync builds an index over some chunks and keeps it for good."""
     whole = WORDS + '[index]\nchunk = "whole"\n'

@@ -164,6 +164,8 @@ class _SettingsReader:
                 kind = keys[key]
                 names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
                 raise self.error(table, key, f"{key} must be a {names.replace('str', 'string')}, not {value!r}.")
+            if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+                raise self.error(table, key, f"{key} must be a list of strings, not {value!r}.")
 
     def error(self, table: str, key: str, message: str) -> ConfigError:
         return ConfigError(f"{self.where}, line {_line_of(self.text, table, key)}: {message}")
@@ -180,12 +182,16 @@ def _guilty(content: dict[str, Any], message: str) -> str:
 
 def _line_of(text: str, table: str, key: str) -> int:
     """Where `key` stands in `[table]`; the table's own line if it does not; 1 if neither does."""
-    inside, found = table == "", 1
+    here, found = "", 1
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
         if header:
-            inside = header.group(1).replace('"', "") == table
-            found = number if inside else found
-        elif inside and key and re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
+            here = header.group(1).replace('"', "")
+            found = number if here == table else found
+            continue
+        name = line.partition("=")[0].strip().strip('"')
+        if name and ".".join(filter(None, (here, name))) == table:  # an inline table
+            return number
+        if key and here == table and name == key:
             return number
     return found

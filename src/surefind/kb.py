@@ -71,6 +71,8 @@ class KnowledgeBase:
 
     def close(self) -> None:
         self.services.close()
+        self._snapshots.clear()
+        self._loaded.clear()
         if self._catalogue:
             self._catalogue.close()
             self._catalogue = None
@@ -103,20 +105,31 @@ class KnowledgeBase:
     def _writing(
         self, layout: Layout, retrievers: Sequence[Retriever] = (), report: Report | None = None
     ) -> Iterator[Syncer]:
+        with self._in_words(), writer_lock(self.data):
+            yield Syncer(
+                self.catalogue, self.indexes, self.services, layout, retrievers, self.settings.exclude,
+                int(self.settings.max_file_mb * 1e6), report or (lambda what, done, total: None),
+            )  # fmt: skip
+
+    @contextlib.contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Turns what the disk or SQLite complains of into a sentence with a way out."""
         try:
-            with writer_lock(self.data):
-                yield Syncer(
-                    self.catalogue, self.indexes, self.services, layout, retrievers, self.settings.exclude,
-                    int(self.settings.max_file_mb * 1e6), report or (lambda what, done, total: None),
-                )  # fmt: skip
-        except (OSError, sqlite3.OperationalError) as error:
-            full = getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
-            if not full:
-                raise
-            raise DiskFullError(
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: OSError | sqlite3.Error) -> Exception:
+        if getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error):
+            return DiskFullError(
                 f"The disk that holds {self.data} is full. What was indexed before is intact; "
                 "free some space and run the command again: it goes on where it stopped."
-            ) from error
+            )
+        if isinstance(error, sqlite3.DatabaseError):
+            return StoreError(
+                f"The catalogue in {self.data} is damaged ({error}). Move {self.data} away and sync again."
+            )
+        return error
 
     # ------------------------------------------------------------ reading
 
@@ -133,19 +146,20 @@ class KnowledgeBase:
                 f"There is no knowledge base in {self.folder} yet. Make one with: surefind sync FOLDER."
             )
         spec = str(layout or self.settings.layout)
-        generation = self.catalogue.generation()
-        known = self._snapshots.get(spec)
-        if known is None or known.generation != generation:
-            if known is not None:
-                self._loaded.clear()
-            known = Snapshot(self.catalogue, generation, spec)
-            if generation and not len(known) and self.catalogue.document_rows(generation):
-                known = self._cut_now(layout or self.settings.layout)
-            self._snapshots[spec] = known
-        return known
+        with self._in_words():
+            generation = self.catalogue.generation()
+            known = self._snapshots.get(spec)
+            if known is None or known.generation != generation:
+                if known is not None:
+                    self._loaded.clear()
+                known = Snapshot(self.catalogue, generation, spec)
+                if not known.complete:
+                    known = self._cut_now(layout or self.settings.layout)
+                self._snapshots[spec] = known
+            return known
 
     def _cut_now(self, layout: Layout) -> Snapshot:
-        """The settings name a layout that no sync has made yet: make it."""
+        """The settings name a layout that no sync has made, or made only in part: make it whole."""
         with self._writing(layout) as syncer:
             generation = self.catalogue.generation()
             syncer._cut(generation)
@@ -194,9 +208,11 @@ class KnowledgeBase:
             raise NothingIndexedError(
                 f"The knowledge base in {self.folder} is empty. Fill it with: surefind sync FOLDER."
             )
-        allow, withheld = snapshot.allow([Filter.parse(text) for text in where], groups)
-        run = chosen.run([Query(query)], k, lambda r: self.index(r, snapshot, report), snapshot, allow)
-        return SearchResult(query, _hits(run, snapshot, k), run.trace, str(chosen), withheld)
+        filters = [Filter.parse(text) for text in where]
+        with self._in_words():
+            allow, withheld = snapshot.allow(filters, groups)
+            run = chosen.run([Query(query)], k, lambda r: self.index(r, snapshot, report), snapshot, allow)
+            return SearchResult(query, _hits(run, snapshot, k), run.trace, str(chosen), withheld)
 
     def documents(self) -> list[Document]:
         """Every document of the current generation, in order of id."""
@@ -217,7 +233,7 @@ class KnowledgeBase:
             pipelines={name: str(pipeline) for name, pipeline in self.settings.pipelines.items()},
             indexes={spec.partition("@")[0]: self.indexes.size(key) for key, spec in current},
             restricted=len(self.catalogue.restricted(snapshot.generation)),
-            problems=[Problem(path, reason) for path, reason, *_ in self.catalogue.problems()],
+            problems=[Problem(path, reason) for path, reason in self.catalogue.problems()],
         )
 
 

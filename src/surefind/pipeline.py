@@ -78,8 +78,9 @@ class Pipeline:
     def parse(cls, text: str, name: str = "") -> Pipeline:
         """`bm25 + dense @50 >> rrf(k=60)` -> the pipeline."""
         first, *later = split_outside(text, ">>")
-        first, _, depth = first.partition("@")
-        if depth and not re.fullmatch(r"\s*\d+\s*", depth):
+        first, *depths = split_outside(first, "@")
+        depth = "@".join(depths)
+        if depths and not re.fullmatch(r"\s*\d+\s*", depth):
             raise SpecError(f"Cannot read the depth {depth.strip()!r} in {text!r}. Write it like 'bm25 + dense @50'.")
         retrieve = split_outside(first, "+")
         fuse = later.pop(0) if later and len(retrieve) > 1 else None
@@ -130,20 +131,16 @@ class Pipeline:
 def split_outside(text: str, separator: str) -> list[str]:
     """Split outside parentheses, brackets and quotes."""
     parts: list[str] = []
-    depth, quoted, start, i = 0, False, 0, 0
-    while i < len(text):
-        char = text[i]
-        if char == '"' and text[i - 1 : i] != "\\":
-            quoted = not quoted
-        elif not quoted and char in "([":
+    depth, start = 0, 0
+    for match in re.finditer(rf'"(?:[^"\\]|\\.)*"|[()\[\]]|{re.escape(separator)}', text):
+        token = match.group()
+        if token in "([":
             depth += 1
-        elif not quoted and char in ")]":
+        elif token in ")]":
             depth -= 1
-        elif not quoted and depth == 0 and text.startswith(separator, i):
-            parts.append(text[start:i].strip())
-            start = i = i + len(separator)
-            continue
-        i += 1
+        elif token == separator and depth == 0:
+            parts.append(text[start : match.start()].strip())
+            start = match.end()
     return [*parts, text[start:].strip()]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from surefind.types import BoolArray, Chunk
 EVERYTHING = "*"
 """The group that may read every document: for the owner of the knowledge base and for benchmarks."""
 
-_OPERATORS = ("!=", ">=", "<=", "=")
+_FILTER = re.compile(r"([^!<>=]+)(!=|>=|<=|=)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,10 @@ class Filter:
 
     @classmethod
     def parse(cls, text: str) -> Filter:
-        for operator in _OPERATORS:
-            key, found, value = text.partition(operator)
-            if found and key.strip():
-                return cls(key.strip(), operator, tuple(part.strip().lower() for part in value.split(",")))
+        match = _FILTER.fullmatch(text.strip())
+        if match:
+            key, operator, value = match.groups()
+            return cls(key.strip(), operator, tuple(part.strip().lower() for part in value.split(",")))
         raise UsageError(
             f"Cannot read the filter {text!r}. Write it like status=approved, tags!=draft or effective>=2025-01-01."
         )
@@ -75,6 +76,13 @@ class Snapshot:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every document of the generation was cut in this layout."""
+        if self._layout_id is None:
+            return not self.catalogue.document_rows(self.generation)
+        return not self.catalogue.unchunked(self._layout_id, self.generation)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -44,7 +44,13 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORD = re.compile(r"[A-Za-z_./][A-Za-z0-9_./:@-]*")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_DEEPEST = 20
+_LONGEST_NUMBER = 30
 _CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
+
+
+class _Nested(str):
+    """A spec inside a spec, known to be in canonical form: it need not be parsed again to be formatted."""
 
 
 class Stage:
@@ -93,6 +99,8 @@ def _format_value(value: Value) -> str:
         return repr(value)
     if isinstance(value, tuple | list):
         return "[" + ", ".join(map(_format_value, value)) + "]"
+    if isinstance(value, _Nested):
+        return str(value)
     return value if _reads_back_bare(value) else json.dumps(value, ensure_ascii=False)
 
 
@@ -113,6 +121,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.depth = 0
 
     def fail(self, expected: str) -> SpecError:
         found = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
@@ -171,11 +180,18 @@ class _Reader:
         return name, parameters
 
     def value(self) -> Value:
-        if self.accept("["):
-            return self.items()
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise SpecError(f"The spec {self.text[:60]!r}… is nested deeper than {_DEEPEST} levels.")
+        try:
+            return self.items() if self.accept("[") else self.simple_value()
+        finally:
+            self.depth -= 1
+
+    def simple_value(self) -> Value:
         number = self.take(_NUMBER)
         if number is not None:
-            return int(number) if re.fullmatch(r"[+-]?\d+", number) else float(number)
+            return self.number(number)
         quoted = self.take(_STRING)
         if quoted is not None:
             try:
@@ -183,6 +199,12 @@ class _Reader:
             except ValueError:
                 raise SpecError(f"The spec {self.text!r} holds a string with a bad escape: {quoted}.") from None
         return self.word_or_spec()
+
+    def number(self, text: str) -> int | float:
+        value = float(text)
+        if len(text) > _LONGEST_NUMBER or value in (float("inf"), float("-inf")):
+            raise SpecError(f"The number {text[:30]}… is too large.")
+        return int(text) if re.fullmatch(r"[+-]?\d+", text) else value
 
     def items(self) -> tuple[Value, ...]:
         items: list[Value] = []
@@ -202,7 +224,7 @@ class _Reader:
         if self.text[self.at : self.at + 1] == "(":
             self.at = start
             name, parameters = self.spec()
-            return format_spec(name, parameters.items())
+            return _Nested(format_spec(name, parameters.items()))
         return _CONSTANTS.get(word, word)
 
 

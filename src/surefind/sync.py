@@ -72,8 +72,9 @@ class Syncer:
         result = SyncReport()
         self.catalogue.sweep_pending()
         generation = self.catalogue.generation() + 1
-        result.removed = sum(self._forget(root) for root in forget)
-        for source, below in self._targets(paths) if paths or not forget else ():
+        dropped = self._forgotten(forget)
+        result.removed = sum(map(self._remove_documents, dropped))
+        for source, below in self._targets(paths, dropped) if paths or not forget else ():
             self._sync_source(source, below, generation, result)
         changed = result.added + result.changed + result.removed
         if not changed and generation > 1:
@@ -84,7 +85,10 @@ class Syncer:
             if build_index(self, snapshot, retriever):
                 result.rebuilt.append(retriever.name)
         if changed or generation > self.catalogue.generation():
-            self.catalogue.commit_generation(generation)
+            with self.catalogue.transaction():
+                self.catalogue.commit_generation(generation)
+                for source in dropped:
+                    self.catalogue.drop_source(source)
             self.catalogue.sweep_old(generation - 1)
         self._collect(generation)
         result.generation = generation
@@ -95,8 +99,9 @@ class Syncer:
 
     # ------------------------------------------------------------ sources
 
-    def _targets(self, paths: Sequence[Path]) -> list[tuple[Source, str]]:
-        """Which source to sync and, for a path inside one, which part of it."""
+    def _targets(self, paths: Sequence[Path], dropped: list[Source]) -> list[tuple[Source, str]]:
+        """Which sources to sync and, for a path inside one, which part of it. Every path is checked before
+        anything is written; a path inside another one is part of it."""
         if not paths:
             for source in self.catalogue.sources():
                 if not source.root.exists():
@@ -105,20 +110,25 @@ class Syncer:
                         f"surefind sync --forget {source.root}."
                     )
             return [(source, "") for source in self.catalogue.sources()]
-        return [self._target(path) for path in paths]
+        wanted = list(dict.fromkeys(path.resolve() for path in paths))
+        for path in wanted:
+            if not path.exists():
+                raise SourceError(f"There is no file or folder {path}. Check the path; nothing was changed.")
+        wanted = [path for path in wanted if not any(other in path.parents for other in wanted)]
+        for path in wanted:
+            if not any(source.root in (path, *path.parents) for source in self.catalogue.sources()):
+                self._check_not_empty(path)
+        return [self._target(path, dropped) for path in wanted]
 
-    def _target(self, path: Path) -> tuple[Source, str]:
-        path = path.resolve()
-        if not path.exists():
-            raise SourceError(f"There is no file or folder {path}. Check the path; nothing was changed.")
+    def _target(self, path: Path, dropped: list[Source]) -> tuple[Source, str]:
         for source in self.catalogue.sources():
-            if path == source.root or source.root in path.parents:
+            if source.root in (path, *path.parents):
                 below = "" if path == source.root else path.relative_to(source.root).as_posix()
                 return source, below
-        self._check_not_empty(path)
         for source in self.catalogue.sources():
             if path in source.root.parents:  # the new source takes in an old one
-                self._forget(source.root)
+                self._remove_documents(source)
+                dropped.append(source)
         return self.catalogue.add_source(path), ""
 
     def _check_not_empty(self, path: Path) -> None:
@@ -130,24 +140,28 @@ class Syncer:
         found = f"its {sum(seen.values())} files are {_listing(seen)}" if seen else "it holds no files"
         raise SourceError(f"There is nothing to index in {path}: {found}. Known types: {', '.join(known_suffixes())}.")
 
-    def _forget(self, root: Path) -> int:
-        """Remove a source and its documents (in the next generation)."""
-        root = root.resolve()
-        source = next((s for s in self.catalogue.sources() if s.root == root), None)
-        if source is None:
-            known = ", ".join(str(s.root) for s in self.catalogue.sources()) or "none"
-            raise SourceError(f"{root} is not a source of this knowledge base. Sources: {known}.")
+    def _forgotten(self, roots: Sequence[Path]) -> list[Source]:
+        known = {source.root: source for source in self.catalogue.sources()}
+        for root in roots:
+            if root.resolve() not in known:
+                listed = ", ".join(map(str, known)) or "none"
+                raise SourceError(f"{root} is not a source of this knowledge base. Sources: {listed}.")
+        return [known[root.resolve()] for root in roots]
+
+    def _remove_documents(self, source: Source) -> int:
         rows = [row for file in self.catalogue.files(source).values() for row in file.rows]
         self.catalogue.remove_documents(rows, self.catalogue.generation() + 1)
-        self.catalogue.drop_source(source)
         return len(rows)
 
     # ------------------------------------------------------------ files
 
     def _sync_source(self, source: Source, below: str, generation: int, result: SyncReport) -> None:
-        entries = [e for e in scan(source.root, self.exclude) if _within(e.relative, below)]
+        unreadable: list[str] = []
+        entries = [e for e in scan(source.root, self.exclude, unreadable) if _within(e.relative, below)]
         known = {path: row for path, row in self.catalogue.files(source).items() if _within(path, below)}
-        untouched = [p for p in self.catalogue.problems(source) if below and not _within(p[0], below)]
+        problems = [p for p in self.catalogue.problems(source) if below and not _within(p[0], below)]
+        before = len(problems)
+        problems += [(path, "cannot be opened; what was indexed below it is kept") for path in unreadable]
         stale: list[FileEntry] = []
         for entry in entries:
             row = known.get(entry.relative)
@@ -157,28 +171,30 @@ class Syncer:
                 result.unchanged += 1
             else:
                 stale.append(entry)
-        problems: list[tuple[str, str, int, int]] = []
         for at in range(0, len(stale), _BATCH):
             self.report("Reading", at, len(stale))
             with self.catalogue.transaction():
                 for entry in stale[at : at + _BATCH]:
                     reason = self._read(source, entry, known.get(entry.relative), generation, result)
                     if reason:
-                        problems.append((entry.relative, reason, entry.size, entry.mtime_ns))
+                        problems.append((printable(entry.relative), reason))
         if stale:
             self.report("Reading", len(stale), len(stale))
         gone = known.keys() - {entry.relative for entry in entries}
+        gone = {path for path in gone if not any(_within(path, folder) for folder in unreadable)}
         with self.catalogue.transaction():
             self.catalogue.remove_documents((row for path in gone for row in known[path].rows), generation)
-            self.catalogue.set_problems(source, [*untouched, *problems])
+            self.catalogue.set_problems(source, problems)
         result.removed += len(gone)
-        result.problems += [Problem(path, reason) for path, reason, *_ in problems]
+        result.problems += [Problem(path, reason) for path, reason in problems[before:]]
 
     def _read(self, source: Source, entry: FileEntry, row: FileRow | None, generation: int, result: SyncReport) -> str:
         """Take one file in. Returns why not, or nothing."""
         kept = "; the version indexed before is kept" if row else ""
         if entry.size > self.max_bytes:
-            return f"is larger than {self.max_bytes / 1e6:.0f} MB ({entry.size / 1e6:.0f} MB){kept}"
+            return f"is larger than {self.max_bytes / 1e6:g} MB ({entry.size / 1e6:.3g} MB){kept}"
+        if not _encodable(entry.relative):
+            return "has a name that is not UTF-8; rename it"
         seen = time.time_ns()
         try:
             digest = hashlib.sha256(entry.path.read_bytes()).hexdigest()
@@ -190,6 +206,8 @@ class Syncer:
             documents = list(reader.read(entry.path, self._id(source, entry.relative, generation))) if reader else []
         except (SourceError, OSError) as error:
             return f"{error}{kept}"
+        except Exception as error:  # a reader's library met something it did not expect: this file, not the sync
+            return f"cannot be read ({type(error).__name__}: {error}){kept}"
         if row:
             self.catalogue.remove_documents(row.rows, generation)
         file = (source.id, entry.relative, entry.size, entry.mtime_ns, seen, digest)
@@ -202,8 +220,10 @@ class Syncer:
 
     def _id(self, source: Source, relative: str, generation: int) -> str:
         """The path inside its source; where two sources hold the same path, the later one's name comes first."""
-        owner = self.catalogue.owner_of(relative, generation)
-        return relative if owner in (None, source.id) else f"{source.name}/{relative}"
+        id = relative
+        while self.catalogue.owner_of(id, generation) not in (None, source.id):
+            id = f"{source.name}/{id}"
+        return id
 
     # ------------------------------------------------------------ chunks and indexes
 
@@ -285,6 +305,14 @@ def _unchanged(entry: FileEntry, row: FileRow) -> bool:
 
 def _within(path: str, below: str) -> bool:
     return not below or path == below or path.startswith(f"{below}/")
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def printable(path: str) -> str:
+    return path.encode("utf-8", "replace").decode()
 
 
 def _content_hash(document: Document) -> str:

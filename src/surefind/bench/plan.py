@@ -113,14 +113,14 @@ def parse_measures(texts: Sequence[str]) -> tuple[Measure, ...]:
 def expand(text: str) -> list[str]:
     """Every pipeline that a text with alternatives stands for."""
     first, *later = split_outside(text, ">>")
-    first, at, depth = first.partition("@")
+    first, *depths = split_outside(first, "@")
     retrieve = split_outside(first, "+")
     kinds = ["retrieve"] * len(retrieve) + (["fuse"] if len(retrieve) > 1 and later else [])
     kinds += ["rerank"] * (len(retrieve) + len(later) - len(kinds))
     options = [_alternatives(kind, stage) for kind, stage in zip(kinds, [*retrieve, *later], strict=True)]
     made = []
     for choice in product(*options):
-        head = " + ".join(choice[: len(retrieve)]) + (f" @{depth}" if at else "")
+        head = " + ".join(choice[: len(retrieve)]) + "".join(f" @{depth}" for depth in depths)
         made.append(" >> ".join([head, *choice[len(retrieve) :]]))
     return made
 

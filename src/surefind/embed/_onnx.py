@@ -51,7 +51,7 @@ class OnnxEncoder:
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         self._load()
-        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([t[:_MAX_CHARACTERS] for t in texts])]
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([_readable(text) for text in texts])]
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         if len(texts) == 1:
             vectors[0] = self._run(tokens[0], _CORES)
@@ -80,6 +80,11 @@ class OnnxEncoder:
                 tokenizer.enable_truncation(self._config["max_tokens"])
                 tokenizer.no_padding()
                 self._tokenizer = tokenizer
+
+
+def _readable(text: str) -> str:
+    """Cut, and without half characters, which the tokenizer refuses."""
+    return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 @cache

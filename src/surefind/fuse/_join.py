@@ -70,10 +70,11 @@ def join(
         sums[starts] = np.add.reduceat(gains.ravel(), starts)
         if times_found:
             sums[starts] *= np.diff([*starts, gains.size])
-    scores = np.where(first & (ordinals != PAD), sums.reshape(gains.shape), -np.inf)
+    # Sorted in the precision that is returned: what is equal there is in order of ordinal.
+    scores = np.where(first & (ordinals != PAD), sums.reshape(gains.shape), -np.inf).astype(np.float32)
 
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     scores = np.take_along_axis(scores, best, 1)
     ordinals = np.where(np.isneginf(scores), PAD, np.take_along_axis(ordinals, best, 1))
     width = int(np.max(np.count_nonzero(ordinals != PAD, axis=1), initial=0))
-    return Rankings(ordinals[:, :width].astype(np.int32), scores[:, :width].astype(np.float32), source, "mixed")
+    return Rankings(ordinals[:, :width].astype(np.int32), scores[:, :width], source, "mixed")

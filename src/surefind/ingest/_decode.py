@@ -17,13 +17,14 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise SourceError(f"cannot be read: {error.strerror or error}") from error
     encoding = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"
-    if encoding != "utf-16" and b"\0" in data[:65536]:
-        raise SourceError("looks binary (it holds NUL bytes)")
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
+        if b"\0" in data:
+            raise SourceError("looks binary (it holds NUL bytes)") from None
         wrong = data[error.start : error.start + 1].hex()
-        raise SourceError(
-            f"is not {encoding[:5].upper()} text (byte 0x{wrong} at {error.start}); save it as UTF-8"
-        ) from None
+        name = "UTF-16" if encoding == "utf-16" else "UTF-8"
+        raise SourceError(f"is not {name} text (byte 0x{wrong} at {error.start}); save it as UTF-8") from None
+    if "\0" in text:
+        raise SourceError("looks binary (it holds NUL bytes)")
     return text.replace("\r\n", "\n").replace("\r", "\n")

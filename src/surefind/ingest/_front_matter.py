@@ -29,16 +29,21 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
         where = f" at line {mark.line + 2}" if mark else ""
         problem = getattr(error, "problem", None) or "it is not YAML"
         raise SourceError(f"has broken front matter{where} ({problem}); mend the YAML or remove the block") from None
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"has broken front matter ({error}); mend the YAML or remove the block") from None
     if loaded is None:
         return {}, text[match.end() :]
     if not isinstance(loaded, Mapping):
         return {}, text  # two rules around plain text, not front matter
-    return {str(key): _plain(value) for key, value in loaded.items()}, text[match.end() :]
+    try:
+        return {str(key): _plain(value) for key, value in loaded.items()}, text[match.end() :]
+    except RecursionError:
+        raise SourceError("has broken front matter (it contains itself); mend the YAML or remove the block") from None
 
 
 def access_groups(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """`acl: compliance` or `acl: [compliance, audit]`; absent or empty means everybody."""
-    acl = metadata.get("acl")
+    """`acl: compliance` or `acl: [compliance, audit]`, in any case; absent or empty means everybody."""
+    acl = next((value for key, value in metadata.items() if key.lower() == "acl"), None)
     if acl is None:
         return ()
     groups = acl if isinstance(acl, list) else [acl]

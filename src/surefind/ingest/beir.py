@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from surefind.errors import SourceError
 from surefind.ingest._decode import read_text
+from surefind.ingest._front_matter import access_groups
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -27,6 +28,7 @@ class Beir(Stage):
             try:
                 row = json.loads(line)
                 metadata = row.get("metadata") or {}
-                yield Document(str(row["_id"]), row["text"], row.get("title") or "", "text", metadata)
+                text = row["text"].replace("\0", " ")
+                yield Document(str(row["_id"]), text, row.get("title") or "", "text", metadata, access_groups(metadata))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise SourceError(f"is not a BEIR corpus: line {number} has no _id and text ({error})") from None

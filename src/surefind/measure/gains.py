@@ -42,9 +42,11 @@ class Places:
 
 @dataclass(frozen=True)
 class Gains:
-    """`gains[q, r]`: what rank r+1 brings for query q. `ideal[q]`: all there is to gain, greatest first."""
+    """`gains[q, r]`: what rank r+1 brings for query q; `found[q, r]`: how many relevant items (a chunk may cover
+    two gold spans). `ideal[q]`: all there is to gain, greatest first."""
 
     gains: Floats
+    found: Floats
     ideal: Floats
 
     @property
@@ -79,7 +81,8 @@ class Judge:
         wanted = documents + np.arange(len(documents))[:, None] * len(self.places.numbers)
         at = np.searchsorted(keys, wanted).clip(max=max(len(keys) - 1, 0))
         hit = (documents >= 0) & (keys[at] == wanted) if len(keys) else np.zeros_like(documents, dtype=np.bool_)
-        return Gains(np.where(hit, grades[at] if len(keys) else 0.0, 0.0), ideal)
+        gains = np.where(hit, grades[at] if len(keys) else 0.0, 0.0)
+        return Gains(gains, (gains > 0).astype(np.float64), ideal)
 
     def _graded_documents(self) -> tuple[Ints, Floats, Floats]:
         """Sorted (query, document) keys with their grades, and the ideal gains."""
@@ -100,7 +103,7 @@ class Judge:
     # ------------------------------------------------------------ spans
 
     def _spans(self, rankings: Rankings) -> Gains:
-        gains = np.zeros(rankings.ordinals.shape)
+        gains, found = np.zeros(rankings.ordinals.shape), np.zeros(rankings.ordinals.shape)
         for q, query in enumerate(self._queries):
             ordinals, _ = rankings.row(q)
             seen: set[int] = set()
@@ -109,8 +112,9 @@ class Judge:
                     if i not in seen and self._covers(ordinal, j):
                         seen.add(i)
                         gains[q, r] += j.grade
+                        found[q, r] += j.grade > 0
         rows = [[float(j.grade) for j in query.judgments] for query in self._queries]
-        return Gains(gains, _ideal(rows))
+        return Gains(gains, found, _ideal(rows))
 
     def _covers(self, ordinal: int, j: Judgment) -> bool:
         p = self.places
@@ -131,7 +135,7 @@ class Judge:
         for q, grades in enumerate(relevant):
             row = rankings.ordinals[q].tolist()
             gains[q] = [grades.get(ordinal, 0.0) for ordinal in row]
-        return Gains(gains, _ideal([list(grades.values()) for grades in relevant]))
+        return Gains(gains, (gains > 0).astype(np.float64), _ideal([list(grades.values()) for grades in relevant]))
 
     def _relevant_chunks(self, query: ExamQuery) -> dict[int, float]:
         p = self.places

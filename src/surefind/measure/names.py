@@ -14,7 +14,7 @@ SPAN_MEASURES = ("T1EM", "T5EM", "T1C", "BC", "AC", "MC", "MRR", "AT1S", "T1O", 
 """The eleven gold-span measures; `spans.py` defines them."""
 
 _LEVELS = ("document", "span", "chunk")
-_RANKED = re.compile(r"([A-Za-z]+)@(\d+)(?::(\w+))?")
+_RANKED = re.compile(r"([A-Za-z][A-Za-z0-9]*)@(\d+)(?::(\w+))?")
 _ALIASES = {"ndcg": "nDCG", "mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
 
 
@@ -43,6 +43,8 @@ def parse_measure(text: str) -> Measure:
         name, k, level = match.groups()
         name = name if name in SPAN_MEASURES else _ALIASES.get(name.lower(), name)
         known = next((known for known in (*MEASURES, *SPAN_MEASURES) if known.lower() == name.lower()), None)
+        if known in SPAN_MEASURES and level:
+            raise SpecError(f"{text!r}: {known} compares texts and has no level. Write {known}@{k}.")
         if known and int(k) > 0 and level in (None, *_LEVELS):
             return Measure(known, int(k), cast(Level, level or "document"))
         if known and level:

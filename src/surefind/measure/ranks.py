@@ -28,7 +28,8 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 def ndcg(found: Gains, k: int) -> Floats:
     discount = 1 / np.log2(np.arange(2, k + 2))
-    return _ratio(_cut(found.gains, k) @ discount, _cut(found.ideal, k) @ discount)
+    # One chunk may cover two gold spans at once, which no order of single items can: that counts as ideal.
+    return np.minimum(_ratio(_cut(found.gains, k) @ discount, _cut(found.ideal, k) @ discount), 1.0)
 
 
 def reciprocal_rank(found: Gains, k: int) -> Floats:
@@ -43,7 +44,7 @@ def average_precision(found: Gains, k: int) -> Floats:
 
 
 def recall(found: Gains, k: int) -> Floats:
-    return _ratio((_cut(found.gains, k) > 0).sum(axis=1).astype(np.float64), found.relevant)
+    return _ratio(np.asarray(_cut(found.found, k).sum(axis=1)), found.relevant)
 
 
 def precision(found: Gains, k: int) -> Floats:

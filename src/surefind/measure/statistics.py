@@ -56,7 +56,8 @@ def bootstrap(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> 
     """The interval of each column's mean. `scores` is (queries, configurations); all share the resamples."""
     means = _resampled_means(scores, resamples, seed)
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
-    return [Interval(*map(float, row)) for row in zip(scores.mean(axis=0), low, high, strict=True)]
+    exact = [math.fsum(column) / len(column) for column in scores.T]  # the same mean in any company of columns
+    return [Interval(*map(float, row)) for row in zip(exact, low, high, strict=True)]
 
 
 def _resampled_means(scores: Floats, resamples: int, seed: int) -> Floats:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-DENSE_SHARE = 3
+DENSE_SHARE = 4
 _STRIP = 128
 _FORBIDDEN = np.float32(-1e30)
 """What an accumulator starts from where the mask forbids a chunk: no sum of weights lifts it above 0."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence
-from functools import cached_property
-from itertools import count
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, lru_cache
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ _ARRAYS = ("starts", "docs", "tfs", "lengths")
 _EVERY = 2000
 _KEPT = 2
 """For how many pairs of k1 and b the tables stay in memory."""
+_REMEMBERED = 50_000
+"""Tokens of queries whose terms are kept at hand."""
 _NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
 
 
@@ -123,30 +125,22 @@ class Postings:
         return Rankings(ordinals, scores, "bm25", "sparse", 0.0)
 
     def terms_of(self, queries: Sequence[Sequence[str]]) -> tuple[IntArray, NDArray[np.int64]]:
-        """The numbers of the known terms of each query, one after another. A word said twice counts twice."""
-        found = array("i")
-        offsets = np.zeros(len(queries) + 1, np.int64)
-        ids = self._ids
-        for q, query in enumerate(queries):
-            found.extend(ids[term] for term in query if term in ids)
-            offsets[q + 1] = len(found)
-        return np.array(found, dtype=np.int32), offsets
+        """Terms to numbers, for `search_terms`; unknown ones are left out."""
+        return _stream([self._ids[term] for term in query if term in self._ids] for query in queries)
 
     def document_frequency(self, term: str) -> int:
         i = self._ids.get(term)
         return 0 if i is None else int(self.starts[i + 1] - self.starts[i])
 
     def _query_terms(self, queries: Sequence[Query]) -> tuple[IntArray, NDArray[np.int64]]:
-        """The known terms of each query, one after another. A word said twice counts twice."""
-        found = array("i")
-        offsets = np.zeros(len(queries) + 1, np.int64)
-        ids, analyzer = self._ids, self._analyzer
-        for q, query in enumerate(queries):
-            found.extend(
-                ids[term] for token in analyzer.tokens(query.text) for term in analyzer.terms(token) if term in ids
-            )
-            offsets[q + 1] = len(found)
-        return np.array(found, dtype=np.int32), offsets
+        """The known terms of each query. A word said twice counts twice."""
+        tokens, of = self._analyzer.tokens, self._ids_of_token
+        return _stream(list(chain.from_iterable(map(of, tokens(query.text)))) for query in queries)
+
+    @cached_property
+    def _ids_of_token(self) -> Callable[[str], tuple[int, ...]]:
+        ids, terms = self._ids, self._analyzer.terms
+        return lru_cache(_REMEMBERED)(lambda token: tuple(ids[term] for term in terms(token) if term in ids))
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -190,6 +184,16 @@ class Postings:
         df = np.diff(self.starts)
         frequent = df * _kernels.DENSE_SHARE > len(self.lengths)
         return np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
+
+
+def _stream(rows: Iterable[list[int]]) -> tuple[IntArray, NDArray[np.int64]]:
+    """Rows one after another, and where each starts."""
+    found = array("i")
+    offsets = [0]
+    for row in rows:
+        found.fromlist(row)
+        offsets.append(len(found))
+    return np.array(found, dtype=np.int32), np.array(offsets, dtype=np.int64)
 
 
 class _Terms:

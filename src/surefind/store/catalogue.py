@@ -24,7 +24,7 @@ VERSION = 1
 _NEVER = 2**62
 
 _SCHEMA = f"""
-CREATE TABLE sources (id INTEGER PRIMARY KEY, root TEXT UNIQUE, name TEXT);
+CREATE TABLE sources (id INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT UNIQUE, name TEXT);
 CREATE TABLE documents (
     row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
     seen_ns INTEGER, sha256 TEXT, content TEXT, title TEXT, format TEXT, metadata TEXT, acl TEXT, text TEXT,
@@ -35,7 +35,7 @@ CREATE TABLE chunked (layout INTEGER, document INTEGER, PRIMARY KEY (layout, doc
 CREATE TABLE chunks (
     layout INTEGER, document INTEGER, seq INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
     PRIMARY KEY (layout, document, seq)) WITHOUT ROWID;
-CREATE TABLE problems (path TEXT PRIMARY KEY, source INTEGER, reason TEXT, size INTEGER, mtime_ns INTEGER);
+CREATE TABLE problems (source INTEGER, path TEXT, reason TEXT, PRIMARY KEY (source, path));
 CREATE TABLE generations (number INTEGER PRIMARY KEY, created TEXT, documents INTEGER);
 CREATE TABLE indexes (key TEXT PRIMARY KEY, layout TEXT, spec TEXT, generation INTEGER);
 """
@@ -290,19 +290,15 @@ class Catalogue:
 
     # ------------------------------------------------------------ problems and indexes
 
-    def set_problems(self, source: Source, problems: Iterable[tuple[str, str, int, int]]) -> None:
-        """What could not be read in the last sync of a source: (path, reason, size, mtime_ns)."""
+    def set_problems(self, source: Source, problems: Iterable[tuple[str, str]]) -> None:
+        """What could not be read in the last sync of a source: (path, reason)."""
         self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
-        self.db.executemany(
-            "INSERT OR REPLACE INTO problems (source, path, reason, size, mtime_ns) VALUES (?, ?, ?, ?, ?)",
-            ((source.id, *problem) for problem in problems),
-        )
+        rows = ((source.id, path, reason) for path, reason in problems)
+        self.db.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", rows)
 
-    def problems(self, source: Source | None = None) -> list[tuple[str, str, int, int]]:
+    def problems(self, source: Source | None = None) -> list[tuple[str, str]]:
         where, values = ("WHERE source = ?", (source.id,)) if source else ("", ())
-        return self.db.execute(
-            f"SELECT path, reason, size, mtime_ns FROM problems {where} ORDER BY path", values
-        ).fetchall()
+        return self.db.execute(f"SELECT path, reason FROM problems {where} ORDER BY path", values).fetchall()
 
     def record_index(self, key: str, layout: str, spec: str, generation: int) -> None:
         self.db.execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)", (key, layout, spec, generation))

@@ -46,7 +46,7 @@ class IndexStore:
                 path = folder / name
                 if path.stat().st_size != size or _checksum(path) != checksum:
                     raise CorruptIndexError(f"The index file {path} is damaged (its checksum differs).")
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
         return retriever.load(folder, services)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -44,7 +44,23 @@ def blocks(text: str) -> list[Block]:
     tokens = _parser().parse(text)
     tops = [i for i, t in enumerate(tokens) if t.level == 0 and t.map and t.nesting >= 0]
     found = [_block(text, lines, tokens, i) for i in tops]
-    return [block for block in found if text[block.start : block.end].strip()]
+    found = [block for block in found if text[block.start : block.end].strip()]
+    return _tiled(found, len(text)) if found else paragraphs(text)
+
+
+def _tiled(found: list[Block], end: int) -> list[Block]:
+    """Link definitions are no blocks to the parser: they go with the block before them, at the top with the first."""
+    starts = [0, *(block.start for block in found[1:]), end]
+    return [_stretched(block, a, b) for block, (a, b) in zip(found, pairwise(starts), strict=True)]
+
+
+def _stretched(block: Block, start: int, end: int) -> Block:
+    if (start, end) == (block.start, block.end):
+        return block
+    parts = block.parts or ((block.start, block.end),)
+    parts = ((start, parts[0][1]), *parts[1:])
+    parts = (*parts[:-1], (parts[-1][0], end))
+    return replace(block, start=start, end=end, parts=() if block.level else parts)
 
 
 def paragraphs(text: str) -> list[Block]:

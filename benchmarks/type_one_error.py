@@ -1,0 +1,68 @@
+"""How often is a configuration called better when none is? It must be at most 5% of benchmarks.
+
+    python benchmarks/type_one_error.py [--benchmarks 500] [--configurations 15] [--queries 200]
+
+Each simulated benchmark has identical configurations: for every query all of them draw the rank of its gold passage
+from the same distribution, which depends on the query (easy ones are found first by nearly all, hard ones by few).
+A configuration's score is the nDCG@10 of that rank. The scores go through the whole selection of `surefind bench`:
+every pair tested with all 10,000 flips, Holm over all pairs. A benchmark errs if any pair at all is announced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from _shared import machine
+from surefind.bench.verdict import decide
+from surefind.measure.statistics import RESAMPLES, bootstrap, compare_all, wilson
+
+K = 10
+
+
+def simulate(rng: np.random.Generator, queries: int, configurations: int) -> NDArray[np.float64]:
+    """nDCG@10 of identical configurations: (queries, configurations), ranks geometric with a chance per query."""
+    chance = rng.beta(0.7, 0.7, size=(queries, 1)).clip(0.02, 1.0)
+    rank = rng.geometric(np.broadcast_to(chance, (queries, configurations)))
+    return np.where(rank <= K, 1 / np.log2(rank + 1), 0.0)
+
+
+def announces(scores: NDArray[np.float64], resamples: int = RESAMPLES) -> tuple[bool, bool]:
+    """Whether any pair is called different, and whether the winner is called better than another."""
+    comparisons = compare_all(scores, resamples)
+    names = [str(i) for i in range(scores.shape[1])]
+    intervals = bootstrap(scores, 100)
+    verdict = decide(
+        names, "nDCG@10", scores, [False] * len(scores), comparisons, intervals, intervals, [1.0] * len(names)
+    )
+    return any(c.significant for c in comparisons), len(verdict.ties) < len(names) - 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--benchmarks", type=int, default=500)
+    parser.add_argument("--configurations", type=int, default=15)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    rng = np.random.default_rng(args.seed)
+    started = time.perf_counter()
+    found = [announces(simulate(rng, args.queries, args.configurations)) for _ in range(args.benchmarks)]
+    seconds = time.perf_counter() - started
+    print(machine("numpy"))
+    print(
+        f"{args.benchmarks} benchmarks of {args.configurations} identical configurations, {args.queries} queries each:"
+    )
+    for what, wrong in zip(
+        ("any pair is announced", "the winner is announced"), map(sum, zip(*found, strict=True)), strict=True
+    ):
+        share = wilson(wrong, args.benchmarks)
+        print(f"  {what:<24} {wrong} ({share.mean:.1%}, 95% interval {share.low:.1%} to {share.high:.1%}); allowed: 5%")
+    print(f"{seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The report page: the data comes out as it went in, none of it can become markup, nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from surefind.bench.html import render
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "</SCRIPT >",
+    "<!-- <script>",
+    "<img src=x onerror=alert(1)>",
+    "]]> & &lt; \\u003c \\ \" '",
+    "\u2028 and \u2029 and \x00 and \ud800",
+    '<script type="application/json" id="report">null</script>',
+    "Überweisung – 支払い 🧾",
+]
+
+
+class _Elements(HTMLParser):
+    """What a browser's parser would see: the start tags, and the text of every script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script":
+            self.scripts[-1] += data
+
+
+def report(text: str = "CTR filing deadline") -> dict[str, Any]:
+    return {
+        "measures": ["nDCG@10"],
+        "rows": [{"name": text, "spec": text, "measures": {"nDCG@10": {"mean": 0.5, "low": None, "high": None}}}],
+        "verdict": text,
+        "queries": [{"id": "q1", "text": text, "results": [[1.0, 1, [0], [1]]]}],
+        "chunks": [{"document": text, "title": text, "headings": [text], "text": text}],
+    }
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_report_round_trips(text: str) -> None:
+    scripts = _Elements(render(report(text))).scripts
+    assert json.loads(scripts[0]) == report(text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_becomes_markup(text: str) -> None:
+    plain, hostile = _Elements(render(report())), _Elements(render(report(text)))
+    assert hostile.tags == plain.tags
+    assert hostile.scripts[1:] == plain.scripts[1:]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_data_needs_no_care_from_the_reader(text: str) -> None:
+    data = _Elements(render(report(text))).scripts[0]
+    assert data.isascii()
+    assert "<" not in data
+
+
+def test_what_a_browser_cannot_parse_is_refused() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        render({"rows": [{"measures": {"nDCG@10": {"mean": float("nan")}}}]})
+
+
+def test_rendering_leaves_the_report_alone() -> None:
+    before, after = report("<b>"), report("<b>")
+    render(after)
+    assert after == before
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    page = render({})
+    assert set(re.findall(r"""https?://[^\s"'`)]*""", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"""@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|import\(""", page)
+    for tag, attributes in _Elements(page).tags:
+        assert "src" not in attributes, f"<{tag}> loads something"
+        assert tag != "link" or attributes["href"] == "data:,"
+    assert "default-src 'none'" in page
+
+
+def test_text_is_never_inserted_as_markup() -> None:
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", render({}))
+
+
+def test_the_page_is_small() -> None:
+    assert len(render({}).encode()) < 60_000

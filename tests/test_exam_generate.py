@@ -1,0 +1,363 @@
+"""Known-item questions: the same for the same seed, exact in their gold, fair in what they ask."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from exam_helpers import document, few_documents, sample_documents, sample_exam
+from surefind.errors import ExamError
+from surefind.exam._corpus import plain, terms
+from surefind.exam._paraphrase import lexicon, paraphrase
+from surefind.exam.known_item import FAMILIES, generate, lexical_overlap
+from surefind.exam.leakage import BANDS, band, leakage
+from surefind.exam.model import Exam, ExamQuery
+from surefind.types import Document
+
+TEXTS = {document.id: document.text for document in sample_documents()}
+BODY = "The teller counts the drawer twice and then signs the sheet for the shift.\n"
+
+
+def of_family(family: str, exam: Exam | None = None) -> list[ExamQuery]:
+    return [query for query in (exam or sample_exam()).queries if query.family == family]
+
+
+def asked(*documents: Document, family: str) -> dict[str, list[str]]:
+    """What one family asks of these documents, and the documents that answer."""
+    found = generate(documents, families=[family]).queries
+    return {query.text: sorted({j.document for j in query.judgments}) for query in found}
+
+
+# ---------------------------------------------------------------- seeds, caps, repetitions
+
+
+def test_same_seed_gives_the_same_exam() -> None:
+    assert generate(few_documents(), per_family=5).queries == generate(few_documents(), per_family=5).queries
+
+
+def test_order_of_the_documents_does_not_matter() -> None:
+    forward, backward = (generate(docs, per_family=5) for docs in (few_documents(), few_documents()[::-1]))
+    assert forward.fingerprint == backward.fingerprint
+
+
+def test_another_seed_draws_other_questions() -> None:
+    first, second = ({query.text for query in generate(few_documents(), per_family=5, seed=s).queries} for s in (1, 2))
+    assert len(first & second) < len(first) / 2
+
+
+def test_origin_tells_how_to_write_the_exam_again() -> None:
+    assert generate(few_documents(), per_family=5, seed=7).origin == "generate --per-family 5 --seed 7"
+
+
+def test_every_family_is_written_up_to_its_cap() -> None:
+    assert generate(few_documents(), per_family=7).families() == dict.fromkeys(sorted(FAMILIES), 7)
+
+
+def test_only_the_families_asked_for_are_written() -> None:
+    assert set(generate(few_documents(), families=["first_sentence"]).families()) == {"first_sentence"}
+
+
+def test_unknown_family_lists_the_families() -> None:
+    with pytest.raises(ExamError, match=r"called 'heading_directs'; did you mean 'heading_direct'\? Choices: entity_l"):
+        generate(few_documents(), families=["heading_directs"])
+
+
+def test_documents_without_text_to_ask_about_are_refused() -> None:
+    with pytest.raises(ExamError, match="These documents give no questions"):
+        generate([document("a.md", "word")])
+
+
+@pytest.mark.xfail(strict=True, reason="known_item.py:59 compares with ==, so a negative cap is no cap")
+def test_cap_below_one_is_refused() -> None:
+    with pytest.raises(ExamError, match="per"):
+        generate(few_documents(), per_family=-1)
+
+
+def test_ids_are_unique() -> None:
+    ids = Counter(query.id for query in sample_exam().queries)
+    assert ids.most_common(1)[0][1] == 1
+
+
+@pytest.mark.xfail(strict=True, reason="known_item.py:46 writes a family named twice twice, under the same ids")
+def test_family_named_twice_is_written_once() -> None:
+    exam = generate(few_documents(), per_family=3, families=["first_sentence", "first_sentence"])
+    assert exam.families() == {"first_sentence": 3}
+
+
+def test_no_two_questions_have_the_same_words() -> None:
+    words = Counter(" ".join(sorted(terms(query.text))) for query in sample_exam().queries)
+    assert words.most_common(1)[0][1] == 1
+
+
+def test_long_documents_do_not_fill_the_exam() -> None:
+    long = document("long.md", "".join(f"# Topic number {word}\n\n{BODY}\n" for word in "one two three four".split()))
+    short = document("short.md", f"# Closing procedure\n\n{BODY}")
+    exam = generate([long, short], per_family=2, families=["heading_direct"])
+    assert {query.judgments[0].document for query in exam.queries} == {"long.md", "short.md"}
+
+
+# ---------------------------------------------------------------- gold
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sample_gives_many_questions_of_each_family(family: str) -> None:
+    assert len(of_family(family)) >= 100
+
+
+def test_every_gold_span_lies_in_its_document() -> None:
+    spans = [j for query in sample_exam().queries for j in query.judgments]
+    assert all(0 <= j.start < j.end <= len(TEXTS[j.document]) for j in spans)
+
+
+def test_every_quote_stands_at_the_start_of_its_span() -> None:
+    spans = [j for query in sample_exam().queries for j in query.judgments]
+    assert all(j.quote and TEXTS[j.document][j.start : j.end].startswith(j.quote) for j in spans)
+
+
+def test_gold_has_no_white_space_at_its_ends() -> None:
+    golds = [TEXTS[j.document][j.start : j.end] for query in sample_exam().queries for j in query.judgments]
+    assert [gold for gold in golds if gold != gold.strip()] == []
+
+
+def test_heading_stands_at_the_start_of_its_gold() -> None:
+    for query in of_family("heading_direct"):
+        heads = [plain(TEXTS[j.document][j.start : j.end].splitlines()[0]) for j in query.judgments]
+        assert any(query.text in head for head in heads), query
+
+
+def test_gold_of_a_heading_holds_the_sections_below_it() -> None:
+    text = f"# Cash handling rules\n\n{BODY}\n## Vault custody rules\n\nTwo keys.\n\n# Wire desk rules\n\n{BODY}"
+    (query,) = (q for q in generate([document("a.md", text)]).queries if q.text == "Cash handling rules")
+    gold = text[query.judgments[0].start : query.judgments[0].end]
+    assert gold.startswith("# Cash") and gold.endswith("Two keys.")
+
+
+def test_entity_stands_in_every_gold_sentence() -> None:
+    for query in of_family("entity_lookup"):
+        assert all(query.text in TEXTS[j.document][j.start : j.end] for j in query.judgments), query
+
+
+def test_gold_of_an_entity_is_its_sentence_alone() -> None:
+    text = "Open the drawer. Use form FRM-0815 for that. Close the drawer."
+    (query,) = generate([document("a.md", text)], families=["entity_lookup"]).queries
+    assert (query.text, text[query.judgments[0].start : query.judgments[0].end]) == (
+        "FRM-0815",
+        "Use form FRM-0815 for that.",
+    )
+
+
+def test_words_of_an_exact_phrase_stand_in_a_row_in_its_gold() -> None:
+    for query in of_family("exact_phrase"):
+        (j,) = query.judgments
+        gold = re.sub(r"[^\w]+", " ", plain(TEXTS[j.document][j.start : j.end]))
+        assert re.sub(r"[^\w]+", " ", query.text).strip() in gold, query
+
+
+def test_exact_phrase_has_six_words() -> None:
+    assert {len(query.text.split()) for query in of_family("exact_phrase")} == {6}
+
+
+@pytest.mark.xfail(
+    strict=True, reason="exact_phrase.py:12 tears 250,000 and 13:00 apart: nobody would search '$250 000'"
+)
+def test_exact_phrase_leaves_numbers_and_times_whole() -> None:
+    text = "Xylophone quorum verdict: $250,000 at 13:00 zeppelin. "
+    words = {word for query in generate([document("a.md", f"{text}{BODY}" * 1)]).queries for word in query.text.split()}
+    assert not words & {"000", "00", "$250", "13"}
+
+
+def test_first_sentence_opens_its_gold_section() -> None:
+    for query in of_family("first_sentence"):
+        assert any(query.text in plain(TEXTS[j.document][j.start : j.end]) for j in query.judgments), query
+
+
+def test_first_sentences_are_long_enough_to_mean_something() -> None:
+    assert all(6 <= len(query.text.split()) <= 30 for query in of_family("first_sentence"))
+
+
+# ---------------------------------------------------------------- ambiguity
+
+
+def headed(count: int, heading: str) -> list[Document]:
+    return [
+        document(f"{i}.md", f"# {word} manual\n\n## {heading}\n\n{BODY}")
+        for i, word in zip(range(count), "Teller Vault Lending Wire Audit".split(), strict=False)
+    ]
+
+
+def test_heading_of_five_documents_is_dropped() -> None:
+    assert "Escalation contacts" not in asked(*headed(5, "Escalation contacts"), family="heading_direct")
+
+
+def test_heading_of_two_documents_is_judged_against_both() -> None:
+    found = asked(*headed(2, "Escalation contacts"), family="heading_direct")
+    assert found["Escalation contacts"] == ["0.md", "1.md"]
+
+
+def test_heading_that_fits_another_document_through_its_title_is_judged_against_both() -> None:
+    one = document("one.md", f"# Vault escalation contacts\n\n{BODY}")
+    two = document("two.md", f"# Vault\n\n## Escalation contacts\n\n{BODY}", "Vault")
+    assert asked(one, two, family="heading_direct")["Vault escalation contacts"] == ["one.md", "two.md"]
+
+
+def test_first_sentence_of_many_documents_is_dropped() -> None:
+    same = [document(f"{i}.md", f"# Title {i}\n\nThis policy binds all members of the staff.") for i in range(4)]
+    own = document("own.md", "# Own\n\nThis rule binds only the tellers of one branch.")
+    assert list(asked(*same, own, family="first_sentence")) == ["This rule binds only the tellers of one branch"]
+
+
+def test_first_sentence_of_two_documents_is_judged_against_both() -> None:
+    same = [document(f"{i}.md", f"# Title {i}\n\nThis policy binds all members of the staff.") for i in range(2)]
+    assert asked(*same, family="first_sentence")["This policy binds all members of the staff"] == ["0.md", "1.md"]
+
+
+def with_entity(count: int) -> list[Document]:
+    return [document(f"{i}.md", f"Please use the form FRM-0815 in case {i}.") for i in range(count)]
+
+
+def test_entity_of_more_than_three_documents_is_dropped() -> None:
+    own = document("own.md", "Please use the form FRM-4711 here.")
+    assert asked(*with_entity(4), own, family="entity_lookup") == {"FRM-4711": ["own.md"]}
+
+
+def test_entity_of_three_documents_is_judged_against_all() -> None:
+    assert asked(*with_entity(3), family="entity_lookup") == {"FRM-0815": ["0.md", "1.md", "2.md"]}
+
+
+def test_entity_that_stands_elsewhere_in_another_case_is_dropped() -> None:
+    upper, lower = document("a.md", "Use FRM-0815 here."), document("b.md", "Use frm-0815 here, or FRM-4711.")
+    assert asked(upper, lower, family="entity_lookup") == {"FRM-4711": ["b.md"]}
+
+
+@pytest.mark.xfail(
+    strict=True, reason="entity_lookup.py:37 does not count names that open a sentence as standing there"
+)
+def test_name_that_opens_a_sentence_in_many_documents_is_dropped() -> None:
+    many = [document(f"{i}.md", "Harbor Online is down today.") for i in range(5)]
+    one = document("one.md", "We call it Harbor Online, or FRM-4711.")
+    assert "Harbor Online" not in asked(*many, one, family="entity_lookup")
+
+
+@pytest.mark.xfail(strict=True, reason="entity_lookup.py:45 folds case among entities only: OVER, over in 78 documents")
+def test_word_in_capitals_that_is_an_ordinary_word_elsewhere_is_dropped() -> None:
+    many = [document(f"{i}.md", "Count it over again, please.") for i in range(5)]
+    one = document("one.md", "Press OVER now, or FRM-4711.")
+    assert "OVER" not in asked(*many, one, family="entity_lookup")
+
+
+@pytest.mark.xfail(
+    strict=True, reason="entity_lookup.py: 32 of 200 entities of the sample stand in documents not judged"
+)
+def test_every_document_that_holds_an_entity_is_judged() -> None:
+    for query in of_family("entity_lookup"):
+        pattern = re.compile(rf"(?<!\w){re.escape(query.text)}(?!\w)", re.IGNORECASE)
+        holding = {id for id, text in TEXTS.items() if pattern.search(text)}
+        assert holding == {j.document for j in query.judgments}, query.text
+
+
+def test_phrase_that_stands_twice_is_dropped() -> None:
+    twice = [document(f"{i}.md", BODY) for i in range(2)]
+    own = document("own.md", "Each zebra in the enclosure eats four kilos of hay a day.")
+    assert {id for ids in asked(*twice, own, family="exact_phrase").values() for id in ids} == {"own.md"}
+
+
+# ---------------------------------------------------------------- paraphrases
+
+
+def test_every_paraphrase_drops_a_word_of_its_heading() -> None:
+    for query in of_family("heading_paraphrase"):
+        heading = set(terms(query.metadata["source"]))
+        assert len(heading & set(terms(query.text))) / len(heading) < 1, query
+
+
+def test_no_paraphrase_only_adds_what_is() -> None:
+    for query in of_family("heading_paraphrase"):
+        heading = query.metadata["source"].lower()
+        assert heading not in query.text.lower(), query
+
+
+def test_paraphrases_reword_more_than_a_little() -> None:
+    kept = [
+        len(set(terms(query.metadata["source"])) & set(terms(query.text))) / len(set(terms(query.metadata["source"])))
+        for query in of_family("heading_paraphrase")
+    ]
+    assert sum(kept) / len(kept) < 0.6
+
+
+def test_paraphrases_are_asked_in_many_forms() -> None:
+    openings = Counter(" ".join(query.text.split()[:2]).lower() for query in of_family("heading_paraphrase"))
+    assert len(openings) >= 6
+
+
+def test_paraphrase_has_the_gold_of_its_heading() -> None:
+    exam = generate(few_documents(), families=["heading_direct", "heading_paraphrase"])
+    golds = {query.text: query.judgments for query in of_family("heading_direct", exam)}
+    reworded = of_family("heading_paraphrase", exam)
+    assert all(query.judgments == golds[query.metadata["source"]] for query in reworded)
+
+
+def test_heading_without_another_word_has_no_paraphrase() -> None:
+    assert paraphrase("Zyxo Qwertz", "42") == ""
+
+
+def test_paraphrase_depends_on_the_salt_alone() -> None:
+    assert paraphrase("Delete the account", "1") == paraphrase("Delete the account", "1") != ""
+
+
+def test_paraphrase_keeps_identifiers_as_they_are() -> None:
+    assert "CUBGW01" in paraphrase("Delete CUBGW01 records", "42")
+
+
+def test_lexicon_offers_no_expression_for_itself() -> None:
+    assert [expression for expression, others in lexicon().items() if expression in others or not others] == []
+
+
+# ---------------------------------------------------------------- leakage
+
+
+def test_overlap_is_the_share_of_distinct_terms_found_in_the_passage() -> None:
+    assert lexical_overlap("wire wire cutoff friday", "The wire desk has a cutoff.") == pytest.approx(2 / 3)
+
+
+def test_overlap_ignores_endings_and_case() -> None:
+    assert lexical_overlap("Filing Deadlines", "the deadline to file") == 1
+
+
+def test_overlap_of_every_question_is_that_with_its_best_gold() -> None:
+    for query in sample_exam().queries[::17]:
+        best = max(lexical_overlap(query.text, TEXTS[j.document][j.start : j.end]) for j in query.judgments)
+        assert query.overlap == pytest.approx(best)
+
+
+def test_headings_leak_wholly_and_paraphrases_much_less() -> None:
+    found = leakage(sample_exam())
+    assert found is not None
+    assert found.families["heading_direct"]["overlap"] > 0.99
+    assert found.families["heading_paraphrase"]["overlap"] < 0.6
+
+
+def test_leakage_counts_every_question_in_one_band() -> None:
+    found = leakage(sample_exam())
+    assert found is not None
+    assert sum(found.bands.values()) == len(sample_exam().queries)
+    assert tuple(found.bands) == BANDS
+
+
+@pytest.mark.parametrize(
+    ("overlap", "expected"), [(0.0, "0–33%"), (0.33, "0–33%"), (0.34, "33–67%"), (0.7, "67–99%"), (1.0, "100%")]
+)
+def test_band_of_an_overlap(overlap: float, expected: str) -> None:
+    assert band(ExamQuery("1", "?", (), overlap=overlap)) == expected
+
+
+@pytest.mark.parametrize(("overlap", "says"), [(0.9, "flatters lexical"), (0.6, "people ask"), (0.1, "hard time")])
+def test_leakage_says_in_words_what_the_overlap_means(overlap: float, says: str) -> None:
+    found = leakage(Exam("e", (ExamQuery("1", "?", (), overlap=overlap),)))
+    assert found is not None
+    assert says in found.text and f"{overlap:.0%}" in found.text
+
+
+def test_leakage_of_questions_without_gold_spans_is_unknown() -> None:
+    assert leakage(Exam("e", (ExamQuery("1", "?", ()),))) is None
