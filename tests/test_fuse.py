@@ -105,7 +105,7 @@ def rows(draw: st.DrawFn) -> Row:
     return [ordinal for _, ordinal in scored], [score for score, _ in scored]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "rrf" else ROUNDING) for n in spec.names("fuse")])
+@pytest.mark.parametrize("name", spec.names("fuse"))
 @given(batch=st.lists(st.tuples(rows(), rows()), min_size=1, max_size=4))
 @example(batch=[(([], []), ([1, 0, 2], [2.0**-52, 0.0, -1.0]))])
 @example(batch=[(([], []), ([1, 2, 0], [1.0, 1e-9, 0.0]))])
