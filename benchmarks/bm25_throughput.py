@@ -21,8 +21,8 @@ import bm25s
 import numpy as np
 import Stemmer
 import tantivy
-from _shared import machine, medians, passages_and_questions
 
+from _shared import machine, medians, passages_and_questions
 from surefind.analyze import analyze
 from surefind.analyze.english import English
 from surefind.retrieve._postings import Postings

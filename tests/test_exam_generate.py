@@ -181,8 +181,9 @@ def test_first_sentences_are_long_enough_to_mean_something() -> None:
 
 
 def headed(count: int, heading: str) -> list[Document]:
+    """Documents that share a heading, below a heading of their own."""
     return [
-        document(f"{i}.md", f"# {word} manual\n\n## {heading}\n\n{BODY}")
+        document(f"{i}.md", f"# {word} manual\n\n{BODY}\n## {heading}\n\n{BODY}")
         for i, word in zip(range(count), "Teller Vault Lending Wire Audit".split(), strict=False)
     ]
 

@@ -172,12 +172,15 @@ class KnowledgeBase:
             try:
                 if not self.indexes.has(key):
                     raise CorruptIndexError("It is not there.")
-                self._loaded[key] = self.indexes.load(key, retriever, self.services)
+                index = self.indexes.load(key, retriever, self.services)
             except CorruptIndexError:
                 with self._writing(self.settings.layout, report=report) as syncer:
                     self.indexes.drop(key)
                     build_index(syncer, snapshot, retriever)
-                self._loaded[key] = self.indexes.load(key, retriever, self.services)
+                index = self.indexes.load(key, retriever, self.services)
+            # Kernels and models load when first used: here, so that no query's time is charged with it.
+            index.search(retriever, [Query("warm up")], 1)
+            self._loaded[key] = index
         return self._loaded[key]
 
     def pipeline(self, pipeline: str | Pipeline | None = None) -> Pipeline:

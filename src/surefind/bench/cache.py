@@ -11,7 +11,7 @@ import numpy as np
 
 from surefind.types import Rankings
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 class RunCache:

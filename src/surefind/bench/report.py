@@ -41,9 +41,9 @@ def build_report(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings], 
     means = outcome.scores[primary].mean(axis=0).tolist()
     marks = letters(means, comparisons)
     p50 = [timing.get("p50") for timing in outcome.latency]
-    verdict = decide(
-        names, primary, outcome.scores[primary], out.tolist(), comparisons, intervals[primary], held[primary], p50
-    )
+    few = [query.overlap is not None and query.overlap < 2 / 3 for query in exam.queries]
+    scores = outcome.scores[primary]
+    verdict = decide(names, primary, scores, out.tolist(), few, comparisons, intervals[primary], held[primary], p50)
     families = _groups(outcome, [query.family for query in exam.queries])
     bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)
     known = leakage(exam)

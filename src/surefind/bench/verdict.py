@@ -2,7 +2,9 @@
 
 The winner has the highest mean over all questions. Being picked for that flatters it, so the sentence also says
 what picking costs: the best of one half of the questions, scored on the other half, which picking did not see.
-Of the winner and those that cannot be told apart from it, the cheapest is recommended.
+Of the winner and those that cannot be told apart from it, the cheapest is recommended, unless the exam flatters
+it: questions written from the documents share their words, so a tie must hold on the questions that share few words
+with their passage as well.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.measure.statistics import Comparison, Floats, Interval
+from surefind.measure.statistics import Comparison, Floats, Interval, compare_all
 
+_ENOUGH = 30
+"""Fewer questions than this say nothing."""
 _AS_FAST = 1.1
 """Within this factor two latencies are the same on a noisy machine, and quality decides."""
 
@@ -31,16 +35,17 @@ def decide(
     measure: str,
     scores: Floats,
     held_out: Sequence[bool],
+    few_shared: Sequence[bool],
     comparisons: Sequence[Comparison],
     intervals: Sequence[Interval],
     held_out_intervals: Sequence[Interval],
     latency: Sequence[float | None],
 ) -> Verdict:
+    """`few_shared` marks the questions with a lexical overlap below two thirds."""
     means = scores.mean(axis=0)
     winner = int(np.argmax(means))
     worse = _beats(winner, comparisons)
     ties = tuple(i for i in range(len(names)) if i != winner and i not in worse)
-    recommended = _cheapest([winner, *ties], means, latency)
     text = [_about_winner(names, measure, winner, len(worse), ties, intervals[winner])]
     if len(names) > 1 and any(held_out) and not all(held_out):
         picked = int(np.argmax(scores[~np.array(held_out)].mean(axis=0)))
@@ -48,9 +53,31 @@ def decide(
         text.append(
             f"Picking on half of the questions takes {names[picked]}, which scores {_shown(interval)} on the other."
         )
+    hard = scores[np.array(few_shared)]
+    flattered: set[int] = set()
+    if len(names) > 1 and _ENOUGH <= len(hard) < len(scores):
+        flattered, sentence = _on_hard_questions(names, winner, ties, hard)
+        text.append(sentence)
+    recommended = _cheapest([winner, *(i for i in ties if i not in flattered)], means, latency)
     if ties:
-        text.append(_advice(names, winner, recommended, latency))
+        text.append(_advice(names, winner, recommended, latency, bool(flattered)))
     return Verdict(winner, ties, recommended, " ".join(text))
+
+
+def _on_hard_questions(names: Sequence[str], winner: int, ties: Sequence[int], hard: Floats) -> tuple[set[int], str]:
+    """Which ties fall behind where few words are shared, and a sentence about those questions."""
+    means = hard.mean(axis=0)
+    best = int(np.argmax(means))
+    comparisons = compare_all(hard)
+    flattered = {i for i in ties if i in _beats(winner, comparisons) or i in _beats(best, comparisons)}
+    lead = f"{names[best]} leads with {means[best]:.3f}"
+    text = f"On the {len(hard)} questions that share few words with their passage {lead}"
+    if best != winner:
+        text += f" ({names[winner]}: {means[winner]:.3f})"
+    if flattered:
+        behind = ", ".join(f"{names[i]} ({means[i]:.3f})" for i in sorted(flattered, key=lambda i: -means[i])[:3])
+        text += f", significantly ahead of {behind}"
+    return flattered, text + "."
 
 
 def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
@@ -94,9 +121,12 @@ def _about_winner(
     return f"{text}; it cannot be told apart from {listed}."
 
 
-def _advice(names: Sequence[str], winner: int, recommended: int, latency: Sequence[float | None]) -> str:
+def _advice(
+    names: Sequence[str], winner: int, recommended: int, latency: Sequence[float | None], flattered: bool
+) -> str:
     if recommended == winner:
-        return f"Take {names[winner]}: none of its ties is cheaper."
+        why = "the cheaper ones fall behind on those" if flattered else "none of its ties is cheaper"
+        return f"Take {names[winner]}: {why}."
     mine, best = latency[recommended], latency[winner]
     speed = f" (p50 {mine:.1f} ms against {best:.1f} ms)" if mine is not None and best is not None else ""
     return f"Take {names[recommended]}: a tie goes to the cheaper{speed}."

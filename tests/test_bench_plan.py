@@ -1,0 +1,187 @@
+"""What a benchmark will run: grids, presets, settings, and complaints before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from exam_helpers import query
+from surefind.bench.plan import (
+    DEFAULT_MEASURES,
+    Contender,
+    Plan,
+    distinct,
+    expand,
+    from_settings,
+    from_texts,
+    parse_measures,
+    preset,
+    preset_names,
+    short,
+)
+from surefind.errors import ConfigError, SpecError
+from surefind.exam.model import Exam, Judgment
+from surefind.pipeline import Pipeline
+
+EXAM = Exam("e", (query("1", "?", Judgment("a.md")),))
+NAMED = {"words": Pipeline.parse("bm25"), "hybrid": Pipeline.parse("bm25 + dense >> convex(alpha=0.3)")}
+
+
+def names(*texts: str) -> list[str]:
+    return [contender.name for contender in from_texts(texts, NAMED)]
+
+
+# ---------------------------------------------------------------- grids
+
+
+def test_list_of_numbers_for_a_number_is_a_grid() -> None:
+    assert expand("bm25 + dense >> convex(alpha=[0.1, 0.3])") == [
+        "bm25 + dense >> convex(alpha=0.1)",
+        "bm25 + dense >> convex(alpha=0.3)",
+    ]
+
+
+def test_list_for_a_list_is_one_value() -> None:
+    assert len(expand("bm25 + dense >> rrf(k=60, weights=[1, 2])")) == 1
+
+
+def test_list_of_lists_for_a_list_is_a_grid() -> None:
+    assert expand("bm25 + dense >> rrf(weights=[[1, 2], [2, 1]])") == [
+        "bm25 + dense >> rrf(weights=[1, 2])",
+        "bm25 + dense >> rrf(weights=[2, 1])",
+    ]
+
+
+def test_several_lists_are_crossed() -> None:
+    assert len(expand("bm25(k1=[0.9, 1.2, 1.5], b=[0.4, 0.75])")) == 6
+
+
+def test_lists_of_several_stages_are_crossed() -> None:
+    assert len(expand("bm25(k1=[0.9, 1.2]) + dense >> rrf(k=[10, 60])")) == 4
+
+
+def test_grid_keeps_the_depth() -> None:
+    assert [Pipeline.parse(text).depth for text in expand("bm25(b=[0.1, 0.2]) @50")] == [50, 50]
+
+
+def test_text_without_lists_is_itself() -> None:
+    assert expand("bm25") == ["bm25"]
+
+
+# ---------------------------------------------------------------- contenders
+
+
+def test_row_is_named_without_default_parameters() -> None:
+    text = "bm25(k1=0.9) + dense @50 >> convex(alpha=0.3)"
+    assert short(Pipeline.parse(text)) == text
+
+
+def test_pipeline_of_the_settings_keeps_its_name() -> None:
+    assert names("words", "bm25(k1=0.9)") == ["words", "bm25(k1=0.9)"]
+
+
+def test_same_pipeline_under_two_names_is_run_once() -> None:
+    assert names("words", "bm25", "bm25(k1=1.5)") == ["words"]
+
+
+def test_two_pipelines_never_share_a_name() -> None:
+    made = distinct([Contender("x", Pipeline.parse("bm25")), Contender("x", Pipeline.parse("dense"))])
+    assert [contender.name for contender in made] == ["x", "x (2)"]
+
+
+def test_shared_retrievers_are_counted_once() -> None:
+    made = from_texts(["bm25", "dense", "bm25 + dense >> rrf(k=[10, 60])"], {})
+    assert len(Plan(tuple(made), EXAM, parse_measures(["R@5"])).retrievers()) == 2
+
+
+def test_another_depth_is_another_retrieval() -> None:
+    made = from_texts(["bm25", "bm25 @50"], {})
+    assert len(Plan(tuple(made), EXAM, parse_measures(["R@5"])).retrievers()) == 2
+
+
+# ---------------------------------------------------------------- presets
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_preset_can_be_read(name: str) -> None:
+    contenders, measures = preset(name)
+    assert contenders and parse_measures(measures)
+
+
+def test_context_layer_has_the_fifteen_configurations_of_its_study() -> None:
+    contenders, measures = preset("context-layer")
+    assert len({str(contender.pipeline) for contender in contenders}) == 15
+    assert measures == ("nDCG@10", "R@5", "R@10", "RR@10", "P@5")
+
+
+def test_context_layer_runs_two_retrievers() -> None:
+    contenders, measures = preset("context-layer")
+    assert len(Plan(tuple(contenders), EXAM, parse_measures(measures)).retrievers()) == 2
+
+
+def test_unknown_preset_lists_the_presets() -> None:
+    with pytest.raises(SpecError, match=r"no preset 'context'; .*Choices: context-layer"):
+        preset("context")
+
+
+# ---------------------------------------------------------------- settings
+
+
+def test_settings_without_a_bench_table_run_the_preset_and_the_pipelines() -> None:
+    contenders, measures = from_settings({}, {"odd": Pipeline.parse("bm25(k1=0.1)")})
+    assert (len(contenders), contenders[-1].name, measures) == (16, "odd", DEFAULT_MEASURES)
+
+
+def test_pipelines_of_the_bench_table_replace_the_preset() -> None:
+    contenders, _ = from_settings({"pipelines": ["words", "bm25(b=[0.1, 0.2])"]}, NAMED)
+    assert [contender.name for contender in contenders] == ["words", "bm25(b=0.1)", "bm25(b=0.2)"]
+
+
+def test_measures_of_the_bench_table_are_taken() -> None:
+    assert from_settings({"pipelines": ["words"], "measures": ["R@3"]}, NAMED)[1] == ("R@3",)
+
+
+def test_unknown_setting_of_the_bench_table_lists_the_choices() -> None:
+    with pytest.raises(ConfigError, match=r"\[bench\] has no setting 'pipeline'; did you mean 'pipelines'\?"):
+        from_settings({"pipeline": []}, NAMED)
+
+
+# ---------------------------------------------------------------- complaints
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("bm26", "no retrieve stage called 'bm26'; did you mean 'bm25'"),
+        ("bm25(k2=1)", "bm25 has no parameter 'k2'"),
+        ("bm25(b=[0.5, 2])", "b must be from 0 to 1"),
+        ("bm25(k1=[0.5, yes])", "k1"),
+        ("bm25 + dense >> rff", "no fuse stage called 'rff'; .*Choices: combmnz"),
+        ("bm25 + dense >> convex(alpha=[0.1, 1.1])", "alpha must be"),
+        ("bm25 >> rrf", "no rerank stage called 'rrf'"),
+        ("bm25 @many", "depth 'many'"),
+        ("", "''"),
+    ],
+)
+def test_bad_pipeline_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        from_texts([text], NAMED)
+
+
+def test_plan_without_pipelines_is_refused() -> None:
+    with pytest.raises(SpecError, match="at least one pipeline"):
+        Plan((), EXAM, parse_measures(["R@5"]))
+
+
+@pytest.mark.xfail(strict=True, reason="plan.py:42 lets a plan without measures pass; `primary` is an IndexError later")
+def test_plan_without_measures_is_refused() -> None:
+    with pytest.raises(SpecError, match="at least one measure"):
+        Plan(tuple(from_texts(["bm25"], {})), EXAM, parse_measures([]))
+
+
+def test_bad_measure_is_refused() -> None:
+    with pytest.raises(SpecError, match="no measure 'nDCG'"):
+        parse_measures(["R@5", "nDCG"])
+
+
+def test_measure_given_twice_is_computed_once() -> None:
+    assert list(map(str, parse_measures(["nDCG@10", "ndcg@10", "R@5"]))) == ["nDCG@10", "R@5"]

@@ -1,0 +1,510 @@
+"""Running a plan: what is computed, what is shared, what is kept, what is reported."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from exam_helpers import copy_few, query
+from helpers import WORDS, Home
+from surefind.bench.engine import Bench
+from surefind.bench.files import markdown, write_files, write_runs
+from surefind.bench.plan import Plan, from_texts, parse_measures
+from surefind.bench.run import Finished, beir_base, known_item_exam, run_bench
+from surefind.errors import ExamError
+from surefind.exam.model import Exam, Judgment
+from surefind.exam.store import ExamStore
+from surefind.kb import KnowledgeBase
+from surefind.measure.names import SPAN_MEASURES
+from surefind.retrieve._postings import Postings
+from surefind.types import Query, Rankings
+
+TEXTS = ("bm25", "bm25(k1=0, b=0)", "bm25 + bm25(k1=0, b=0) >> rrf(k=[10, 60])")
+MEASURES = ("nDCG@10", "R@5", "RR@10:span", "P@5:chunk", "T1EM", "BC")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten documents of the sample, synced for BM25."""
+    home = Home(tmp_path_factory.mktemp("bench"))
+    copy_few(home.docs)
+    home.sync("docs")
+    return home.folder
+
+
+@pytest.fixture
+def kb(base: Path) -> Any:
+    with KnowledgeBase.open(base) as opened:
+        yield opened
+
+
+def plan_of(kb: KnowledgeBase, *texts: str, measures: Sequence[str] = MEASURES) -> Plan:
+    exam = known_item_exam(kb, per_family=8)
+    return Plan(tuple(from_texts(texts or TEXTS, kb.settings.pipelines)), exam, parse_measures(measures))
+
+
+@pytest.fixture(scope="module")
+def finished(base: Path) -> Finished:
+    with KnowledgeBase.open(base) as kb:
+        return run_bench(kb, plan_of(kb), "surefind bench")
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each retriever searches for many queries at once; timing asks for one at a time."""
+    counts: Counter[str] = Counter()
+    search = Postings.search
+
+    def counting(self: Postings, retriever: Any, queries: Sequence[Query], *rest: Any, **more: Any) -> Rankings:
+        counts[str(retriever)] += len(queries) > 1
+        return search(self, retriever, queries, *rest, **more)
+
+    monkeypatch.setattr(Postings, "search", counting)
+    return counts
+
+
+# ---------------------------------------------------------------- the report
+
+
+def test_report_has_the_promised_keys(finished: Finished) -> None:
+    assert {"exam", "rows", "winner", "ties"} <= finished.report.keys()
+    for row in finished.report["rows"]:
+        assert {"name", "spec", "measures", "latency_ms", "cost_per_1k"} <= row.keys()
+        assert {"p50", "p95"} <= row["latency_ms"].keys()
+        assert list(row["measures"]) == list(MEASURES)
+        assert all(set(interval) == {"mean", "low", "high"} for interval in row["measures"].values())
+
+
+def test_report_is_json(finished: Finished) -> None:
+    assert json.loads(json.dumps(finished.report, allow_nan=False)) == finished.report
+
+
+def test_every_contender_has_a_row(finished: Finished) -> None:
+    assert [row["spec"] for row in finished.report["rows"]] == [
+        str(contender.pipeline)
+        for contender in finished.outcome.plan.contenders  # type: ignore[union-attr]
+    ]
+
+
+def test_means_lie_in_their_intervals(finished: Finished) -> None:
+    for row in finished.report["rows"]:
+        assert all(i["low"] <= i["mean"] <= i["high"] for i in row["measures"].values())
+
+
+def test_mean_is_that_of_the_scores(finished: Finished) -> None:
+    for row in finished.report["rows"]:
+        assert np.mean(row["scores"]) == pytest.approx(row["measures"]["nDCG@10"]["mean"], abs=1e-5)
+
+
+def test_known_items_are_found_well(finished: Finished) -> None:
+    """Questions made of the passages' own words: BM25 that did not find them would be broken."""
+    assert finished.report["rows"][0]["measures"]["nDCG@10"]["mean"] > 0.8
+
+
+def test_winner_has_the_highest_mean(finished: Finished) -> None:
+    means = {row["name"]: row["measures"]["nDCG@10"]["mean"] for row in finished.report["rows"]}
+    assert means[finished.report["winner"]] == max(means.values())
+
+
+def test_ties_share_a_letter_with_the_winner(finished: Finished) -> None:
+    letters = {row["name"]: set(row["letters"]) for row in finished.report["rows"]}
+    winner = finished.report["winner"]
+    assert {name for name in letters if name != winner and letters[name] & letters[winner]} == set(
+        finished.report["ties"]
+    )
+
+
+def test_every_row_is_scored_by_family(finished: Finished) -> None:
+    for row in finished.report["rows"]:
+        assert set(row["families"]) == set(finished.report["exam"]["families"])
+
+
+def test_family_scores_average_to_the_whole(finished: Finished) -> None:
+    sizes = finished.report["exam"]["families"]
+    for row in finished.report["rows"]:
+        total = sum(sizes[family] * scores["nDCG@10"] for family, scores in row["families"].items())
+        assert total / sum(sizes.values()) == pytest.approx(row["measures"]["nDCG@10"]["mean"], abs=1e-4)
+
+
+def test_latency_is_given_by_stage(finished: Finished) -> None:
+    fused = finished.report["rows"][2]["latency_ms"]
+    assert {"bm25", "rrf"} <= set(fused["stages"])
+    assert 0 < fused["p50"] <= fused["p95"]
+
+
+@pytest.mark.xfail(strict=True, reason="latency.py:69 keys stages by name: the second bm25 hides the first")
+def test_latency_is_given_for_two_retrievers_of_one_name(finished: Finished) -> None:
+    assert len(finished.report["rows"][2]["latency_ms"]["stages"]) == 3
+
+
+def test_index_size_is_given(finished: Finished) -> None:
+    assert all(row["index_bytes"] > 0 for row in finished.report["rows"])
+
+
+def test_report_names_command_and_environment(finished: Finished) -> None:
+    assert finished.report["command"] == "surefind bench"
+    assert finished.report["environment"]["packages"].keys() >= {"numpy", "numba"}
+
+
+def test_known_item_exam_comes_with_its_leakage(finished: Finished) -> None:
+    assert "stand in its gold passage" in finished.report["leakage"]["text"]
+
+
+def test_span_measures_of_the_report_are_those_of_the_module(kb: KnowledgeBase) -> None:
+    outcome = Bench(kb).run(plan_of(kb, "bm25", measures=SPAN_MEASURES))
+    assert set(outcome.scores) == set(SPAN_MEASURES)
+    assert all((outcome.scores["T1EM"] <= outcome.scores["T5EM"]).ravel())
+
+
+def test_identical_pipelines_under_other_parameters_tie(kb: KnowledgeBase) -> None:
+    report = run_bench(kb, plan_of(kb, "bm25", "bm25(k1=1.5000001)"), "").report
+    assert report["ties"] == [row["name"] for row in report["rows"] if row["name"] != report["winner"]]
+
+
+# ---------------------------------------------------------------- shared work, cache, resuming
+
+
+def test_shared_retrievers_run_once(kb: KnowledgeBase, batches: Counter[str]) -> None:
+    run_bench(
+        kb, plan_of(kb, "bm25(k1=0.71)", "bm25(k1=0.72)", "bm25(k1=0.71) + bm25(k1=0.72) >> rrf(k=[1, 2, 3])"), ""
+    )
+    assert sorted(batches.values()) == [1, 1]
+
+
+def test_second_run_is_the_first_one_from_the_cache(kb: KnowledgeBase, batches: Counter[str]) -> None:
+    plan = plan_of(kb, "bm25(k1=0.81)", "bm25(k1=0.82)")
+    first = run_bench(kb, plan, "once")
+    before = sum(batches.values())
+    second = run_bench(kb, plan, "again")
+    assert second.outcome is None
+    assert second.report == {**first.report, "command": "again"}
+    assert sum(batches.values()) == before
+
+
+def test_another_measure_runs_no_retriever_again(kb: KnowledgeBase, batches: Counter[str]) -> None:
+    run_bench(kb, plan_of(kb, "bm25(k1=0.83)"), "")
+    run_bench(kb, plan_of(kb, "bm25(k1=0.83)", measures=["AP@5"]), "")
+    assert sum(batches.values()) == 1
+
+
+@pytest.mark.xfail(
+    strict=True, reason="run.py:56: --fresh skips the cached report but not the cached rankings and times"
+)
+def test_fresh_run_computes_again(kb: KnowledgeBase, batches: Counter[str]) -> None:
+    plan = plan_of(kb, "bm25(k1=0.84)")
+    run_bench(kb, plan, "")
+    run_bench(kb, plan, "", fresh=True)
+    assert sum(batches.values()) == 2
+
+
+def test_interrupted_run_goes_on_behind_the_finished_retriever(kb: KnowledgeBase, batches: Counter[str]) -> None:
+    plan = plan_of(kb, "bm25(k1=0.91)", "bm25(k1=0.92)")
+
+    def stop_after_the_first(what: str, done: int, total: int) -> None:
+        if what.startswith("Retrieving") and done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_bench(kb, plan, "", report=stop_after_the_first)
+    assert sum(batches.values()) == 1
+    run_bench(kb, plan, "")
+    assert sorted(batches.values()) == [1, 1]
+
+
+def test_interrupted_run_gives_the_report_of_a_whole_one(kb: KnowledgeBase) -> None:
+    plan = plan_of(kb, "bm25(k1=0.93)", "bm25(k1=0.94)")
+
+    def stop_at_scoring(what: str, done: int, total: int) -> None:
+        if what == "Scoring":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_bench(kb, plan, "", report=stop_at_scoring)
+    resumed = run_bench(kb, plan, "").report["rows"]
+    shutil.rmtree(kb.data / "runs")
+    whole = run_bench(kb, plan, "").report["rows"]
+    assert [row["scores"] for row in resumed] == [row["scores"] for row in whole]
+
+
+def test_damaged_cache_is_computed_again(kb: KnowledgeBase, batches: Counter[str]) -> None:
+    plan = plan_of(kb, "bm25(k1=0.95)")
+    run_bench(kb, plan, "")
+    for path in (kb.data / "runs").iterdir():
+        path.write_bytes(b"damaged")
+    run_bench(kb, plan, "")
+    assert sum(batches.values()) == 2
+
+
+def test_progress_is_reported_to_its_end(kb: KnowledgeBase) -> None:
+    seen: dict[str, tuple[int, int]] = {}
+    run_bench(kb, plan_of(kb, "bm25(k1=0.96)"), "", report=lambda what, done, total: seen.update({what: (done, total)}))
+    assert all(done == total for done, total in seen.values())
+    assert {"Retrieving bm25", "Scoring", "Timing"} <= set(seen)
+
+
+# ---------------------------------------------------------------- the quote
+
+
+def test_quote_counts_retrievals_not_pipelines(kb: KnowledgeBase) -> None:
+    quote = Bench(kb).quote(plan_of(kb, "bm25(k1=0.61)", "bm25(k1=0.62)", "bm25(k1=0.61) + bm25(k1=0.62) >> rrf"))
+    assert (quote.configurations, quote.retrievals, quote.cached, quote.embeddings) == (3, 2, 0, 0)
+
+
+def test_quote_knows_what_is_cached(kb: KnowledgeBase) -> None:
+    run_bench(kb, plan_of(kb, "bm25(k1=0.63)"), "")
+    assert Bench(kb).quote(plan_of(kb, "bm25(k1=0.63)", "bm25(k1=0.64)")).cached == 1
+
+
+def test_quote_counts_the_queries_to_embed(kb: KnowledgeBase) -> None:
+    plan = plan_of(kb, "bm25", "dense")
+    assert Bench(kb).quote(plan).embeddings == len(plan.exam.queries)
+
+
+def test_quote_is_said_in_a_sentence(kb: KnowledgeBase) -> None:
+    assert "1 configurations × 40 queries: 1 retrieval runs" in str(Bench(kb).quote(plan_of(kb, "bm25(k1=0.65)")))
+
+
+# ---------------------------------------------------------------- exams of a knowledge base
+
+
+def test_known_item_exam_is_written_once(kb: KnowledgeBase) -> None:
+    assert known_item_exam(kb, per_family=8) == known_item_exam(kb, per_family=8)
+
+
+def test_known_item_exam_is_written_again_when_documents_change(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("docs/a.md", "# Vault keys\n\nTwo people hold the keys of the vault at all times.")
+    home.sync("docs")
+    with home.open() as kb:
+        first = known_item_exam(kb)
+    home.write("docs/b.md", "# Wire desk\n\nThe wire desk closes at three in the afternoon each day.")
+    home.sync()
+    with home.open() as kb:
+        assert known_item_exam(kb).version == first.version + 1
+
+
+@pytest.mark.xfail(
+    strict=True, reason="known_item.py:51 leaves --family out of the origin, so bench takes it for whole"
+)
+def test_known_item_exam_of_one_family_is_not_taken_for_the_whole(kb: KnowledgeBase) -> None:
+    from surefind.exam.known_item import generate
+
+    made = generate(kb.documents(), per_family=6, families=["first_sentence"])
+    ExamStore(kb.data / "exams").save(replace(made, corpus=kb.snapshot().fingerprint))
+    assert len(known_item_exam(kb, per_family=6).families()) == 5
+
+
+@pytest.mark.xfail(
+    strict=True, reason="known_item.py:75 numbers questions: after an edit the same id asks another thing"
+)
+def test_a_question_keeps_its_id_when_other_documents_change(kb: KnowledgeBase) -> None:
+    """`--check` pairs questions by id."""
+    from surefind.exam.known_item import generate
+
+    before = {q.id: q.text for q in generate(kb.documents(), per_family=5).queries}
+    after = {q.id: q.text for q in generate(kb.documents()[1:], per_family=5).queries}
+    assert all(before[id] == text for id, text in after.items() if id in before)
+
+
+def test_questions_whose_passage_is_gone_are_counted(kb: KnowledgeBase) -> None:
+    some = kb.documents()[0].id
+    exam = Exam("e", (query("1", "cash", Judgment(some)), query("2", "gone", Judgment("gone.md"))))
+    plan = Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(["R@5"]))
+    report = run_bench(kb, plan, "").report["exam"]
+    assert (report["queries"], report["dropped"]) == (1, 1)
+
+
+def test_exam_without_any_passage_left_is_refused(kb: KnowledgeBase) -> None:
+    exam = Exam("e", (query("2", "gone", Judgment("gone.md")),))
+    with pytest.raises(ExamError, match="None of the questions of e points at a document that is here"):
+        run_bench(kb, Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(["R@5"])), "")
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_report_is_written_in_every_form(finished: Finished, tmp_path: Path) -> None:
+    assert write_files(finished.report, tmp_path / "out") == tmp_path / "out" / "report.html"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "report.html",
+        "report.json",
+        "report.md",
+        "table.csv",
+    ]
+
+
+def test_json_file_is_the_report(finished: Finished, tmp_path: Path) -> None:
+    write_files(finished.report, tmp_path)
+    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8")) == finished.report
+
+
+def test_csv_has_a_row_a_configuration_best_first(finished: Finished, tmp_path: Path) -> None:
+    write_files(finished.report, tmp_path)
+    with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    means = [float(row["nDCG@10 mean"]) for row in found]
+    assert len(found) == len(finished.report["rows"]) and means == sorted(means, reverse=True)
+
+
+def test_markdown_tables_have_as_many_cells_in_every_row(finished: Finished) -> None:
+    tables = markdown(finished.report).split("\n\n")
+    for table in (lines for lines in (block.splitlines() for block in tables) if lines[0].startswith("|")):
+        assert len({line.count("|") for line in table}) == 1
+
+
+def test_markdown_says_the_verdict_and_the_command(finished: Finished) -> None:
+    text = markdown(finished.report)
+    assert finished.report["verdict"] in text and "$ surefind bench\n" in text
+
+
+@pytest.fixture
+def runs(finished: Finished, base: Path, tmp_path: Path) -> Path:
+    assert finished.outcome
+    with KnowledgeBase.open(base) as kb:
+        names = [row["name"] for row in finished.report["rows"]]
+        write_runs(tmp_path, names, finished.outcome.rankings, finished.report["query_ids"], kb.snapshot())
+    return tmp_path
+
+
+def test_every_configuration_has_a_trec_run(finished: Finished, runs: Path) -> None:
+    assert len(list(runs.glob("*.trec"))) == len(finished.report["rows"])
+
+
+def test_trec_run_has_six_fields_a_line(runs: Path) -> None:
+    for path in runs.iterdir():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            _, q0, _, rank, score, tag = line.split()
+            assert (q0, tag) == ("Q0", path.stem) and int(rank) >= 1 and float(score) > 0
+
+
+def test_trec_run_ranks_each_document_once_by_falling_score(runs: Path) -> None:
+    for path in runs.iterdir():
+        found: dict[str, list[tuple[str, int, float]]] = {}
+        for line in path.read_text(encoding="utf-8").splitlines():
+            id, _, document, rank, score, _ = line.split()
+            found.setdefault(id, []).append((document, int(rank), float(score)))
+        for rows in found.values():
+            assert len({document for document, _, _ in rows}) == len(rows)
+            assert [rank for _, rank, _ in rows] == list(range(1, len(rows) + 1))
+            assert [score for _, _, score in rows] == sorted((score for _, _, score in rows), reverse=True)
+
+
+def test_trec_run_gives_the_recall_of_the_report(finished: Finished, runs: Path) -> None:
+    assert finished.outcome
+    golds = {q.id: {j.document for j in q.judgments} for q in finished.outcome.plan.exam.queries}
+    found: dict[str, set[str]] = {id: set() for id in golds}
+    for line in (runs / "bm25.trec").read_text(encoding="utf-8").splitlines():
+        id, _, document, rank, *_ = line.split()
+        if int(rank) <= 5:
+            found[id].add(document)
+    recalls = [len(found[id] & golds[id]) / len(golds[id]) for id in golds]
+    assert finished.report["rows"][0]["measures"]["R@5"]["mean"] == pytest.approx(np.mean(recalls))
+
+
+# ---------------------------------------------------------------- BEIR
+
+
+def beir(folder: Path, **documents: str) -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    corpus = [{"_id": id, "title": id.title(), "text": text} for id, text in documents.items()]
+    questions = [{"_id": f"q-{id}", "text": text.split(".")[0]} for id, text in documents.items()]
+    for name, lines in (("corpus", corpus), ("queries", questions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    judged = "".join(f"q-{id}\t{id}\t1\n" for id in documents)
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
+    return folder
+
+
+ANIMALS = {"cats": "Cats sleep all day. They purr.", "dogs": "Dogs bark at night. They run."}
+PLANTS = {"oak": "Oaks grow slowly. They last.", "fir": "Firs stay green. They smell."}
+
+
+def test_beir_folder_is_corpus_and_exam_in_one(tmp_path: Path) -> None:
+    kb, exam = beir_base(tmp_path, beir(tmp_path / "animals", **ANIMALS), "test")
+    with kb:
+        plan = Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(["nDCG@10"]))
+        report = run_bench(kb, plan, "").report
+    assert (report["corpus"]["documents"], report["exam"]["queries"]) == (2, 2)
+    assert report["rows"][0]["measures"]["nDCG@10"]["mean"] == 1
+
+
+def test_beir_documents_are_not_cut(tmp_path: Path) -> None:
+    long = {"long": "Word after word. " * 500}
+    kb, _ = beir_base(tmp_path, beir(tmp_path / "long", **long), "test")
+    with kb:
+        assert len(kb.snapshot()) == 1
+
+
+def test_folder_without_a_corpus_is_no_beir_folder(tmp_path: Path) -> None:
+    with pytest.raises(ExamError, match=r"is not a BEIR folder: it has no corpus\.jsonl"):
+        beir_base(tmp_path, tmp_path, "test")
+
+
+@pytest.mark.xfail(strict=True, reason="run.py:95 keeps BEIR bases by folder name: two `data` folders share one")
+def test_two_beir_folders_of_one_name_stay_apart(tmp_path: Path) -> None:
+    beir_base(tmp_path, beir(tmp_path / "a" / "data", **ANIMALS), "test")[0].close()
+    kb, _ = beir_base(tmp_path, beir(tmp_path / "b" / "data", **PLANTS), "test")
+    with kb:
+        assert {document.id for document in kb.documents()} == set(PLANTS)
+
+
+# ---------------------------------------------------------------- other stages
+
+
+def test_reranker_takes_part(tmp_path: Path, toys: None) -> None:
+    home = Home(tmp_path)
+    copy_few(home.docs)
+    home.sync("docs")
+    with home.open() as kb:
+        report = run_bench(kb, plan_of(kb, "bm25", "bm25 >> shared_words"), "").report
+    assert {"bm25", "shared_words"} == set(report["rows"][1]["latency_ms"]["stages"])
+
+
+@pytest.mark.xfail(
+    strict=True, reason="latency.py:61 fuses to 10 before a reranker is timed; a search gives it `depth`"
+)
+def test_reranker_is_timed_on_as_many_candidates_as_a_search_gives_it(
+    tmp_path: Path, toys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import toy_stages
+
+    home = Home(tmp_path)
+    copy_few(home.docs)
+    home.sync("docs")
+    shown: Counter[int] = Counter()
+    rerank = toy_stages.SharedWords.rerank
+
+    def counting(self: Any, queries: Sequence[Query], rankings: Rankings, passages: Any, k: int) -> Rankings:
+        if len(queries) == 1:
+            shown[rankings.ordinals.shape[1]] += 1
+        return rerank(self, queries, rankings, passages, k)
+
+    monkeypatch.setattr(toy_stages.SharedWords, "rerank", counting)
+    with home.open() as kb:
+        run_bench(kb, plan_of(kb, "bm25 + bm25(k1=0) >> rrf >> shared_words"), "")
+    assert max(shown) > 10
+
+
+def test_dense_retrieval_and_the_alpha_sweep(tmp_path: Path) -> None:
+    """The one run with the real model: four short passages."""
+    home = Home(tmp_path, WORDS)
+    for name, text in {**ANIMALS, **PLANTS}.items():
+        home.write(f"docs/{name}.md", text)
+    home.sync("docs")
+    exam = Exam("e", (query("1", "a kitten that naps", Judgment("cats.md")), query("2", "trees", Judgment("oak.md"))))
+    texts = ["bm25", "dense", "bm25 + dense >> convex(alpha=[0, 1])"]
+    with home.open() as kb:
+        report = run_bench(kb, Plan(tuple(from_texts(texts, {})), exam, parse_measures(["RR@10"])), "").report
+    rows = {row["name"]: row["measures"]["RR@10"]["mean"] for row in report["rows"]}
+    sweep = {point["alpha"]: point["mean"] for point in report["alpha_sweep"]["points"]}
+    assert rows["dense"] > rows["bm25"]
+    assert (len(sweep), sweep[1.0]) == (11, rows["bm25 + dense >> convex(alpha=1.0)"])

@@ -1,0 +1,180 @@
+"""Who won, what is a tie, what to take; and the gate that compares with an earlier report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from surefind.bench.check import CheckResult, check
+from surefind.bench.verdict import Verdict, decide
+from surefind.errors import UsageError
+from surefind.measure.statistics import bootstrap, compare_all
+
+RNG = np.random.default_rng(7)
+BASE = RNG.random(80)
+
+
+def verdict(
+    latency: list[float | None], *columns: NDArray[np.float64], few_shared: NDArray[np.bool_] | None = None
+) -> Verdict:
+    scores = np.stack(columns, axis=1)
+    halves = [i % 2 == 1 for i in range(len(scores))]
+    return decide(
+        names=list("abcdef"[: len(columns)]),
+        measure="nDCG@10",
+        scores=scores,
+        held_out=halves,
+        few_shared=(np.zeros(len(scores), np.bool_) if few_shared is None else few_shared).tolist(),
+        comparisons=compare_all(scores, 500),
+        intervals=bootstrap(scores, 200),
+        held_out_intervals=bootstrap(scores[np.array(halves)], 200),
+        latency=latency,
+    )
+
+
+def noisy(shift: float, seed: int) -> NDArray[np.float64]:
+    return BASE + shift + np.random.default_rng(seed).normal(0, 0.1, len(BASE))
+
+
+# ---------------------------------------------------------------- verdict
+
+
+def test_clear_winner_has_no_ties() -> None:
+    found = verdict([1, 1, 1], noisy(0, 1), noisy(0.5, 2), noisy(0, 3))
+    assert (found.winner, found.ties, found.recommended) == (1, (), 1)
+    assert found.text.startswith("b is best (nDCG@10 ")
+    assert "significantly better than 2 of 2 others." in found.text
+
+
+def test_tie_goes_to_the_cheaper() -> None:
+    found = verdict([5.0, 1.0], BASE, BASE)
+    assert (found.winner, found.ties, found.recommended) == (0, (1,), 1)
+    assert "cannot be told apart from b" in found.text
+    assert "Take b: a tie goes to the cheaper (p50 1.0 ms against 5.0 ms)." in found.text
+
+
+def test_cheaper_configuration_that_is_worse_is_not_taken() -> None:
+    assert verdict([5.0, 1.0], noisy(0.5, 1), noisy(0, 2)).recommended == 0
+
+
+def test_latencies_within_a_tenth_are_equal_and_quality_decides() -> None:
+    assert verdict([1.09, 1.0], BASE, BASE - 1e-6 * RNG.random(80)).recommended == 0
+
+
+def test_winner_that_is_cheapest_is_taken() -> None:
+    found = verdict([1.0, 5.0], BASE, BASE)
+    assert found.recommended == 0
+    assert "Take a: none of its ties is cheaper." in found.text
+
+
+def test_tie_without_latencies_goes_to_the_winner() -> None:
+    assert verdict([None, None], BASE, BASE).recommended == 0
+
+
+def test_single_contender_is_not_called_best() -> None:
+    found = verdict([1.0], BASE)
+    assert (found.winner, found.ties) == (0, ())
+    assert "there was nothing to compare it with" in found.text
+
+
+def test_winner_that_beats_nobody_is_not_called_better() -> None:
+    assert "but not significantly better than any" in verdict([1, 1], BASE, BASE).text
+
+
+def test_verdict_says_what_picking_on_one_half_gives_on_the_other() -> None:
+    found = verdict([1, 1], noisy(0.5, 1), noisy(0, 2))
+    assert "Picking on half of the questions takes a, which scores" in found.text
+
+
+FEW = np.arange(len(BASE)) < 40
+"""The questions that share few words with their passage."""
+FLATTERED = BASE + np.where(FEW, -0.3, 0.3) + RNG.normal(0, 0.01, len(BASE))
+"""As good as `BASE` over all, much worse where few words are shared."""
+
+
+def test_cheaper_tie_that_falls_behind_where_few_words_are_shared_is_not_taken() -> None:
+    found = verdict([5.0, 1.0], BASE + 0.01, FLATTERED, few_shared=FEW)
+    assert (found.ties, found.recommended) == ((1,), 0)
+    assert "On the 40 questions that share few words with their passage a leads" in found.text
+
+
+def test_cheaper_tie_is_taken_where_the_exam_has_too_few_such_questions() -> None:
+    few = np.arange(len(BASE)) < 20
+    assert verdict([5.0, 1.0], BASE + 0.01, FLATTERED, few_shared=few).recommended == 1
+
+
+def test_long_list_of_ties_is_cut() -> None:
+    assert "b, c, d, e and 1 more" in verdict([1] * 6, *[BASE] * 6).text
+
+
+# ---------------------------------------------------------------- the gate
+
+
+def report(scores: NDArray[np.float64], name: str = "words", primary: str = "nDCG@10") -> dict[str, Any]:
+    ids = [f"q{i}" for i in range(len(scores))]
+    return {"primary": primary, "query_ids": ids, "rows": [{"name": name, "scores": scores.tolist()}]}
+
+
+def checked(folder: Path, before: dict[str, Any], after: dict[str, Any]) -> CheckResult:
+    path = folder / "baseline.json"
+    path.write_text(json.dumps(before), encoding="utf-8")
+    return check(after, path)
+
+
+def test_same_report_passes(tmp_path: Path) -> None:
+    assert not checked(tmp_path, report(BASE), report(BASE)).failed
+
+
+def test_degraded_report_fails(tmp_path: Path) -> None:
+    assert checked(tmp_path, report(BASE + 0.2), report(BASE)).failed
+
+
+def test_better_report_passes(tmp_path: Path) -> None:
+    assert not checked(tmp_path, report(BASE), report(BASE + 0.2)).failed
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_passes(tmp_path: Path, seed: int) -> None:
+    noise = np.random.default_rng(seed).normal(0, 0.05, len(BASE))
+    assert not checked(tmp_path, report(BASE), report(BASE + noise - noise.mean() - 0.002)).failed
+
+
+def test_one_question_that_got_worse_passes(tmp_path: Path) -> None:
+    worse = BASE.copy()
+    worse[3] = 0
+    assert not checked(tmp_path, report(BASE), report(worse)).failed
+
+
+def test_only_questions_of_both_reports_are_compared(tmp_path: Path) -> None:
+    before, after = report(BASE + 0.2), report(BASE[:50])
+    assert checked(tmp_path, before, after).shared == 50
+
+
+def test_check_says_which_configuration_got_worse(tmp_path: Path) -> None:
+    text = str(checked(tmp_path, report(BASE + 0.2), report(BASE)))
+    assert "Compared on 80 questions" in text and "WORSE words: " in text
+
+
+@pytest.mark.parametrize(
+    "after", [report(BASE, name="other"), report(BASE, primary="R@5"), {**report(BASE[:0]), "rows": []}]
+)
+def test_nothing_in_common_is_refused(tmp_path: Path, after: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"in common with this run\. Write a new baseline"):
+        checked(tmp_path, report(BASE), after)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"rows": [{}], "query_ids": []}'])
+def test_file_that_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "baseline.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"baseline\.json is not a report that surefind bench --save wrote"):
+        check(report(BASE), tmp_path / "baseline.json")
+
+
+def test_missing_baseline_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nope\.json is not a report"):
+        check(report(BASE), tmp_path / "nope.json")
