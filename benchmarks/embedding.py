@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _shared import beir, machine, medians
 from sentence_transformers import SentenceTransformer
 
+from _shared import beir, machine, medians
 from surefind.embed.minilm import MiniLM
 
 TEXTS, TOKENS, ROUNDS = 96, 128, 7

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import bm25s
 import Stemmer
-from _shared import beir, machine, ndcg
 
+from _shared import beir, machine, ndcg
 from surefind import Chunk, Query
 from surefind.retrieve.bm25 import BM25
 from surefind.retrieve.dense import Dense

@@ -145,7 +145,7 @@ def test_search_takes_a_pipeline_in_place(base: Path) -> None:
 
 def test_search_that_finds_nothing_exits_1(small: Home) -> None:
     ran = surefind("search", "zebra", kb=small.folder)
-    assert (ran.code, ran.out) == (1, "Nothing found for 'zebra'.\n")
+    assert ran.code == 1 and ran.out.startswith("Nothing found for 'zebra'.\n")
 
 
 def test_search_that_finds_nothing_exits_1_with_json(small: Home) -> None:
@@ -242,7 +242,7 @@ BENCH = ("bench", "--per-family", "10", "-p", "words", "-p", "bm25(k1=0, b=[0, 1
 def test_bench_json_is_the_report(ten: Path) -> None:
     found = surefind(*BENCH, "--json", kb=ten).json
     assert {"exam", "rows", "winner", "ties"} <= found.keys()
-    assert [row["name"] for row in found["rows"]] == ["words", "bm25(k1=0, b=0)", "bm25(k1=0, b=1)"]
+    assert [row["name"] for row in found["rows"]] == ["words", "bm25(k1=0.0, b=0.0)", "bm25(k1=0.0, b=1.0)"]
 
 
 def test_bench_prints_the_quote_the_table_and_the_verdict(ten: Path) -> None:

@@ -49,6 +49,12 @@ retrieve = ["bm25(k1=1.5, b=0.75)"]
 
 [pipelines.meaning]
 retrieve = ["dense(model=minilm)"]
+
+# What `surefind bench` compares. Without this table: the fifteen configurations of the context-layer study and the
+# pipelines above. A list inside a spec stands for alternatives.
+# [bench]
+# pipelines = ["hybrid", "words", "bm25 + dense >> convex(alpha=[0.1, 0.3, 0.5])"]
+# measures = ["nDCG@10", "R@5", "T1EM"]
 """
 
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {

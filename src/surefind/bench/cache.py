@@ -11,7 +11,7 @@ import numpy as np
 
 from surefind.types import Rankings
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 class RunCache:

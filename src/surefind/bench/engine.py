@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,11 +24,14 @@ from surefind.measure.gains import Judge, Places
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
 from surefind.protocols import Retriever
+from surefind.services import Services
 from surefind.snapshot import Snapshot
 from surefind.sync import Report, index_key
 from surefind.types import Query, Rankings
 
 Floats = NDArray[np.float64]
+_BATCH = 256
+_PROBES = 5
 K = 100
 """How deep final rankings go: documents are found by their first chunk, so ten of them need more than ten chunks."""
 
@@ -41,14 +45,15 @@ class Quote:
     retrievals: int
     cached: int
     embeddings: int
+    minutes: float
     llm_calls: int = 0
     dollars: float = 0.0
 
     def __str__(self) -> str:
         return (
             f"{self.configurations} configurations × {self.queries} queries: {self.retrievals} retrieval runs "
-            f"({self.cached} from the cache), about {self.embeddings} queries to embed, "
-            f"{self.llm_calls} LLM calls, ${self.dollars:.2f}."
+            f"({self.cached} from the cache), {self.embeddings} queries to embed, {self.llm_calls} LLM calls, "
+            f"${self.dollars:.2f}, about {_duration(self.minutes)}."
         )
 
 
@@ -80,7 +85,22 @@ class Bench:
         missing = [r for key, r in keys.items() if self.cache.rankings(key) is None]
         embeddings = len(plan.exam.queries) * sum(r.signal == "dense" for r in missing)
         cached = len(keys) - len(missing)
-        return Quote(len(plan.exam.queries), len(plan.contenders), len(keys), cached, embeddings)
+        minutes = sum(self._seconds(r, plan.exam) for r in missing) / 60
+        return Quote(len(plan.exam.queries), len(plan.contenders), len(keys), cached, embeddings, minutes)
+
+    def _seconds(self, retriever: Retriever, exam: Exam) -> float:
+        """How long all questions will take, judged by a few of them; and building first what is not there yet."""
+        if not self.kb.indexes.has(index_key(self.snapshot, retriever)):
+            sample = self.snapshot[range(0, len(self.snapshot), max(1, len(self.snapshot) // _PROBES))][:_PROBES]
+            started = time.perf_counter()
+            retriever.build(sample, Services())
+            return (time.perf_counter() - started) / max(1, len(sample)) * (len(self.snapshot) + len(exam.queries))
+        few = [Query(query.text) for query in exam.queries[:: max(1, len(exam.queries) // _PROBES)][:_PROBES]]
+        index = self.kb.index(retriever, self.snapshot, self.report)
+        started = time.perf_counter()
+        for query in few:
+            index.search(retriever, [query], 10)
+        return (time.perf_counter() - started) / len(few) * len(exam.queries)
 
     def run(self, plan: Plan) -> Outcome:
         documents = {document.id: document.text for document in self.kb.documents()}
@@ -109,8 +129,12 @@ class Bench:
         if known is not None:
             return known
         what = f"Retrieving {retriever.name}"
-        self.report(what, 0, len(queries))
-        rankings = self.kb.index(retriever, self.snapshot, self.report).search(retriever, queries, depth)
+        index = self.kb.index(retriever, self.snapshot, self.report)
+        parts = []
+        for at in range(0, len(queries), _BATCH):
+            self.report(what, at, len(queries))
+            parts.append(index.search(retriever, queries[at : at + _BATCH], depth))
+        rankings = stack(parts)
         self.cache.put_rankings(key, rankings)
         self.report(what, len(queries), len(queries))
         return rankings
@@ -160,6 +184,12 @@ class Bench:
         return self.kb.indexes.size(index_key(self.snapshot, retriever))
 
 
+def stack(parts: Sequence[Rankings]) -> Rankings:
+    """Batches of queries as one."""
+    ordinals = np.concatenate([part.ordinals for part in parts])
+    return replace(parts[0], ordinals=ordinals, scores=np.concatenate([part.scores for part in parts]))
+
+
 class _SpanScores:
     """The gold-span measures, computed once per ranking and k however many of them are asked for."""
 
@@ -197,6 +227,10 @@ def places_of(snapshot: Snapshot, documents: Mapping[str, str]) -> Places:
     numbers = {id: number for number, id in enumerate(documents)}
     by_ordinal = np.array([numbers[id] for id in snapshot.document_ids], dtype=np.int64)
     return Places(by_ordinal, snapshot.rows[:, 2], snapshot.rows[:, 3], numbers)
+
+
+def _duration(minutes: float) -> str:
+    return f"{minutes * 60:.0f} s" if minutes < 2 else f"{minutes:.0f} minutes"
 
 
 def _peak_memory() -> int:

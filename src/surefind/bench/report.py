@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,6 +21,7 @@ from surefind.fuse.convex import Convex
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import Interval, bootstrap, compare_all, letters
+from surefind.pipeline import Pipeline
 from surefind.types import Rankings
 
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
@@ -29,8 +30,10 @@ _HITS = 5
 _ALPHAS = tuple(i / 10 for i in range(11))
 
 
-def build_report(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings], command: str) -> dict[str, Any]:
-    """`retrieved` are the single retrievers' rankings, for the α sweep."""
+def build_report(
+    outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings], titles: Mapping[str, str], command: str
+) -> dict[str, Any]:
+    """`retrieved` are the single retrievers' rankings, for the α sweep; `titles` those of the documents."""
     plan, exam = outcome.plan, outcome.plan.exam
     names = [contender.name for contender in plan.contenders]
     primary = str(plan.primary)
@@ -49,7 +52,7 @@ def build_report(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings], 
     known = leakage(exam)
     return {
         "surefind": __version__,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "created": datetime.now().astimezone().isoformat(timespec="seconds"),
         "command": command,
         "environment": environment(),
         "exam": {
@@ -62,6 +65,7 @@ def build_report(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings], 
         },
         "measures": [str(measure) for measure in plan.measures],
         "primary": primary,
+        "confidence": 0.95,
         "rows": [
             {
                 "name": name,
@@ -69,12 +73,12 @@ def build_report(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings], 
                 "measures": {m: asdict(intervals[m][i]) for m in intervals},
                 "letters": marks[i],
                 "latency_ms": outcome.latency[i],
-                "cost_per_1k": 0.0,
+                "cost_per_1k": _cost(contender.pipeline),
                 "families": families[i],
                 "bands": bands[i],
                 "index_bytes": outcome.index_bytes[i],
                 "held_out": {m: asdict(held[m][i]) for m in held},
-                "scores": [round(value, 5) for value in outcome.scores[primary][:, i].tolist()],
+                "scores": [round(value, 4) for value in outcome.scores[primary][:, i].tolist()],
             }
             for i, (name, contender) in enumerate(zip(names, plan.contenders, strict=True))
         ],
@@ -87,7 +91,7 @@ def build_report(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings], 
         "leakage": asdict(known) if known else None,
         "alpha_sweep": _alpha_sweep(outcome, judge, retrieved),
         "memory_bytes": outcome.memory_bytes,
-        **_samples(outcome, judge),
+        **_samples(outcome, judge, titles),
     }  # fmt: skip
 
 
@@ -98,6 +102,12 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
     }
+
+
+def _cost(pipeline: Pipeline) -> float:
+    """Dollars per 1,000 queries: what its stages say they cost. Stages that run here cost nothing."""
+    stages = (*pipeline.retrieve, pipeline.fuse, *pipeline.rerank)
+    return float(sum(getattr(stage, "cost_per_1k", 0.0) for stage in stages))
 
 
 def _version(package: str) -> str:
@@ -158,11 +168,16 @@ def _score(judge: Judge, ranking: Rankings, measure: Any) -> Floats:
     return scores
 
 
-def _samples(outcome: Outcome, judge: Judge) -> dict[str, Any]:
-    """The queries on which contenders differ most, with what each found: for looking at, not for counting."""
-    scores = outcome.scores[str(outcome.plan.primary)]
+def _samples(outcome: Outcome, judge: Judge, titles: Mapping[str, str]) -> dict[str, Any]:
+    """The queries on which contenders differ most, with what each found: for looking at, not for counting.
+
+    A hit is marked relevant, and the first relevant rank counted, at the level of the primary measure.
+    """
+    primary = outcome.plan.primary
+    scores = outcome.scores[str(primary)]
     order = np.argsort(-scores.std(axis=1), kind="stable")[:_SAMPLED].tolist()
-    gains = [judge.gains(ranking, "chunk").gains for ranking in outcome.rankings]
+    level = "chunk" if primary.of_spans else primary.level
+    gains = [judge.gains(ranking, level).gains for ranking in outcome.rankings]
     numbers: dict[int, int] = {}
     queries = []
     for q in order:
@@ -170,25 +185,18 @@ def _samples(outcome: Outcome, judge: Judge) -> dict[str, Any]:
         results = []
         for c, ranking in enumerate(outcome.rankings):
             ordinals = ranking.row(q)[0][:_HITS].tolist()
-            flags = (gains[c][q][: len(ordinals)] > 0).astype(int).tolist()
             first = np.flatnonzero(gains[c][q] > 0)
+            flags = [int(judge.relevant(q, ordinal, level)) for ordinal in ordinals]
             shown = [numbers.setdefault(ordinal, len(numbers)) for ordinal in ordinals]
             results.append([round(float(scores[q, c]), 4), int(first[0]) + 1 if len(first) else None, shown, flags])
-        gold = [{"document": j.document, "title": "", "text": j.quote} for j in query.judgments[:3]]
-        queries.append(
-            {
-                "id": query.id,
-                "text": query.text,
-                "family": query.family,
-                "overlap": query.overlap,
-                "gold": gold,
-                "results": results,
-            }
-        )
+        gold = [
+            {"document": j.document, "title": titles.get(j.document, ""), "text": j.quote} for j in query.judgments[:3]
+        ]
+        row = {"id": query.id, "text": query.text, "family": query.family, "overlap": query.overlap}
+        queries.append({**row, "gold": gold, "results": results})
     chunks = []
     for ordinal in numbers:
         chunk, title, _ = outcome.snapshot.entry(ordinal)
-        chunks.append(
-            {"document": chunk.document, "title": title, "headings": list(chunk.headings), "text": chunk.text[:240]}
-        )
+        place = {"document": chunk.document, "title": title, "headings": list(chunk.headings)}
+        chunks.append({**place, "text": chunk.text[:240]})
     return {"queries": queries, "chunks": chunks}

@@ -54,9 +54,10 @@ def run_bench(
     if known is not None:
         return Finished({**known, "command": command}, None)
     outcome = bench.run(plan)
-    documents = {document.id: document.text for document in kb.documents()}
-    judge = Judge(outcome.plan.exam.queries, places_of(bench.snapshot, documents))
-    made = build_report(outcome, judge, _retrieved(outcome), command)
+    documents = kb.documents()
+    judge = Judge(outcome.plan.exam.queries, places_of(bench.snapshot, {d.id: d.text for d in documents}))
+    titles = {document.id: document.title for document in documents}
+    made = build_report(outcome, judge, _retrieved(outcome), titles, command)
     bench.cache.put_data(key, made)
     return Finished(made, outcome)
 

@@ -69,6 +69,13 @@ class Judge:
             return self._documents(rankings)
         return self._spans(rankings) if level == "span" else self._chunks(rankings)
 
+    def relevant(self, q: int, ordinal: int, level: Level) -> bool:
+        """Whether one chunk is relevant to query q: by its document, or by lying on a gold span."""
+        judgments = [j for j in self._queries[q].judgments if j.grade > 0]
+        if level == "document":
+            return any(self.places.numbers.get(j.document) == self.places.documents[ordinal] for j in judgments)
+        return any(self._covers(ordinal, j) for j in judgments)
+
     # ------------------------------------------------------------ documents
 
     def _documents(self, rankings: Rankings) -> Gains:

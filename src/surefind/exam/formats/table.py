@@ -88,6 +88,18 @@ def _rows(path: Path, complaints: Complaints) -> Iterator[tuple[int, Mapping[str
                 complaints.add(number, "not a JSON object")
 
 
+def write_csv(exam: Exam, path: Path) -> None:
+    """A row a judgment; reading it back gives the same questions."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "query", "family", "document", "start", "end", "grade"])
+        for query in exam.queries:
+            writer.writerows(
+                [query.id, query.text, query.family, j.document, j.start, j.end, j.grade] for j in query.judgments
+            )
+
+
 def write_jsonl(exam: Exam, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from surefind.bench.run import Finished
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
+    from surefind.sync import Report
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +38,8 @@ def bench(
     rerank: Rerank = None,
     depth: Depth = None,
     exam: Annotated[
-        str | None, typer.Option("--exam", help="An exam of `surefind exam list`. Without: known-item questions.")
+        list[str] | None,
+        typer.Option("--exam", help="An exam of `surefind exam list`; may be repeated. Without: known-item questions."),
     ] = None,
     beir: Annotated[Path | None, typer.Option("--beir", help="A BEIR folder as documents and exam in one go.")] = None,
     split: Annotated[str, typer.Option("--split", help="The split of the BEIR folder.")] = "test",
@@ -69,29 +71,34 @@ def bench(
     context-layer study and the pipelines of surefind.toml are run, and the report is saved as a web page.
     Results are cached: a second run takes seconds, and a stopped one goes on where it was.
     """
-    from surefind.bench.run import beir_base, run_bench
+    from surefind.bench.run import beir_base
     from surefind.kb import KnowledgeBase
 
+    texts = _texts(pipelines, retrieve, fuse, rerank, depth)
+    finished: list[Finished] = []
+    pages: list[Path] = []
     with progress(quiet=as_json) as report:
         if beir is not None:
             base, questions = beir_base(kb, beir, split, report)
+            exams = [questions]
         else:
             base = KnowledgeBase.open(kb)
-            questions = _exam(base, exam, per_family, seed)
+            exams = _exams(base, exam or [], per_family, seed)
         with base:
-            plan = _plan(base, questions, preset, _texts(pipelines, retrieve, fuse, rerank, depth), measure or [])
-            quote = _quote(base, plan)
-            if dry_run:
-                _say(quote, as_json)
-                return
-            if not as_json:
-                typer.echo(quote["text"])
-            finished = run_bench(base, plan, _command(), fresh, report)
-            page = _write(base, finished, out, runs)
-    if save:
-        _save(finished.report, save)
-    outcome = _check(finished.report, check) if check else None
-    _show(finished, page, outcome, as_json)
+            plans = [_plan(base, questions, preset, texts, measure or []) for questions in exams]
+            quotes = [_quote(base, plan) for plan in plans]
+            if dry_run or not as_json:
+                _say(quotes, as_json)
+            for plan in plans if not dry_run else ():
+                finished.append(_run(base, plan, fresh or runs, report))
+                folder = out / plan.exam.name if out and len(plans) > 1 else out
+                pages.append(_write(base, finished[-1], folder, runs))
+    reports = [one.report for one in finished]
+    if save and reports:
+        _save(reports[0], save)
+    outcome = _check(reports[0], check) if check and reports else None
+    if not dry_run:
+        _show(finished, pages, outcome, as_json)
     if outcome and outcome.failed:
         raise typer.Exit(1)
 
@@ -115,11 +122,18 @@ def _texts(
     return given
 
 
-def _exam(kb: KnowledgeBase, name: str | None, per_family: int, seed: int) -> Exam:
+def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int) -> list[Exam]:
     from surefind.bench.run import known_item_exam
     from surefind.exam.store import ExamStore
 
-    return ExamStore(kb.data / "exams").load(name) if name else known_item_exam(kb, per_family, seed)
+    store = ExamStore(kb.data / "exams")
+    return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed)]
+
+
+def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: Report | None) -> Finished:
+    from surefind.bench.run import run_bench
+
+    return run_bench(kb, plan, _command(), fresh, report)
 
 
 def _plan(kb: KnowledgeBase, exam: Exam, preset: str | None, texts: list[str], measures: list[str]) -> Plan:
@@ -143,11 +157,12 @@ def _quote(kb: KnowledgeBase, plan: Plan) -> dict[str, Any]:
     return {**asdict(quote), "text": str(quote)}
 
 
-def _say(quote: dict[str, Any], as_json: bool) -> None:
+def _say(quotes: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        print_json(quote)
+        print_json(quotes[0] if len(quotes) == 1 else {"quotes": quotes})
     else:
-        typer.echo(quote["text"])
+        for quote in quotes:
+            typer.echo(quote["text"])
 
 
 def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) -> Path:
@@ -177,19 +192,19 @@ def _check(report: dict[str, Any], baseline: Path) -> Any:
     return check(report, baseline)
 
 
-def _show(finished: Finished, page: Path, outcome: Any, as_json: bool) -> None:
+def _show(finished: list[Finished], pages: list[Path], outcome: Any, as_json: bool) -> None:
     if as_json:
         checked = {"check": {"failed": outcome.failed, "rows": outcome.rows}} if outcome else {}
-        print_json({**finished.report, "page": str(page), **checked})
+        shown = [{**one.report, "page": str(page), **checked} for one, page in zip(finished, pages, strict=True)]
+        print_json(shown[0] if len(shown) == 1 else {"reports": shown})
         return
     from surefind.bench.terminal import show
 
-    if finished.outcome is None:
-        typer.echo(
-            f"Nothing changed since {finished.report['created']}: taken from the cache (--fresh computes again)."
-        )
-    show(finished.report, console())
-    typer.echo(f"Report: {page}")
+    for one, page in zip(finished, pages, strict=True):
+        if one.outcome is None:
+            typer.echo(f"Nothing changed since {one.report['created']}: taken from the cache (--fresh computes again).")
+        show(one.report, console())
+        typer.echo(f"Report: {page}")
     if outcome:
         typer.echo(str(outcome))
 

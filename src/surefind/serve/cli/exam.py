@@ -126,18 +126,18 @@ def show(
 @app.command("export")
 def export(
     name: Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.")],
-    path: Annotated[Path, typer.Argument(help="A .jsonl file, or a folder for beir and trec.")],
-    format: Annotated[str, typer.Option("--format", help="jsonl, beir or trec.")] = "jsonl",
+    path: Annotated[Path, typer.Argument(help="A file for jsonl and csv, a folder for beir and trec.")],
+    format: Annotated[str, typer.Option("--format", help="jsonl, csv, beir or trec.")] = "jsonl",
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
     """Write an exam to files that other tools read."""
     from surefind.errors import ExamError, choices
     from surefind.exam.formats.beir import write_beir
-    from surefind.exam.formats.table import write_jsonl
+    from surefind.exam.formats.table import write_csv, write_jsonl
     from surefind.exam.formats.trec import write_trec
 
-    writers = {"jsonl": write_jsonl, "beir": write_beir, "trec": write_trec}
+    writers = {"jsonl": write_jsonl, "csv": write_csv, "beir": write_beir, "trec": write_trec}
     if format not in writers:
         raise ExamError(f"There is no format {format!r}; {choices(format, writers)}")
     exam = _store(kb).load(name)

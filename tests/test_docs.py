@@ -1,0 +1,154 @@
+"""Documents that cannot drift: commands in them exist, snippets run, generated pages are fresh."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer
+
+from exam_helpers import FEW
+from helpers import EXAMPLE
+from surefind.serve.cli import app
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SHELL = re.compile(r"\s(?:\||&&|>|2>|;)\s.*|\s#\s.*")
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return [body for kind, body in _FENCE.findall(path.read_text(encoding="utf-8")) if kind == language]
+
+
+def commands_in(path: Path) -> list[str]:
+    lines = [line for block in blocks(path, "console") for line in block.splitlines()]
+    found = [part for line in lines if line.startswith("$ ") for part in line[2:].split("&&")]
+    return [part.strip() for part in found if part.strip().startswith("surefind")]
+
+
+def check_call(text: str) -> None:
+    """Raises if the call names an unknown command or option, or lacks an argument."""
+    _, *words = shlex.split(_SHELL.sub("", text))
+    command: Any = typer.main.get_command(app)
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    if "--help" not in words and "--version" not in words:
+        assert not hasattr(command, "commands"), f"{text}: no such command"
+        command.make_context(text, words)
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("cli_reference", ROOT / "scripts" / "cli_reference.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ---------------------------------------------------------------- commands
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_commands_in_the_documents_exist(page: Path) -> None:
+    for text in commands_in(page):
+        check_call(text)
+
+
+@pytest.mark.parametrize("text", ["surefind serch x", "surefind search x --nope", "surefind search", "surefind exam"])
+def test_wrong_commands_would_be_noticed(text: str) -> None:
+    with pytest.raises(Exception, match=r"no such command|[Nn]o such option|[Mm]issing"):
+        check_call(text)
+
+
+def test_readme_shows_the_first_steps() -> None:
+    shown = " ".join(commands_in(README))
+    assert all(f"surefind {command}" in shown for command in ("sync", "search", "bench"))
+
+
+def test_command_reference_is_fresh(reference: ModuleType) -> None:
+    """`make docs` writes it again."""
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == reference.reference()
+
+
+def test_every_command_is_in_the_reference(reference: ModuleType) -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    paths = [path for path, _ in reference.commands(typer.main.get_command(app), "surefind")]
+    assert [path for path in paths if f"## {path}\n" not in text] == []
+
+
+# ---------------------------------------------------------------- README
+
+
+def test_readme_is_at_most_150_lines() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_readme_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snippets = blocks(README, "python")
+    if not snippets:
+        pytest.skip("README.md has no Python yet")
+    for name in FEW[:2]:
+        (tmp_path / "docs").mkdir(exist_ok=True)
+        shutil.copy(EXAMPLE / name, tmp_path / "docs")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for snippet in snippets:
+        exec(compile(snippet, "README.md", "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    targets = [target for target in re.findall(r"\]\(([^)#\s]+)", prose) if "://" not in target]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+# ---------------------------------------------------------------- the rest of the repository
+
+
+@pytest.mark.parametrize("name", ["CHANGELOG.md", "ARCHITECTURE.md", "LICENSE", "README.md"])
+def test_document_is_there(name: str) -> None:
+    assert (ROOT / name).read_text(encoding="utf-8").strip()
+
+
+def test_architecture_names_every_room() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rooms = sorted(path.parent.name for path in (ROOT / "src" / "surefind").glob("*/__init__.py"))
+    assert [room for room in rooms if not re.search(rf"\b{room}/", text)] == []
+
+
+def test_changelog_speaks_of_this_version() -> None:
+    from surefind import __version__
+
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert __version__ in text or "Unreleased" in text
+
+
+def test_no_file_names_a_developer_machine() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wrong = re.compile("|".join(re.escape(f"/{place}") for place in ("work/", "tmp/w", "root/.")))
+    found = []
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        content = path.read_bytes() if path.is_file() else b"\0"
+        if b"\0" not in content[:8000] and wrong.search(content.decode("utf-8", "replace")):
+            found.append(name)
+    assert found == []
