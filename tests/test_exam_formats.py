@@ -11,7 +11,7 @@ from exam_helpers import QUESTIONS, document, query, sample_documents, sample_ex
 from surefind.errors import ExamError
 from surefind.exam.formats._rows import Library
 from surefind.exam.formats.beir import read_beir, write_beir
-from surefind.exam.formats.table import read_table, write_jsonl
+from surefind.exam.formats.table import read_table, write_csv, write_jsonl
 from surefind.exam.formats.trec import read_trec, write_trec
 from surefind.exam.model import Exam, ExamQuery, Judgment
 
@@ -354,6 +354,15 @@ GRADED = Exam("graded", (query("1", "when?", Judgment("sops/ctr.md", grade=3), J
 def test_jsonl_comes_back_with_its_judgments(tmp_path: Path, exam: Exam) -> None:
     write_jsonl(exam, tmp_path / "out" / "exam.jsonl")
     back = read_table(tmp_path / "out" / "exam.jsonl", LIBRARY)
+    assert [(q.id, q.text, q.family, q.judgments) for q in back.queries] == [
+        (q.id, q.text, q.family, q.judgments) for q in exam.queries
+    ]
+
+
+@pytest.mark.parametrize("exam", [SPANS, GRADED])
+def test_csv_comes_back_with_its_judgments(tmp_path: Path, exam: Exam) -> None:
+    write_csv(exam, tmp_path / "out" / "exam.csv")
+    back = read_table(tmp_path / "out" / "exam.csv", LIBRARY)
     assert [(q.id, q.text, q.family, q.judgments) for q in back.queries] == [
         (q.id, q.text, q.family, q.judgments) for q in exam.queries
     ]

@@ -1,10 +1,16 @@
-"""The vector index: exact search up to `EXACT_LIMIT` chunks, IVF with 8-bit codes above."""
+"""The vector index: exact search up to `EXACT_LIMIT` chunks, IVF with 8-bit codes above.
+
+A single query is bound by how fast memory is read, so it goes through a copy in bfloat16, half the size, and the
+best of that are scored again in float32. A copy's score is off by less than `_HALF_ERROR`; where that leaves any doubt
+about the k best, the float32 vectors are scanned after all. Many queries at once are a matrix product instead.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +22,17 @@ from surefind.types import PAD, BoolArray, FloatArray, Query, Rankings
 EXACT_LIMIT = 100_000
 _FEW_ALLOWED = 20_000
 """A mask that leaves fewer chunks than this is searched exactly: an approximate index would miss them."""
+_FEW_QUERIES = 16
+_HALF_ERROR = 0.0025
+"""bfloat16 rounds each number by 2^-9 of itself at most, and the product of two unit vectors by no more than that."""
 _SEED = 1234
 
 
 class Vectors:
-    def __init__(self, vectors: FloatArray, embedder: Embedder, ann: Any = None) -> None:
+    def __init__(self, vectors: FloatArray, embedder: Embedder, ivf: Any = None) -> None:
         self.vectors = vectors
         self._embedder = embedder
-        self._ann = ann if ann is not None else _flat(vectors)
+        self._ivf = ivf
 
     @classmethod
     def build(cls, vectors: FloatArray, embedder: Embedder) -> Vectors:
@@ -31,10 +40,10 @@ class Vectors:
 
     def save(self, folder: Path) -> None:
         np.save(folder / "vectors.npy", self.vectors)
-        if len(self.vectors) > EXACT_LIMIT:
+        if self._ivf is not None:
             import faiss
 
-            faiss.write_index(self._ann, str(folder / "ivf.faiss"))
+            faiss.write_index(self._ivf, str(folder / "ivf.faiss"))
 
     @classmethod
     def load(cls, folder: Path, embedder: Embedder) -> Vectors:
@@ -58,27 +67,55 @@ class Vectors:
             return Rankings(empty, empty.astype(np.float32), "dense", "dense", -1.0)
         if allow is not None and allowed < min(_FEW_ALLOWED, len(self.vectors)):
             scores, found = self._exact_among(points, k, np.flatnonzero(allow))
+        elif self._ivf is not None:
+            parameters = _parameters(allow, nprobe=_probes(self._ivf.nlist))
+            scores, found = self._ivf.search(points, k, params=parameters)
+        elif len(points) <= _FEW_QUERIES:
+            scores, found = self._scan(points, k, allow, allowed)
         else:
-            scores, found = self._ann.search(points, k, params=self._parameters(allow))
-        return _tidy(found, scores)
+            scores, found = self._flat.search(points, k, params=_parameters(allow))
+        return _tidy(found, scores, k)
 
     def _exact_among(self, points: FloatArray, k: int, allowed: Any) -> tuple[Any, Any]:
         scores, places = _flat(self.vectors[allowed]).search(points, k)
         return scores, np.where(places >= 0, allowed[places], PAD)
 
-    def _parameters(self, allow: BoolArray | None) -> Any:
+    def _scan(self, points: FloatArray, k: int, allow: BoolArray | None, allowed: int) -> tuple[Any, Any]:
+        """The bfloat16 copy proposes, float32 decides."""
+        more = min(allowed, 2 * k + 100)
+        rough, found = self._half.search(points, more, params=_parameters(allow))
+        scores = np.stack([self.vectors[row] @ point for row, point in zip(found, points, strict=True)])
+        sure = np.partition(scores, more - k, axis=1)[:, more - k] > rough[:, -1] + _HALF_ERROR
+        if more == allowed or sure.all():
+            return scores, found
+        return tuple(self._flat.search(points, k, params=_parameters(allow)))  # type: ignore[return-value]
+
+    @cached_property
+    def _flat(self) -> Any:
+        return _flat(self.vectors)
+
+    @cached_property
+    def _half(self) -> Any:
         import faiss
 
-        options: dict[str, Any] = {}
-        if allow is not None:
-            bits = np.packbits(allow, bitorder="little")
-            options["sel"] = faiss.IDSelectorBitmap(len(allow), faiss.swig_ptr(bits))
-            options["sel"].bits = bits  # faiss keeps no reference of its own
-        if len(self.vectors) > EXACT_LIMIT:
-            return faiss.SearchParametersIVF(  # type: ignore[call-arg]
-                nprobe=_probes(self._ann.nlist), **options
-            )
-        return faiss.SearchParameters(**options) if options else None
+        index = faiss.IndexScalarQuantizer(
+            int(self.vectors.shape[1]), faiss.ScalarQuantizer.QT_bf16, faiss.METRIC_INNER_PRODUCT
+        )
+        index.add(np.ascontiguousarray(self.vectors))
+        return index
+
+
+def _parameters(allow: BoolArray | None, nprobe: int | None = None) -> Any:
+    import faiss
+
+    options: dict[str, Any] = {}
+    if allow is not None:
+        bits = np.packbits(allow, bitorder="little")
+        options["sel"] = faiss.IDSelectorBitmap(len(allow), faiss.swig_ptr(bits))
+        options["sel"].bits = bits  # faiss keeps no reference of its own
+    if nprobe is not None:
+        return faiss.SearchParametersIVF(nprobe=nprobe, **options)  # type: ignore[call-arg]
+    return faiss.SearchParameters(**options) if options else None
 
 
 def _flat(vectors: FloatArray) -> Any:
@@ -107,11 +144,11 @@ def _probes(cells: int) -> int:
     return max(16, cells // 32)
 
 
-def _tidy(found: Any, scores: Any) -> Rankings:
-    """Equal scores in order of ordinal; nothing found as padding."""
+def _tidy(found: Any, scores: Any, k: int) -> Rankings:
+    """The k best, equal scores in order of ordinal; nothing found as padding."""
     ordinals = np.where(found < 0, PAD, found).astype(np.int32)
     scores = np.where(found < 0, -np.inf, scores).astype(np.float32)
-    order = np.lexsort((ordinals, -scores), axis=1)
+    order = np.lexsort((ordinals, -scores), axis=1)[:, :k]
     return Rankings(
         np.take_along_axis(ordinals, order, 1), np.take_along_axis(scores, order, 1), "dense", "dense", -1.0
     )

@@ -1,0 +1,73 @@
+"""What a benchmark costs: fifteen configurations against running their two retrievers once; a repeat; span measures.
+
+    python benchmarks/bench_cost.py DOCS            e.g. a folder of Markdown with a few hundred files
+
+1. known-item questions (350 a family) on a fresh knowledge base; BM25 and dense over all of them, once, uncached;
+2. the whole context-layer benchmark (same questions, uncached, vectors of the questions too): ratio to 1;
+3. the same again from the cache: ratio to 2;
+4. the eleven gold-span measures for all fifteen rankings.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from surefind import KnowledgeBase, Query
+from surefind.bench.engine import Bench
+from surefind.bench.plan import Plan, parse_measures, preset
+from surefind.bench.run import known_item_exam, run_bench
+from surefind.measure.names import SPAN_MEASURES
+
+
+def forget_questions(kb: KnowledgeBase, texts: list[str]) -> None:
+    """Take the questions' vectors out of the cache, so that they cost what they cost the first time."""
+    import sqlite3
+
+    from surefind.embed._cache import _key
+
+    embedder = kb.services.embedder("minilm")
+    with sqlite3.connect(kb.data / "cache" / "embeddings.db") as db:
+        db.executemany("DELETE FROM vectors WHERE key = ?", [(_key(embedder.fingerprint, text),) for text in texts])
+
+
+def main(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as home, KnowledgeBase.open(home) as kb:
+        kb.sync(folder)
+        exam = known_item_exam(kb, per_family=350)
+        contenders, measures = preset("context-layer")
+        plan = Plan(tuple(contenders), exam, parse_measures(measures))
+        queries = [Query(query.text, query.id) for query in exam.queries]
+        snapshot = kb.snapshot()
+        indexes = {str(r): (r, kb.index(r, snapshot)) for r in plan.retrievers().values()}
+        print(f"{len(exam.queries)} questions, {len(snapshot)} passages")
+
+        started = time.perf_counter()
+        for retriever, index in indexes.values():
+            index.search(retriever, queries, 100)
+        once = time.perf_counter() - started
+        forget_questions(kb, [query.text for query in queries])
+        print(f"two retrievers once     {once:7.2f} s")
+
+        started = time.perf_counter()
+        run_bench(kb, plan, "benchmarks/bench_cost.py")
+        first = time.perf_counter() - started
+        print(f"fifteen configurations  {first:7.2f} s   {first / once:.2f}x the two retrievers")
+
+        started = time.perf_counter()
+        run_bench(kb, plan, "benchmarks/bench_cost.py")
+        again = time.perf_counter() - started
+        print(f"again, unchanged        {again:7.2f} s   {first / again:.0f}x faster")
+
+        spans = Plan(plan.contenders, exam, parse_measures(SPAN_MEASURES))
+        outcome = Bench(kb).run(spans)  # warm: rankings are cached, kernels compiled
+        documents = {document.id: document.text for document in kb.documents()}
+        started = time.perf_counter()
+        Bench(kb)._scores(outcome.plan, outcome.rankings, documents)
+        print(f"eleven span measures    {time.perf_counter() - started:7.2f} s for {len(queries)} x 15")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
