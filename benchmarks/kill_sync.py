@@ -50,24 +50,24 @@ def answers(folder: Path) -> tuple[int, Answers]:
         return kb.snapshot().generation, [[(h.document, h.chunk, round(h.score, 5)) for h in hits] for hits in found]
 
 
-def build(settings: str, folder: Path, docs: Path) -> float:
+def build(settings: str, folder: Path, docs: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "surefind.toml").write_text(settings)
-    started = time.perf_counter()
     with KnowledgeBase.open(folder) as kb:
         kb.sync(docs)
-    return time.perf_counter() - started
 
 
-def kill_during_sync(folder: Path, docs: Path, after: float) -> bool:
-    """Whether it was still at work."""
+def sync_and_kill(folder: Path, docs: Path, after: float | None) -> tuple[bool, float]:
+    """Whether it was still at work when it was killed, and the seconds that it ran; without `after` it may end."""
     command = [sys.executable, "-c", SYNC, str(folder), str(docs)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout
-    process.stdout.readline()
-    time.sleep(after)
-    process.send_signal(signal.SIGKILL)
-    return process.wait() == -signal.SIGKILL
+    process.stdout.readline()  # it has started, opened the catalogue and begins to sync
+    started = time.perf_counter()
+    if after is not None:
+        time.sleep(after)
+        process.send_signal(signal.SIGKILL)
+    return process.wait() == -signal.SIGKILL, time.perf_counter() - started
 
 
 def rounds(title: str, settings: str, count: int, chance: random.Random) -> int:
@@ -79,12 +79,12 @@ def rounds(title: str, settings: str, count: int, chance: random.Random) -> int:
         shutil.copytree(EXAMPLE, docs)
         build(settings, live, docs)
         edit(docs, chance)
-        usual = build(settings, live, docs) * 1.5  # a new process is slower than this one
+        _, usual = sync_and_kill(live, docs, None)
         for i in range(1, count + 1):
             before = answers(live)
             edit(docs, chance)
             after = chance.uniform(0, usual)
-            killed = kill_during_sync(live, docs, after)
+            killed, _ = sync_and_kill(live, docs, after)
             now = answers(live)
             build(settings, live, docs)
             shutil.rmtree(root / "fresh", ignore_errors=True)
@@ -95,7 +95,7 @@ def rounds(title: str, settings: str, count: int, chance: random.Random) -> int:
             held += good
             state = "committed" if committed else "before the commit"
             print(
-                f"{title} {i:2}: {'killed' if killed else 'had ended'} at {after * 1000:5.0f} ms, {state}: answers "
+                f"{title} {i:2}: {'killed' if killed else 'had ended'} at {after * 1000:5.0f} of {usual * 1000:.0f} ms, {state}: answers "
                 f"{'whole' if good else 'WRONG'}, next sync equals a fresh build: {whole[1] == fresh[1]}",
                 flush=True,
             )

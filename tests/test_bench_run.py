@@ -141,7 +141,6 @@ def test_latency_is_given_by_stage(finished: Finished) -> None:
     assert 0 < fused["p50"] <= fused["p95"]
 
 
-@pytest.mark.xfail(strict=True, reason="latency.py:69 keys stages by name: the second bm25 hides the first")
 def test_latency_is_given_for_two_retrievers_of_one_name(finished: Finished) -> None:
     assert len(finished.report["rows"][2]["latency_ms"]["stages"]) == 3
 
@@ -196,9 +195,6 @@ def test_another_measure_runs_no_retriever_again(kb: KnowledgeBase, batches: Cou
     assert sum(batches.values()) == 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="run.py:56: --fresh skips the cached report but not the cached rankings and times"
-)
 def test_fresh_run_computes_again(kb: KnowledgeBase, batches: Counter[str]) -> None:
     plan = plan_of(kb, "bm25(k1=0.84)")
     run_bench(kb, plan, "")
@@ -292,9 +288,6 @@ def test_known_item_exam_is_written_again_when_documents_change(tmp_path: Path) 
         assert known_item_exam(kb).version == first.version + 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="known_item.py:51 leaves --family out of the origin, so bench takes it for whole"
-)
 def test_known_item_exam_of_one_family_is_not_taken_for_the_whole(kb: KnowledgeBase) -> None:
     from surefind.exam.known_item import generate
 
@@ -303,9 +296,6 @@ def test_known_item_exam_of_one_family_is_not_taken_for_the_whole(kb: KnowledgeB
     assert len(known_item_exam(kb, per_family=6).families()) == 5
 
 
-@pytest.mark.xfail(
-    strict=True, reason="known_item.py:75 numbers questions: after an edit the same id asks another thing"
-)
 def test_a_question_keeps_its_id_when_other_documents_change(kb: KnowledgeBase) -> None:
     """`--check` pairs questions by id."""
     from surefind.exam.known_item import generate
@@ -449,7 +439,6 @@ def test_folder_without_a_corpus_is_no_beir_folder(tmp_path: Path) -> None:
         beir_base(tmp_path, tmp_path, "test")
 
 
-@pytest.mark.xfail(strict=True, reason="run.py:95 keeps BEIR bases by folder name: two `data` folders share one")
 def test_two_beir_folders_of_one_name_stay_apart(tmp_path: Path) -> None:
     beir_base(tmp_path, beir(tmp_path / "a" / "data", **ANIMALS), "test")[0].close()
     kb, _ = beir_base(tmp_path, beir(tmp_path / "b" / "data", **PLANTS), "test")
@@ -469,9 +458,6 @@ def test_reranker_takes_part(tmp_path: Path, toys: None) -> None:
     assert {"bm25", "shared_words"} == set(report["rows"][1]["latency_ms"]["stages"])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="latency.py:61 fuses to 10 before a reranker is timed; a search gives it `depth`"
-)
 def test_reranker_is_timed_on_as_many_candidates_as_a_search_gives_it(
     tmp_path: Path, toys: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from surefind.bench.check import CheckResult, check
-from surefind.bench.verdict import Verdict, decide
+from surefind.bench.check import CheckResult, check_report, read_baseline
+from surefind.bench.verdict import Verdict, compare, decide
 from surefind.errors import UsageError
-from surefind.measure.statistics import bootstrap, compare_all
+from surefind.measure.statistics import bootstrap
 
 RNG = np.random.default_rng(7)
 BASE = RNG.random(80)
@@ -24,13 +24,16 @@ def verdict(
 ) -> Verdict:
     scores = np.stack(columns, axis=1)
     halves = [i % 2 == 1 for i in range(len(scores))]
+    few = [False] * len(scores) if few_shared is None else few_shared.tolist()
+    comparisons, hard = compare(scores, few)
     return decide(
         names=list("abcdef"[: len(columns)]),
         measure="nDCG@10",
         scores=scores,
         held_out=halves,
-        few_shared=(np.zeros(len(scores), np.bool_) if few_shared is None else few_shared).tolist(),
-        comparisons=compare_all(scores, 500),
+        few_shared=few,
+        comparisons=comparisons,
+        hard_comparisons=hard,
         intervals=bootstrap(scores, 200),
         held_out_intervals=bootstrap(scores[np.array(halves)], 200),
         latency=latency,
@@ -123,7 +126,7 @@ def report(scores: NDArray[np.float64], name: str = "words", primary: str = "nDC
 def checked(folder: Path, before: dict[str, Any], after: dict[str, Any]) -> CheckResult:
     path = folder / "baseline.json"
     path.write_text(json.dumps(before), encoding="utf-8")
-    return check(after, path)
+    return check_report(after, read_baseline(path))
 
 
 def test_same_report_passes(tmp_path: Path) -> None:
@@ -172,9 +175,9 @@ def test_nothing_in_common_is_refused(tmp_path: Path, after: dict[str, Any]) -> 
 def test_file_that_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "baseline.json").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=r"baseline\.json is not a report that surefind bench --save wrote"):
-        check(report(BASE), tmp_path / "baseline.json")
+        check_report(report(BASE), read_baseline(tmp_path / "baseline.json"))
 
 
 def test_missing_baseline_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nope\.json is not a report"):
-        check(report(BASE), tmp_path / "nope.json")
+        check_report(report(BASE), read_baseline(tmp_path / "nope.json"))

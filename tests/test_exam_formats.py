@@ -173,7 +173,6 @@ def test_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         read_table(tmp_path / "mine.jsonl", LIBRARY)
 
 
-@pytest.mark.xfail(strict=True, reason="table.py:40 keeps the first query of an id and gives it the gold of the second")
 def test_two_different_questions_under_one_id_are_refused(tmp_path: Path) -> None:
     path = rows(
         tmp_path,
@@ -184,7 +183,6 @@ def test_two_different_questions_under_one_id_are_refused(tmp_path: Path) -> Non
         read_table(path, LIBRARY)
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="table.py:53 passes metadata as keywords beside its own")
 def test_metadata_may_have_any_names(tmp_path: Path) -> None:
     row = {"query": "?", "document": "wire.md", "judgments": "two people"}
     assert read_table(rows(tmp_path, row), LIBRARY).queries[0].metadata == {"judgments": "two people"}
@@ -217,7 +215,6 @@ def test_bad_csv_row_is_listed_by_its_line(tmp_path: Path) -> None:
         read_table(file(tmp_path, "q.csv", "query,document", "a,wire.md", "b,nope.md"), LIBRARY)
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="table.py:50: a comma too many gives a field named None")
 def test_csv_row_with_a_comma_too_many_is_listed_by_its_line(tmp_path: Path) -> None:
     with pytest.raises(ExamError, match="line 2"):
         read_table(file(tmp_path, "q.csv", "document,query", "wire.md,when, if ever?"), LIBRARY)
@@ -278,13 +275,11 @@ def test_bad_beir_query_is_listed_by_its_line(tmp_path: Path) -> None:
         read_beir(beir(tmp_path, queries=('{"id": 1}',)), LIBRARY)
 
 
-@pytest.mark.xfail(strict=True, reason="beir.py:47 takes a blank line of queries.jsonl for a bad row")
 def test_blank_line_in_beir_queries_is_passed_over(tmp_path: Path) -> None:
     folder = beir(tmp_path, "1\tsops/ctr.md\t1", queries=('{"_id": "1", "text": "when?"}', ""))
     assert len(read_beir(folder, LIBRARY).queries) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="beir.py:38 makes an exam without questions")
 def test_beir_split_without_judgments_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExamError, match="no questions"):
         read_beir(beir(tmp_path), LIBRARY)
@@ -331,7 +326,6 @@ def test_bad_trec_topic_is_listed_by_its_line(tmp_path: Path) -> None:
         read_trec(file(tmp_path, "topics.txt", "401\twhen", "402 who"), qrels, LIBRARY)
 
 
-@pytest.mark.xfail(strict=True, reason="trec.py:57 gives a topic without title or query the empty text")
 def test_trec_topic_without_text_is_refused(tmp_path: Path) -> None:
     qrels = file(tmp_path, "qrels.txt", "401 0 sops/ctr.md 1")
     with pytest.raises(ExamError, match="401"):
@@ -368,14 +362,12 @@ def test_csv_comes_back_with_its_judgments(tmp_path: Path, exam: Exam) -> None:
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="table.py:21: overlap is missing from _FIELDS and comes back as metadata")
 def test_jsonl_comes_back_with_its_fingerprint(tmp_path: Path) -> None:
     exam = read_table(rows(tmp_path, {"query": "days zebra", "document": "ctr.md", "text": "within 15 days"}), LIBRARY)
     write_jsonl(exam, tmp_path / "back.jsonl")
     assert read_table(tmp_path / "back.jsonl", LIBRARY).fingerprint == exam.fingerprint
 
 
-@pytest.mark.xfail(strict=True, reason="table.py:78: splitlines cuts at U+2028, which JSON may hold as it is")
 def test_jsonl_comes_back_with_odd_line_separators_in_a_question(tmp_path: Path) -> None:
     write_jsonl(Exam("e", (query("1", "when\u2028to file", Judgment("sops/ctr.md")),)), tmp_path / "e.jsonl")
     assert read_table(tmp_path / "e.jsonl", LIBRARY).queries[0].text == "when\u2028to file"
@@ -387,14 +379,12 @@ def test_beir_comes_back_with_its_judgments(tmp_path: Path, exam: Exam) -> None:
     assert golds(read_beir(tmp_path, LIBRARY)) == golds(exam)
 
 
-@pytest.mark.xfail(strict=True, reason="beir.py:94 writes no grade of a span, and reading gives each 1")
 def test_beir_comes_back_with_graded_spans(tmp_path: Path) -> None:
     exam = Exam("e", (query("1", "when?", Judgment("sops/ctr.md", 5, 12, 3), Judgment("sops/wire.md", 0, 5, 1)),))
     write_beir(exam, tmp_path)
     assert golds(read_beir(tmp_path, LIBRARY)) == golds(exam)
 
 
-@pytest.mark.xfail(strict=True, reason="beir.py:50 does not read metadata.family, which write_beir writes")
 def test_beir_comes_back_with_its_families(tmp_path: Path) -> None:
     write_beir(SPANS, tmp_path)
     assert read_beir(tmp_path, LIBRARY).families() == SPANS.families()
@@ -410,9 +400,6 @@ def test_trec_judges_the_documents_of_gold_spans(tmp_path: Path) -> None:
     assert (tmp_path / "qrels.txt").read_text(encoding="utf-8") == "1 0 sops/ctr.md 1\n2 0 sops/wire.md 1\n"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="trec.py:81 writes a document id with spaces as it is, which reads as more fields"
-)
 def test_trec_comes_back_with_spaces_in_a_file_name(tmp_path: Path) -> None:
     exam = Exam("e", (query("1", "where?", Judgment("How to file.md")),))
     write_trec(exam, tmp_path)

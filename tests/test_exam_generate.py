@@ -69,7 +69,6 @@ def test_documents_without_text_to_ask_about_are_refused() -> None:
         generate([document("a.md", "word")])
 
 
-@pytest.mark.xfail(strict=True, reason="known_item.py:59 compares with ==, so a negative cap is no cap")
 def test_cap_below_one_is_refused() -> None:
     with pytest.raises(ExamError, match="per"):
         generate(few_documents(), per_family=-1)
@@ -80,7 +79,6 @@ def test_ids_are_unique() -> None:
     assert ids.most_common(1)[0][1] == 1
 
 
-@pytest.mark.xfail(strict=True, reason="known_item.py:46 writes a family named twice twice, under the same ids")
 def test_family_named_twice_is_written_once() -> None:
     exam = generate(few_documents(), per_family=3, families=["first_sentence", "first_sentence"])
     assert exam.families() == {"first_sentence": 3}
@@ -159,9 +157,6 @@ def test_exact_phrase_has_six_words() -> None:
     assert {len(query.text.split()) for query in of_family("exact_phrase")} == {6}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="exact_phrase.py:12 tears 250,000 and 13:00 apart: nobody would search '$250 000'"
-)
 def test_exact_phrase_leaves_numbers_and_times_whole() -> None:
     text = "Xylophone quorum verdict: $250,000 at 13:00 zeppelin. "
     words = {word for query in generate([document("a.md", f"{text}{BODY}" * 1)]).queries for word in query.text.split()}
@@ -232,25 +227,18 @@ def test_entity_that_stands_elsewhere_in_another_case_is_dropped() -> None:
     assert asked(upper, lower, family="entity_lookup") == {"FRM-4711": ["b.md"]}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="entity_lookup.py:37 does not count names that open a sentence as standing there"
-)
 def test_name_that_opens_a_sentence_in_many_documents_is_dropped() -> None:
     many = [document(f"{i}.md", "Harbor Online is down today.") for i in range(5)]
     one = document("one.md", "We call it Harbor Online, or FRM-4711.")
     assert "Harbor Online" not in asked(*many, one, family="entity_lookup")
 
 
-@pytest.mark.xfail(strict=True, reason="entity_lookup.py:45 folds case among entities only: OVER, over in 78 documents")
 def test_word_in_capitals_that_is_an_ordinary_word_elsewhere_is_dropped() -> None:
     many = [document(f"{i}.md", "Count it over again, please.") for i in range(5)]
     one = document("one.md", "Press OVER now, or FRM-4711.")
     assert "OVER" not in asked(*many, one, family="entity_lookup")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="entity_lookup.py: 32 of 200 entities of the sample stand in documents not judged"
-)
 def test_every_document_that_holds_an_entity_is_judged() -> None:
     for query in of_family("entity_lookup"):
         pattern = re.compile(rf"(?<!\w){re.escape(query.text)}(?!\w)", re.IGNORECASE)

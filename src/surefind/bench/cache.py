@@ -11,12 +11,14 @@ import numpy as np
 
 from surefind.types import Rankings
 
-_FORMAT = 4
+_FORMAT = 5
 
 
 class RunCache:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, read: bool = True) -> None:
         self.folder = folder
+        self._read = read
+        """False: compute everything again, and write it."""
 
     def key(self, *parts: object) -> str:
         text = "\0".join([str(_FORMAT), *map(str, parts)])
@@ -24,7 +26,7 @@ class RunCache:
 
     def rankings(self, key: str) -> Rankings | None:
         path = self.folder / f"{key}.npz"
-        if not path.exists():
+        if not self._read or not path.exists():
             return None
         try:
             with np.load(path) as data:
@@ -41,6 +43,8 @@ class RunCache:
         aside.replace(self.folder / f"{key}.npz")
 
     def data(self, key: str) -> Any | None:
+        if not self._read:
+            return None
         try:
             return json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -43,20 +43,34 @@ class CheckResult:
         return "\n".join(lines)
 
 
-def check(report: dict[str, Any], baseline_path: Path) -> CheckResult:
-    """Paired per question, over the configurations of the same name, Holm-corrected together."""
+@dataclass(frozen=True)
+class Baseline:
+    path: Path
+    primary: str
+    scores: dict[str, dict[str, float]]
+    """Configuration -> question -> score."""
+
+
+def read_baseline(path: Path) -> Baseline:
     try:
-        baseline = json.loads(baseline_path.read_text(encoding="utf-8"))
-        before = {row["name"]: dict(zip(baseline["query_ids"], row["scores"], strict=True)) for row in baseline["rows"]}
-        same_measure = baseline["primary"] == report["primary"]
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return Baseline(path, data["primary"], _scores(data))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{baseline_path} is not a report that surefind bench --save wrote ({error}).") from None
-    after = {row["name"]: dict(zip(report["query_ids"], row["scores"], strict=True)) for row in report["rows"]}
+        raise UsageError(f"{path} is not a report that surefind bench --save wrote ({error}).") from None
+
+
+def _scores(report: dict[str, Any]) -> dict[str, dict[str, float]]:
+    return {row["name"]: dict(zip(report["query_ids"], row["scores"], strict=True)) for row in report["rows"]}
+
+
+def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
+    """Paired per question, over the configurations of the same name, Holm-corrected together."""
+    before, after = baseline.scores, _scores(report)
     names = [name for name in after if name in before]
-    shared = sorted(set(report["query_ids"]) & set(baseline["query_ids"]))
-    if not same_measure or not names or not shared:
+    shared = sorted(set(report["query_ids"]).intersection(*(before[name] for name in names)))
+    if baseline.primary != report["primary"] or not names or not shared:
         raise UsageError(
-            f"{baseline_path} has no configuration, measure and questions in common with this run. "
+            f"{baseline.path} has no configuration, measure and questions in common with this run. "
             "Write a new baseline with: surefind bench --save FILE."
         )
     old, new = (np.array([[side[name][q] for name in names] for q in shared]) for side in (before, after))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
 import time
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from surefind.bench.cache import RunCache
 from surefind.bench.latency import measure_latency
 from surefind.bench.plan import Contender, Plan
-from surefind.errors import ExamError
+from surefind.errors import ExamError, SurefindError
 from surefind.exam.model import Exam
 from surefind.exam.relocate import relocate
 from surefind.kb import KnowledgeBase
@@ -74,10 +75,12 @@ class Outcome:
 
 
 class Bench:
-    def __init__(self, kb: KnowledgeBase, layout: Layout | None = None, report: Report | None = None) -> None:
+    def __init__(
+        self, kb: KnowledgeBase, layout: Layout | None = None, report: Report | None = None, fresh: bool = False
+    ) -> None:
         self.kb = kb
         self.snapshot = kb.snapshot(layout)
-        self.cache = RunCache(kb.data / "runs")
+        self.cache = RunCache(kb.data / "runs", read=not fresh)
         self.report: Report = report or (lambda what, done, total: None)
 
     def quote(self, plan: Plan) -> Quote:
@@ -146,7 +149,9 @@ class Bench:
         lists = [found[str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
         best = pipeline.fuse.fuse(lists, K) if pipeline.fuse else lists[0]
         for reranker in pipeline.rerank:
-            best = reranker.rerank(queries, best, self.snapshot, K)
+            # As in a search: a stage that fails leaves the ranking before it.
+            with contextlib.suppress(SurefindError):
+                best = reranker.rerank(queries, best, self.snapshot, K)
         return best
 
     # ------------------------------------------------------------ scores

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from surefind.bench.html import render
 from surefind.bench.terminal import exam_label, mark, ordered
@@ -101,7 +102,7 @@ def _write_csv(report: dict[str, Any], path: Path) -> None:
 def write_runs(
     folder: Path, names: Sequence[str], rankings: Sequence[Rankings], queries: Sequence[str], snapshot: Snapshot
 ) -> None:
-    """One TREC run a configuration: documents, each at the rank of its first chunk."""
+    """One TREC run a configuration: documents, each at the rank of its first chunk; spaces in ids are %20."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, ranking in zip(names, rankings, strict=True):
         tag = re.sub(r"[^\w.=-]+", "_", name).strip("_")
@@ -112,4 +113,4 @@ def write_runs(
                 for ordinal, score in zip(ordinals.tolist(), scores.tolist(), strict=True):
                     seen.setdefault(snapshot.document_ids[ordinal], score)
                 for rank, (document, score) in enumerate(seen.items(), 1):
-                    file.write(f"{query} Q0 {document} {rank} {score:.6f} {tag}\n")
+                    file.write(f"{query} Q0 {quote(document, safe='/')} {rank} {score:.6f} {tag}\n")

@@ -58,7 +58,8 @@ def measure_latency(
         if pipeline.fuse is not None:
             path = f"{path} >> {pipeline.fuse}"
             fuse = pipeline.fuse
-            best = stage(path, lambda i, f=fuse, ls=lists: f.fuse([rankings[i] for rankings in ls], k))  # type: ignore[misc]
+            width = pipeline.depth if pipeline.rerank else k
+            best = stage(path, lambda i, f=fuse, ls=lists, n=width: f.fuse([rankings[i] for rankings in ls], n))  # type: ignore[misc]
             keys.append((_name(fuse), path))
         for reranker in pipeline.rerank:
             path = f"{path} >> {reranker}"
@@ -66,8 +67,17 @@ def measure_latency(
             best = stage(path, lambda i, r=reranker, b=before: r.rerank([sample[i]], b[i], passages, k))  # type: ignore[misc]
             keys.append((_name(reranker), path))
         total = np.sum([timed[key] for _, key in keys], axis=0)
-        results.append({**_percentiles(total), "stages": {name: _percentiles(timed[key]) for name, key in keys}})
+        results.append({**_percentiles(total), "stages": _by_stage(keys, timed)})
     return results
+
+
+def _by_stage(keys: Sequence[tuple[str, str]], timed: dict[str, list[float]]) -> dict[str, dict[str, float]]:
+    """By name; the second `bm25` of a pipeline is `bm25:2`, as in a trace."""
+    found: dict[str, dict[str, float]] = {}
+    for name, key in keys:
+        same = sum(label.partition(":")[0] == name for label in found)
+        found[f"{name}:{same + 1}" if same else name] = _percentiles(timed[key])
+    return found
 
 
 def _name(stage: object) -> str:

@@ -41,6 +41,8 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.contenders:
             raise SpecError("A benchmark needs at least one pipeline. Name one with --pipeline or --preset.")
+        if not self.measures:
+            raise SpecError("A benchmark needs at least one measure, for example --measure nDCG@10.")
 
     @property
     def primary(self) -> Measure:
@@ -92,6 +94,9 @@ def from_settings(bench: Mapping[str, Any], named: Mapping[str, Pipeline]) -> tu
     for key in bench:
         if key not in ("preset", "pipelines", "measures"):
             raise ConfigError(f"[bench] has no setting {key!r}; {choices(key, ('preset', 'pipelines', 'measures'))}")
+    for key in ("pipelines", "measures"):
+        if not isinstance(bench.get(key, []), list):
+            raise ConfigError(f"[bench] {key} must be a list of strings, not {bench[key]!r}.")
     contenders, measures = (
         preset(str(bench.get("preset", DEFAULT_PRESET))) if _wants_preset(bench) else ([], DEFAULT_MEASURES)
     )

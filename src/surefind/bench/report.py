@@ -14,13 +14,13 @@ import numpy as np
 
 from surefind import __version__
 from surefind.bench.engine import Floats, K, Outcome
-from surefind.bench.verdict import decide
+from surefind.bench.verdict import compare, decide
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
 from surefind.fuse.convex import Convex
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
-from surefind.measure.statistics import Interval, bootstrap, compare_all, letters
+from surefind.measure.statistics import Interval, bootstrap, letters
 from surefind.pipeline import Pipeline
 from surefind.types import Rankings
 
@@ -40,13 +40,15 @@ def build_report(
     out = np.array(held_out(exam.queries))
     intervals = _intervals(outcome.scores)
     held = _intervals({name: scores[out] for name, scores in outcome.scores.items()}) if out.any() else intervals
-    comparisons = compare_all(outcome.scores[primary])
+    few = [query.overlap is not None and query.overlap < 2 / 3 for query in exam.queries]
+    comparisons, hard = compare(outcome.scores[primary], few)
     means = outcome.scores[primary].mean(axis=0).tolist()
     marks = letters(means, comparisons)
     p50 = [timing.get("p50") for timing in outcome.latency]
-    few = [query.overlap is not None and query.overlap < 2 / 3 for query in exam.queries]
     scores = outcome.scores[primary]
-    verdict = decide(names, primary, scores, out.tolist(), few, comparisons, intervals[primary], held[primary], p50)
+    verdict = decide(
+        names, primary, scores, out.tolist(), few, comparisons, hard, intervals[primary], held[primary], p50
+    )
     families = _groups(outcome, [query.family for query in exam.queries])
     bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)
     known = leakage(exam)

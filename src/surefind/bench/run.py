@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from surefind.bench.report import build_report
 from surefind.config import FILE_NAME
 from surefind.exam.formats._rows import Library
 from surefind.exam.formats.beir import read_beir
-from surefind.exam.known_item import PER_FAMILY, generate
+from surefind.exam.known_item import PER_FAMILY, generate, origin_of
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
@@ -39,7 +40,7 @@ class Finished:
 def run_bench(
     kb: KnowledgeBase, plan: Plan, command: str, fresh: bool = False, report: Report | None = None
 ) -> Finished:
-    bench = Bench(kb, report=report)
+    bench = Bench(kb, report=report, fresh=fresh)
     specs = [f"{contender.name}={contender.pipeline}" for contender in plan.contenders]
     key = bench.cache.key(
         "report",
@@ -75,7 +76,7 @@ def _retrieved(outcome: Outcome) -> Sequence[Rankings]:
 def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int = 42) -> Exam:
     """The exam of the documents as they are: written once, and again when they change."""
     store = ExamStore(kb.data / "exams")
-    origin = f"generate --per-family {per_family} --seed {seed}"
+    origin = origin_of(per_family, seed=seed)
     corpus = kb.snapshot().fingerprint
     if "known-item" in store.names():
         newest = store.load("known-item")
@@ -93,7 +94,8 @@ def beir_base(kb_folder: Path, folder: Path, split: str, report: Report | None =
     folder = folder.resolve()
     if not (folder / "corpus.jsonl").exists():
         raise ExamError(f"{folder} is not a BEIR folder: it has no corpus.jsonl.")
-    home = kb_folder.resolve() / DATA_FOLDER / "beir" / folder.name
+    place = hashlib.blake2b(str(folder).encode(), digest_size=4).hexdigest()  # two folders may have one name
+    home = kb_folder.resolve() / DATA_FOLDER / "beir" / f"{folder.name}-{place}"
     home.mkdir(parents=True, exist_ok=True)
     (home / FILE_NAME).write_text(_BEIR_SETTINGS, encoding="utf-8")
     kb = KnowledgeBase.open(home)

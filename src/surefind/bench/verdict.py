@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.measure.statistics import Comparison, Floats, Interval, compare_all
+from surefind.measure.statistics import Comparison, Floats, Interval, compare_families
 
 _ENOUGH = 30
 """Fewer questions than this say nothing."""
@@ -30,6 +30,15 @@ class Verdict:
     text: str
 
 
+def compare(scores: Floats, few_shared: Sequence[bool]) -> tuple[list[Comparison], list[Comparison]]:
+    """All pairs on all questions, and on those that share few words where there are enough of them."""
+    hard = scores[np.array(few_shared)]
+    if scores.shape[1] > 1 and _ENOUGH <= len(hard) < len(scores):
+        everything, part = compare_families([scores, hard])
+        return everything, part
+    return compare_families([scores])[0], []
+
+
 def decide(
     names: Sequence[str],
     measure: str,
@@ -37,11 +46,12 @@ def decide(
     held_out: Sequence[bool],
     few_shared: Sequence[bool],
     comparisons: Sequence[Comparison],
+    hard_comparisons: Sequence[Comparison],
     intervals: Sequence[Interval],
     held_out_intervals: Sequence[Interval],
     latency: Sequence[float | None],
 ) -> Verdict:
-    """`few_shared` marks the questions with a lexical overlap below two thirds."""
+    """`few_shared` marks the questions with an overlap below two thirds, `hard_comparisons` are those on them."""
     means = scores.mean(axis=0)
     winner = int(np.argmax(means))
     worse = _beats(winner, comparisons)
@@ -53,10 +63,10 @@ def decide(
         text.append(
             f"Picking on half of the questions takes {names[picked]}, which scores {_shown(interval)} on the other."
         )
-    hard = scores[np.array(few_shared)]
     flattered: set[int] = set()
-    if len(names) > 1 and _ENOUGH <= len(hard) < len(scores):
-        flattered, sentence = _on_hard_questions(names, winner, ties, hard)
+    if hard_comparisons:
+        hard = scores[np.array(few_shared)]
+        flattered, sentence = _on_hard_questions(names, winner, ties, hard, hard_comparisons)
         text.append(sentence)
     recommended = _cheapest([winner, *(i for i in ties if i not in flattered)], means, latency)
     if ties:
@@ -64,11 +74,12 @@ def decide(
     return Verdict(winner, ties, recommended, " ".join(text))
 
 
-def _on_hard_questions(names: Sequence[str], winner: int, ties: Sequence[int], hard: Floats) -> tuple[set[int], str]:
+def _on_hard_questions(
+    names: Sequence[str], winner: int, ties: Sequence[int], hard: Floats, comparisons: Sequence[Comparison]
+) -> tuple[set[int], str]:
     """Which ties fall behind where few words are shared, and a sentence about those questions."""
     means = hard.mean(axis=0)
     best = int(np.argmax(means))
-    comparisons = compare_all(hard)
     flattered = {i for i in ties if i in _beats(winner, comparisons) or i in _beats(best, comparisons)}
     lead = f"{names[best]} leads with {means[best]:.3f}"
     text = f"On the {len(hard)} questions that share few words with their passage {lead}"

@@ -7,6 +7,7 @@ come from the passage: `leakage` says by how much.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from surefind.errors import ExamError, choices
@@ -36,20 +37,28 @@ def generate(
     families: Sequence[str] = tuple(FAMILIES),
     seed: int = 42,
 ) -> Exam:
+    families = tuple(dict.fromkeys(families))
     for family in families:
         if family not in FAMILIES:
             raise ExamError(f"There is no family of questions called {family!r}; {choices(family, FAMILIES)}")
+    if per_family < 1:
+        raise ExamError(f"--per-family must be at least 1, not {per_family}.")
     corpus = Corpus(sorted(documents, key=lambda document: document.id), seed)
     texts = {document.id: document.text for document in documents}
     taken: set[str] = set()
     queries: list[ExamQuery] = []
     for family in families:
         chosen = _distinct(corpus.shuffled(family, FAMILIES[family](corpus)), taken, per_family)
-        queries += [_query(family, number, candidate, texts) for number, candidate in enumerate(chosen, 1)]
+        queries += [_query(family, candidate, texts) for candidate in chosen]
     if not queries:
         raise ExamError("These documents give no questions: they have no headings, names or whole sentences.")
-    origin = f"generate --per-family {per_family} --seed {seed}"
-    return Exam(name, tuple(queries), origin=origin)
+    return Exam(name, tuple(queries), origin=origin_of(per_family, families, seed))
+
+
+def origin_of(per_family: int = PER_FAMILY, families: Sequence[str] = tuple(FAMILIES), seed: int = 42) -> str:
+    """The call that writes such an exam."""
+    chosen = "" if set(families) == set(FAMILIES) else "".join(f" --family {family}" for family in families)
+    return f"generate --per-family {per_family}{chosen} --seed {seed}"
 
 
 def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> list[Candidate]:
@@ -65,10 +74,12 @@ def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> li
     return chosen
 
 
-def _query(family: str, number: int, candidate: Candidate, texts: dict[str, str]) -> ExamQuery:
+def _query(family: str, candidate: Candidate, texts: dict[str, str]) -> ExamQuery:
+    """Its id comes from its words, so that it is the same question before and after an edit elsewhere."""
     metadata = {"source": candidate.source} if candidate.source else {}
     overlap = max(lexical_overlap(candidate.text, texts[j.document][j.start : j.end]) for j in candidate.judgments)
-    return ExamQuery(f"{family}-{number:04}", candidate.text, candidate.judgments, family, overlap, metadata)
+    digest = hashlib.blake2b(f"{candidate.text}\0{candidate.document}".encode(), digest_size=5).hexdigest()
+    return ExamQuery(f"{family}-{digest}", candidate.text, candidate.judgments, family, overlap, metadata)
 
 
 def lexical_overlap(query: str, passage: str) -> float:

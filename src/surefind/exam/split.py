@@ -11,7 +11,7 @@ from surefind.exam.model import ExamQuery
 
 def held_out(queries: Sequence[ExamQuery]) -> list[bool]:
     """For each query whether it is held out: every other one of its family, in an order that depends on its words
-    alone, so that the halves stay the same when questions are added and every family is in both."""
+    alone, so that every family is in both halves and the same exam is always split the same way."""
     families: dict[str, list[int]] = defaultdict(list)
     for i, query in enumerate(queries):
         families[query.family].append(i)

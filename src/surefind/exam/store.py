@@ -44,7 +44,7 @@ class ExamStore:
         if not versions:
             known = choices(name, self.names()) if self.names() else "Write one with: surefind exam generate."
             raise ExamError(f"There is no exam called {name!r}; {known}")
-        version = version or max(versions)
+        version = max(versions) if version is None else version
         if version not in versions:
             raise ExamError(f"The exam {name!r} has no version {version}; versions: {', '.join(map(str, versions))}.")
         return _read(self.folder / name / f"v{version:03}.jsonl")
@@ -64,8 +64,9 @@ def _read(path: Path) -> Exam:
         with path.open(encoding="utf-8") as file:
             header = json.loads(next(file))
             queries = tuple(query_from_json(json.loads(line)) for line in file)
-    except (OSError, ValueError, KeyError, StopIteration) as error:
+            about = header["name"], queries, int(header["version"])
+    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
         raise ExamError(
             f"The exam file {path} cannot be read ({error}). Remove it, or import the exam again."
         ) from None
-    return Exam(header["name"], queries, header["version"], header.get("origin", ""), header.get("corpus", ""))
+    return Exam(*about, header.get("origin", ""), header.get("corpus", ""))

@@ -1,7 +1,9 @@
 """What every fusion shares: bring rankings to one scale, add up what each says of a chunk, sort.
 
-Everything works on the whole batch of queries at once. A chunk that a ranking did not return gets nothing from
-it, which for min-max scaling equals the lowest score that ranking did return.
+Everything works on the whole batch of queries at once. What a chunk gets from a ranking that did not return it is a
+choice, not an accident: the bottom of that ranking's scale (for min-max its lowest score, for `tm2c2` the
+theoretical minimum), or with `missing=score` the pipeline asks that retriever to score it
+(`pipeline.complete`) before anything is scaled. docs/results/fusion.md has the difference.
 """
 
 from __future__ import annotations
@@ -34,6 +36,28 @@ def min_max(ranking: Rankings) -> Floats:
     with np.errstate(invalid="ignore"):
         scaled = (scores - low) / np.where(flat, 1.0, spread)
     return np.where(there, np.where(flat, 1.0, scaled), 0.0)
+
+
+def from_floor(ranking: Rankings) -> Floats:
+    """Each row from 0 (the least score the retriever could give) to 1 (its highest). A ranking without a known
+    floor (one that was fused already) is scaled from its lowest score."""
+    if not np.isfinite(ranking.floor):
+        return min_max(ranking)
+    there = present(ranking)
+    above = np.where(there, ranking.scores.astype(np.float64) - ranking.floor, 0.0)
+    high = np.max(above, axis=1, keepdims=True, where=there, initial=0.0)
+    return np.where(there, np.maximum(above, 0.0) / np.where(high > 0, high, 1.0), 0.0)
+
+
+def dense_weights(stage: Stage, alpha: float, rankings: Sequence[Rankings]) -> list[float]:
+    """α for the dense ranking and 1 - α for the other."""
+    dense = [ranking.signal == "dense" for ranking in rankings]
+    if len(rankings) != 2 or sum(dense) != 1:
+        names = ", ".join(ranking.source for ranking in rankings)
+        raise SpecError(
+            f"{stage} needs one dense and one other ranking, got: {names}. Fuse these with weighted or rrf."
+        )
+    return [alpha if is_dense else 1 - alpha for is_dense in dense]
 
 
 def weights_for(stage: Stage, weights: tuple[float, ...] | None, rankings: Sequence[Rankings]) -> tuple[float, ...]:

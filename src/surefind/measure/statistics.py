@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -75,19 +75,31 @@ def _resampled_means(scores: Floats, resamples: int, seed: int) -> Floats:
 
 def compare_all(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> list[Comparison]:
     """Every pair of columns, Holm-corrected together."""
+    return compare_families([scores], resamples, seed)[0]
+
+
+def compare_families(
+    families: Sequence[Floats], resamples: int = RESAMPLES, seed: int = _SEED
+) -> list[list[Comparison]]:
+    """Every pair of columns within each set of questions, Holm-corrected over all of them: looking at a part of the
+    questions as well must not raise the chance of a false alarm."""
+    tested = [_pairs(scores, resamples, seed) for scores in families]
+    corrected = holm(np.array([c.p for part in tested for c in part]))
+    numbers = iter(corrected.tolist())
+    return [[replace(c, p_holm=next(numbers)) for c in part] for part in tested]
+
+
+def _pairs(scores: Floats, resamples: int, seed: int) -> list[Comparison]:
     pairs = list(combinations(range(scores.shape[1]), 2))
     if not pairs:
         return []
     first, second = (np.array(side) for side in zip(*pairs, strict=True))
     differences = scores[:, first] - scores[:, second]
     p = permutation_p(differences, resamples, seed)
-    corrected = holm(p)
     means = _resampled_means(scores, resamples, seed)
     low, high = np.percentile(means[:, first] - means[:, second], [2.5, 97.5], axis=0)
     return [
-        Comparison(
-            a, b, float(differences[:, i].mean()), float(low[i]), float(high[i]), float(p[i]), float(corrected[i])
-        )
+        Comparison(a, b, float(differences[:, i].mean()), float(low[i]), float(high[i]), float(p[i]), float(p[i]))
         for i, (a, b) in enumerate(pairs)
     ]
 
@@ -106,7 +118,7 @@ def permutation_p(differences: Floats, flips: int = RESAMPLES, seed: int = _SEED
     p = (1 + reached) / (1 + flips)
     scale = np.sqrt((differences**2).sum(axis=0))
     normal = np.array([math.erfc(o / s / math.sqrt(2)) if s > 0 else 1.0 for o, s in zip(observed, scale, strict=True)])
-    return np.where((reached < _FEW) & (scale > 0), np.minimum(p, normal), p)
+    return np.where((reached < _FEW) & (scale > 0), np.minimum(normal, _FEW / flips), p)
 
 
 def holm(p: Floats) -> Floats:

@@ -88,7 +88,7 @@ class Vectors:
         sure = np.partition(scores, more - k, axis=1)[:, more - k] > rough[:, -1] + _HALF_ERROR
         if more == allowed or sure.all():
             return scores, found
-        return tuple(self._flat.search(points, k, params=_parameters(allow)))  # type: ignore[return-value]
+        return tuple(self._flat.search(points, k, params=_parameters(allow)))
 
     @cached_property
     def _flat(self) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from surefind.exam._corpus import Candidate, Corpus
 from surefind.text.sentences import sentence_spans
@@ -42,18 +42,35 @@ def entity_lookup(corpus: Corpus) -> Iterator[Candidate]:
             )
             if 3 < len(entity) <= 60 and named and not _NOISE.match(entity):
                 places[entity][document.id].append(match.start())
-    folded: dict[str, set[str]] = defaultdict(set)
+    standing = _documents_of(corpus, places)
     for entity, documents in places.items():
-        folded[entity.lower()].update(documents)
-    for entity, documents in places.items():
-        # The same letters in another case elsewhere would fit too.
-        if len(folded[entity.lower()]) <= MOST and folded[entity.lower()] == set(documents):
+        # Every document that holds the words, in whatever case, fits the question: all are judged, or none.
+        if len(standing[entity.lower()]) <= MOST and standing[entity.lower()] == set(documents):
             judgments = tuple(
                 corpus.judge(by_id[id], *span)
                 for id, starts in sorted(documents.items())
                 for span in _sentences(by_id[id], starts)
             )
             yield Candidate(entity, min(documents), judgments)
+
+
+def _documents_of(corpus: Corpus, entities: Iterable[str]) -> dict[str, set[str]]:
+    """Lower-cased entity -> the documents that hold it as whole words."""
+    found: dict[str, set[str]] = {entity.lower(): set() for entity in entities}
+    for document in corpus.documents:
+        text = document.text.lower()
+        for entity, documents in found.items():
+            at = text.find(entity)
+            while at >= 0:
+                if not _joins(text, at - 1) and not _joins(text, at + len(entity)):
+                    documents.add(document.id)
+                    break
+                at = text.find(entity, at + 1)
+    return found
+
+
+def _joins(text: str, at: int) -> bool:
+    return 0 <= at < len(text) and (text[at].isalnum() or text[at] == "_")
 
 
 def _sentences(document: Document, starts: list[int]) -> list[tuple[int, int]]:

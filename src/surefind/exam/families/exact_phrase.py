@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from surefind.exam._corpus import Candidate, Corpus, plain, terms
 
 LENGTH = 6
-_WORD = re.compile(r"[\w$%*'’./()-]*\w[\w%)]*")
+_WORD = re.compile(r"[$€£]?\w+(?:[-.,:/*'’&@]\w+)*(?:\(\w{1,3}\))*%?")
 
 
 def exact_phrase(corpus: Corpus) -> Iterator[Candidate]:

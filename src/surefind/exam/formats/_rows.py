@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from surefind.errors import ExamError
 from surefind.exam.known_item import lexical_overlap
@@ -41,14 +42,13 @@ class Library:
         self._by_name: dict[str, list[str]] = defaultdict(list)
         for id in self._by_id:
             self._by_name[Path(id).name].append(id)
-            self._by_name[Path(id).stem].append(id)
 
     def find(self, name: str) -> Document:
         """By id, or by a file name that only one document has."""
         if name in self._by_id:
             return self._by_id[name]
         found = sorted(set(self._by_name.get(Path(name).name, [])))
-        if len(found) == 1 and Path(found[0]).name == name:
+        if len(found) == 1:
             return self._by_id[found[0]]
         if len(found) > 1:
             raise ExamError(f"the document {name!r} could be any of {', '.join(found[:3])}")
@@ -59,6 +59,8 @@ class Library:
     ) -> Judgment:
         """A span by its offsets or by its exact text, or the whole document."""
         document = self.find(name)
+        if grade < 0:
+            raise ExamError(f"the grade {grade} of {name!r} is negative")
         if start is None and not text:
             return Judgment(document.id, grade=grade)
         if start is None:
@@ -75,8 +77,13 @@ class Library:
         return Judgment(document.id, start, end, grade, document.text[start:end][:_QUOTE])
 
     def query(
-        self, id: str, text: str, judgments: Sequence[Judgment], family: str = "questions", **metadata: object
+        self,
+        id: str,
+        text: str,
+        judgments: Sequence[Judgment],
+        family: str = "questions",
+        metadata: Mapping[str, Any] | None = None,
     ) -> ExamQuery:
         spans = [j for j in judgments if j.is_span and j.grade > 0]
         overlaps = [lexical_overlap(text, self._by_id[j.document].text[j.start : j.end]) for j in spans]
-        return ExamQuery(id, text, tuple(judgments), family, max(overlaps, default=None), metadata)
+        return ExamQuery(id, text, tuple(judgments), family, max(overlaps, default=None), metadata or {})

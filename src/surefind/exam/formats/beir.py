@@ -31,24 +31,29 @@ def read_beir(folder: Path, library: Library, split: str = "test", name: str = "
             if query not in texts:
                 raise ExamError(f"there is no query {query!r} in queries.jsonl")
             found = spans.get((query, document)) if int(grade) > 0 else None
-            judged[query] += found or [library.judge(document, grade=int(grade))]
+            judged[query] += found or [library.judge(document, grade=max(0, int(grade)))]
         except (ValueError, ExamError) as error:
             complaints.add(number, str(error))
     complaints.refuse()
-    queries = tuple(library.query(id, texts[id], judgments) for id, judgments in judged.items())
+    if not judged:
+        raise ExamError(f"The split {split!r} of {folder} holds no questions.")
+    queries = tuple(library.query(id, *texts[id][:1], judgments, texts[id][1]) for id, judgments in judged.items())
     return Exam(name or f"{folder.name}-{split}", queries, origin=f"beir {folder.name} {split}")
 
 
-def _queries(path: Path) -> dict[str, str]:
+def _queries(path: Path) -> dict[str, tuple[str, str]]:
+    """Id -> text and family."""
     if not path.exists():
         raise ExamError(f"{path.parent} is not a BEIR folder: it has no queries.jsonl.")
     complaints = Complaints(path)
-    found: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    found: dict[str, tuple[str, str]] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
-            found[str(row["_id"])] = str(row["text"])
-        except (ValueError, KeyError, TypeError) as error:
+            found[str(row["_id"])] = str(row["text"]), str((row.get("metadata") or {}).get("family") or "questions")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             complaints.add(number, f"no _id and text ({error})")
     complaints.refuse()
     return found
@@ -59,10 +64,14 @@ def _spans(path: Path, library: Library) -> dict[tuple[str, str], list[Judgment]
     if not path.exists():
         return found
     complaints = Complaints(path)
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not line.strip():
+            continue
         try:
             row: dict[str, Any] = json.loads(line)
-            judgment = library.judge(row["corpus-id"], row.get("text", ""), row["start"], row["end"])
+            judgment = library.judge(
+                row["corpus-id"], row.get("text", ""), row["start"], row["end"], row.get("score", 1)
+            )
             found[row["query-id"], row["corpus-id"]].append(judgment)
         except (ValueError, KeyError, TypeError, ExamError) as error:
             complaints.add(number, str(error))
@@ -93,5 +102,14 @@ def write_beir(exam: Exam, folder: Path) -> None:
         with (folder / "spans.jsonl").open("w", encoding="utf-8") as file:
             for query, j in spans:
                 file.write(
-                    json.dumps({"query-id": query.id, "corpus-id": j.document, "start": j.start, "end": j.end}) + "\n"
+                    json.dumps(
+                        {
+                            "query-id": query.id,
+                            "corpus-id": j.document,
+                            "start": j.start,
+                            "end": j.end,
+                            "score": j.grade,
+                        }
+                    )
+                    + "\n"
                 )

@@ -18,7 +18,7 @@ from surefind.errors import ExamError
 from surefind.exam.formats._rows import Complaints, Library
 from surefind.exam.model import Exam, ExamQuery, Judgment, query_to_json
 
-_FIELDS = ("id", "query", "question", "family", "gold", "document", "text", "start", "end", "grade")
+_FIELDS = ("id", "query", "question", "family", "gold", "document", "text", "start", "end", "grade", "overlap", "quote")
 
 
 def read_table(path: Path, library: Library, name: str = "") -> Exam:
@@ -26,6 +26,8 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
     found: dict[str, tuple[Mapping[str, Any], list[Judgment]]] = {}
     for number, row in _rows(path, complaints):
         try:
+            if None in row:
+                raise ExamError("it has more cells than the header has columns")
             text = str(row.get("query") or row.get("question") or "").strip()
             if not text:
                 raise ExamError("it has no query")
@@ -37,6 +39,9 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
             complaints.add(number, f"no {error}" if isinstance(error, KeyError) else str(error))
             continue
         key = str(row.get("id") or text)
+        if key in found and found[key][0]["query"] != text:
+            complaints.add(number, f"the id {key!r} belongs to another question already")
+            continue
         known = found.setdefault(key, ({**row, "query": text, "number": len(found) + 1}, []))
         known[1].extend(judgments)
     complaints.refuse()
@@ -50,7 +55,7 @@ def _query(row: Mapping[str, Any], judgments: list[Judgment], library: Library) 
     extra = {key: value for key, value in row.items() if key not in (*_FIELDS, "number") and value not in (None, "")}
     metadata = {**extra.pop("metadata", {}), **extra} if isinstance(extra.get("metadata", {}), dict) else extra
     id = str(row.get("id") or f"q{row['number']:04}")
-    return library.query(id, row["query"], judgments, str(row.get("family") or "questions"), **metadata)
+    return library.query(id, row["query"], judgments, str(row.get("family") or "questions"), metadata)
 
 
 def _judgment(gold: Mapping[str, Any], library: Library) -> Judgment:
@@ -75,7 +80,7 @@ def _rows(path: Path, complaints: Complaints) -> Iterator[tuple[int, Mapping[str
         for row in reader:
             yield reader.line_num, row
         return
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 row = json.loads(line)

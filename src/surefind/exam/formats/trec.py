@@ -23,7 +23,8 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
         if not line.strip():
             continue
         try:
-            query, _, document, grade = line.split()
+            query, _, rest = line.split(maxsplit=2)
+            document, grade = rest.rsplit(maxsplit=1)  # an id may hold spaces: file names do
             if query not in texts:
                 raise ExamError(f"there is no topic {query!r} in {topics.name}")
             judged[query].append(library.judge(document, grade=max(0, int(grade))))
@@ -32,6 +33,8 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
                 number, str(error) if isinstance(error, ExamError) else f"not 'query 0 document grade': {line!r}"
             )
     complaints.refuse()
+    if not judged:
+        raise ExamError(f"{qrels} holds no judgments.")
     queries = tuple(library.query(id, texts[id], judgments) for id, judgments in judged.items())
     return Exam(name or topics.stem, queries, origin=f"trec {topics.name} {qrels.name}")
 
@@ -39,9 +42,13 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
 def _topics(path: Path) -> dict[str, str]:
     text = _text(path)
     if "<top" in text.lower():
-        return {_found(_NUMBER, top + body): " ".join(_title(body).split()) for top, body in _TOPIC.findall(text)}
+        found = {_found(_NUMBER, top + body): " ".join(_title(body).split()) for top, body in _TOPIC.findall(text)}
+        empty = [id for id, title in found.items() if not title]
+        if empty:
+            raise ExamError(f"{path} has topics without a title, so nothing was imported: {', '.join(empty[:10])}.")
+        return found
     complaints = Complaints(path)
-    found: dict[str, str] = {}
+    found = {}
     for number, line in enumerate(text.splitlines(), 1):
         id, tab, query = line.partition("\t")
         if line.strip() and not (tab and query.strip()):

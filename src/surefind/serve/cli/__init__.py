@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 
-import click
 import typer
 
 from surefind.errors import SurefindError
@@ -37,26 +36,42 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
+_INTERRUPTED = 130
+# Typer carries click inside it or beside it, depending on its version; the exception is found through its own.
+_WrongCall: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
 def main() -> None:
     """Run a command; turn every expected failure into one sentence and an exit code."""
     as_json = "--json" in sys.argv
     try:
         code = app(standalone_mode=False)
+        if code == _INTERRUPTED:  # some versions of typer catch Ctrl-C themselves
+            raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
     except SurefindError as error:
         _fail(str(error), type(error).__name__, as_json)
         sys.exit(error.exit_code)
-    except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        usage = f" See: {context.command_path} --help." if context else ""
-        _fail(error.format_message() + usage, "UsageError", as_json)
+    except _WrongCall as error:
+        _refuse(error, as_json)
         sys.exit(2)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         _fail("Stopped. What was done before is kept; run the same command to go on.", "Interrupted", as_json)
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+
+
+def _refuse(error: Exception, as_json: bool) -> None:
+    """A wrong call: unknown option, missing argument. Called with nothing at all, show the help."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context:
+        typer.echo(context.get_help())
+        return
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    usage = f" See: {context.command_path} --help." if context else ""
+    _fail(message + usage, "UsageError", as_json)
 
 
 def _fail(message: str, kind: str, as_json: bool) -> None:

@@ -71,9 +71,14 @@ def bench(
     context-layer study and the pipelines of surefind.toml are run, and the report is saved as a web page.
     Results are cached: a second run takes seconds, and a stopped one goes on where it was.
     """
+    from surefind.bench.check import check_report, read_baseline
     from surefind.bench.run import beir_base
+    from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
 
+    if (save or check) and exam and len(exam) > 1:
+        raise UsageError("--save and --check go with one exam. Name it with a single --exam.")
+    baseline = read_baseline(check) if check else None
     texts = _texts(pipelines, retrieve, fuse, rerank, depth)
     finished: list[Finished] = []
     pages: list[Path] = []
@@ -94,9 +99,9 @@ def bench(
                 folder = out / plan.exam.name if out and len(plans) > 1 else out
                 pages.append(_write(base, finished[-1], folder, runs))
     reports = [one.report for one in finished]
+    outcome = check_report(reports[0], baseline) if baseline and reports else None
     if save and reports:
         _save(reports[0], save)
-    outcome = _check(reports[0], check) if check and reports else None
     if not dry_run:
         _show(finished, pages, outcome, as_json)
     if outcome and outcome.failed:
@@ -184,12 +189,6 @@ def _save(report: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     slim = {key: value for key, value in report.items() if key not in ("queries", "chunks")}
     path.write_text(json.dumps(slim, ensure_ascii=False, indent=1), encoding="utf-8")
-
-
-def _check(report: dict[str, Any], baseline: Path) -> Any:
-    from surefind.bench.check import check
-
-    return check(report, baseline)
 
 
 def _show(finished: list[Finished], pages: list[Path], outcome: Any, as_json: bool) -> None:
