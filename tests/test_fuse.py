@@ -133,3 +133,35 @@ def test_equal_sums_of_three_rankings_stand_in_order_of_ordinal() -> None:
     found = RRF().fuse(rankings, 50)
     check_rankings(found, 1, 50, 100)
     assert found.row(0)[0].tolist()[:2] == [0, 1]
+
+
+# ---------------------------------------------------------------- tm2c2 and weighted, written out
+
+SPARSE = Rankings(np.array([[0, 1]], np.int32), np.array([[8.0, 2.0]], np.float32), "bm25", "sparse", 0.0)
+DENSE = Rankings(np.array([[1, 2]], np.int32), np.array([[0.6, 0.2]], np.float32), "dense", "dense", -1.0)
+
+
+def scores_of(fused: Rankings) -> dict[int, float]:
+    ordinals, scores = fused.row(0)
+    return dict(zip(ordinals.tolist(), scores.tolist(), strict=True))
+
+
+def test_tm2c2_scales_from_the_theoretical_minimum() -> None:
+    fused = spec.make("fuse", "tm2c2(alpha=0.4)").fuse([SPARSE, DENSE], 10)
+    assert scores_of(fused) == pytest.approx(
+        {0: 0.6 * 8 / 8, 1: 0.6 * 2 / 8 + 0.4 * (0.6 + 1) / (0.6 + 1), 2: 0.4 * (0.2 + 1) / (0.6 + 1)}, abs=1e-6
+    )
+
+
+def test_weighted_divides_by_the_sum_of_the_weights() -> None:
+    fused = spec.make("fuse", "weighted(weights=[3, 1])").fuse([SPARSE, DENSE], 10)
+    assert scores_of(fused) == pytest.approx({0: 3 / 4 * 1, 1: 3 / 4 * 0 + 1 / 4 * 1, 2: 1 / 4 * 0}, abs=1e-6)
+
+
+def test_weighted_can_scale_from_the_floor() -> None:
+    fused = spec.make("fuse", "weighted(weights=[1, 1], norm=floor)").fuse([SPARSE, DENSE], 10)
+    assert scores_of(fused) == pytest.approx({0: 0.5, 1: 0.5 * 2 / 8 + 0.5, 2: 0.5 * 1.2 / 1.6}, abs=1e-6)
+
+
+def test_tm2c2_with_alpha_0_orders_as_the_sparse_ranking_does() -> None:
+    assert list(scores_of(spec.make("fuse", "tm2c2(alpha=0)").fuse([SPARSE, DENSE], 2))) == [0, 1]

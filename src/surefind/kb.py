@@ -55,7 +55,7 @@ class KnowledgeBase:
         self.folder = folder
         self.settings = load_settings(folder / FILE_NAME)
         self.data = folder / DATA_FOLDER
-        self.services = Services(self.data / "cache")
+        self.services = Services(self.data / "cache", self.data / "models")
         self.indexes = IndexStore(self.data / "indexes")
         self._catalogue: Catalogue | None = None
         self._snapshots: dict[str, Snapshot] = {}
@@ -214,7 +214,9 @@ class KnowledgeBase:
         filters = [Filter.parse(text) for text in where]
         with self._in_words():
             allow, withheld = snapshot.allow(filters, groups)
-            run = chosen.run([Query(query)], k, lambda r: self.index(r, snapshot, report), snapshot, allow)
+            run = chosen.run(
+                [Query(query)], k, lambda r: self.index(r, snapshot, report), snapshot, self.services, allow
+            )
             return SearchResult(query, _hits(run, snapshot, k), run.trace, str(chosen), withheld)
 
     def documents(self) -> list[Document]:

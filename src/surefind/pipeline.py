@@ -17,8 +17,10 @@ from functools import partial
 from typing import cast
 
 from surefind import spec
+from surefind.completion import complete
 from surefind.errors import SpecError, SurefindError
-from surefind.protocols import Fuser, Index, Passages, Reranker, Retriever
+from surefind.protocols import Fuser, Index, Passages, QueryFuser, Reranker, Retriever
+from surefind.services import Services
 from surefind.types import BoolArray, Query, Rankings, TraceEntry
 
 DEPTH = 100
@@ -96,6 +98,7 @@ class Pipeline:
         k: int,
         index_of: Callable[[Retriever], Index],
         passages: Passages,
+        services: Services,
         allow: BoolArray | None = None,
     ) -> Run:
         stages: list[tuple[str, Rankings]] = []
@@ -122,10 +125,28 @@ class Pipeline:
         found = [record("retrieve", r, partial(index.search, r, queries, depth, allow)) for r, index in ready]
         best = found[0]
         if self.fuse is not None:
-            best = record("fuse", self.fuse, partial(self.fuse.fuse, found, depth if self.rerank else k))
+            width = depth if self.rerank else k
+            best = record("fuse", self.fuse, partial(self.join, queries, found, width, [i for _, i in ready], services))
         for reranker in self.rerank:
             best = record("rerank", reranker, partial(reranker.rerank, queries, best, passages, k), fallback=best)
         return Run(tuple(stages), tuple(trace))
+
+    def join(
+        self,
+        queries: Sequence[Query],
+        rankings: Sequence[Rankings],
+        k: int,
+        indexes: Sequence[Index],
+        services: Services,
+    ) -> Rankings:
+        """The fusion step: candidates scored by every retriever first if the fuser wants that (`missing=score`)."""
+        if self.fuse is None:
+            return rankings[0]
+        if getattr(self.fuse, "missing", None) == "score":
+            rankings = complete(rankings, queries, list(zip(self.retrieve, indexes, strict=True)))
+        if isinstance(self.fuse, QueryFuser):
+            return self.fuse.fuse_for(queries, rankings, k, services)
+        return self.fuse.fuse(rankings, k)
 
 
 def split_outside(text: str, separator: str) -> list[str]:

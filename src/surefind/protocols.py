@@ -125,6 +125,15 @@ class Fuser(Protocol):
 
 
 @runtime_checkable
+class QueryFuser(Protocol):
+    """A fuser that looks at the queries too, such as one that predicts weights per query."""
+
+    def fuse_for(
+        self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services
+    ) -> Rankings: ...
+
+
+@runtime_checkable
 class Reranker(Protocol):
     """Reorders the head of a ranking by looking at the passages."""
 

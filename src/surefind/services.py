@@ -13,8 +13,10 @@ from surefind.protocols import Embedder
 class Services:
     """Loads each encoder once, behind the cache where there is one."""
 
-    def __init__(self, cache_folder: Path | None = None) -> None:
+    def __init__(self, cache_folder: Path | None = None, models_folder: Path | None = None) -> None:
         self._cache = VectorCache(cache_folder / "embeddings.db") if cache_folder else None
+        self.models_folder = models_folder
+        """Where models trained on this knowledge base are kept."""
         self._embedders: dict[str, Embedder] = {}
 
     def embedder(self, model: str) -> Embedder:

@@ -24,6 +24,7 @@ from surefind.layout import Layout
 from surefind.measure.gains import Judge, Places
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
+from surefind.pipeline import Pipeline
 from surefind.protocols import Retriever
 from surefind.services import Services
 from surefind.snapshot import Snapshot
@@ -147,7 +148,8 @@ class Bench:
     ) -> Rankings:
         pipeline = contender.pipeline
         lists = [found[str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
-        best = pipeline.fuse.fuse(lists, K) if pipeline.fuse else lists[0]
+        indexes = [self.kb.index(r, self.snapshot) for r in pipeline.retrieve] if _needs_indexes(pipeline) else []
+        best = pipeline.join(queries, lists, K, indexes, self.kb.services)
         for reranker in pipeline.rerank:
             # As in a search: a stage that fails leaves the ranking before it.
             with contextlib.suppress(SurefindError):
@@ -179,7 +181,12 @@ class Bench:
             return known
         self.report("Timing", 0, 1)
         timed = measure_latency(
-            plan.contenders, queries, 10, lambda r: self.kb.index(r, self.snapshot, self.report), self.snapshot
+            plan.contenders,
+            queries,
+            10,
+            lambda r: self.kb.index(r, self.snapshot, self.report),
+            self.snapshot,
+            self.kb.services,
         )
         self.cache.put_data(key, timed)
         self.report("Timing", 1, 1)
@@ -187,6 +194,11 @@ class Bench:
 
     def _index_bytes(self, retriever: Retriever) -> int:
         return self.kb.indexes.size(index_key(self.snapshot, retriever))
+
+
+def _needs_indexes(pipeline: Pipeline) -> bool:
+    """Only completing rankings does; a run from the cache must not load indexes for nothing."""
+    return getattr(pipeline.fuse, "missing", None) == "score"
 
 
 def stack(parts: Sequence[Rankings]) -> Rankings:

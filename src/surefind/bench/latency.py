@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from surefind.bench.plan import Contender
+from surefind.pipeline import Pipeline
 from surefind.protocols import Index, Passages, Retriever
+from surefind.services import Services
 from surefind.types import Query, Rankings
 
 SAMPLE = 40
@@ -25,6 +28,7 @@ def measure_latency(
     k: int,
     index_of: Callable[[Retriever], Index],
     passages: Passages,
+    services: Services,
 ) -> list[dict[str, Any]]:
     """For each contender p50 and p95 in milliseconds, in all and by stage."""
     step = max(1, len(queries) // SAMPLE)
@@ -57,10 +61,10 @@ def measure_latency(
         best, path = lists[0], " + ".join(key for _, key in keys)
         if pipeline.fuse is not None:
             path = f"{path} >> {pipeline.fuse}"
-            fuse = pipeline.fuse
             width = pipeline.depth if pipeline.rerank else k
-            best = stage(path, lambda i, f=fuse, ls=lists, n=width: f.fuse([rankings[i] for rankings in ls], n))  # type: ignore[misc]
-            keys.append((_name(fuse), path))
+            indexes = [index_of(retriever) for retriever in pipeline.retrieve]
+            best = stage(path, partial(_joined, pipeline, sample, lists, width, indexes, services))
+            keys.append((_name(pipeline.fuse), path))
         for reranker in pipeline.rerank:
             path = f"{path} >> {reranker}"
             before = best
@@ -69,6 +73,18 @@ def measure_latency(
         total = np.sum([timed[key] for _, key in keys], axis=0)
         results.append({**_percentiles(total), "stages": _by_stage(keys, timed)})
     return results
+
+
+def _joined(
+    pipeline: Pipeline,
+    sample: Sequence[Query],
+    lists: Sequence[Sequence[Rankings]],
+    k: int,
+    indexes: Sequence[Index],
+    services: Services,
+    i: int,
+) -> Rankings:
+    return pipeline.join([sample[i]], [rankings[i] for rankings in lists], k, indexes, services)
 
 
 def _by_stage(keys: Sequence[tuple[str, str]], timed: dict[str, list[float]]) -> dict[str, dict[str, float]]:

@@ -128,6 +128,22 @@ class Postings:
         """Terms to numbers, for `search_terms`; unknown ones are left out."""
         return _stream([self._ids[term] for term in query if term in self._ids] for query in queries)
 
+    def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
+        """The score of given chunks, (queries, chunks); a chunk without any of the words has 0, padding -inf."""
+        terms, offsets = self._query_terms(queries)
+        k1, b = retriever.k1, retriever.b
+        weights = self._idf[terms] * (k1 + 1)
+        norm = k1 * (1 - b + b * self.lengths / max(1.0, float(self.lengths.mean())))
+        scores = np.zeros(ordinals.shape)
+        for q in range(len(queries)):
+            wanted = np.maximum(ordinals[q], 0)
+            for i in range(offsets[q], offsets[q + 1]):
+                start, end = self.starts[terms[i]], self.starts[terms[i] + 1]
+                at = np.minimum(np.searchsorted(self.docs[start:end], wanted), end - start - 1)
+                tf = np.where(self.docs[start + at] == wanted, self.tfs[start + at], 0)
+                scores[q] += weights[i] * tf / np.maximum(tf + norm[wanted], 1)  # tf is 0 or at least 1
+        return np.where(ordinals == PAD, -np.inf, scores).astype(np.float32)
+
     def document_frequency(self, term: str) -> int:
         i = self._ids.get(term)
         return 0 if i is None else int(self.starts[i + 1] - self.starts[i])

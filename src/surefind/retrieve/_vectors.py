@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from surefind.protocols import Embedder
-from surefind.types import PAD, BoolArray, FloatArray, Query, Rankings
+from surefind.types import PAD, BoolArray, FloatArray, IntArray, Query, Rankings
 
 EXACT_LIMIT = 100_000
 _FEW_ALLOWED = 20_000
@@ -58,6 +58,12 @@ class Vectors:
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
         """Cosine similarity, by way of the encoder."""
         return self.nearest(self._embedder.embed([query.text for query in queries]), k, allow)
+
+    def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
+        """The similarity of given chunks, (queries, chunks); padding scores -inf."""
+        points = self._embedder.embed([query.text for query in queries])
+        rows = [self.vectors[np.maximum(row, 0)] @ point for row, point in zip(ordinals, points, strict=True)]
+        return np.where(ordinals == PAD, -np.inf, np.stack(rows)).astype(np.float32)
 
     def nearest(self, points: FloatArray, k: int, allow: BoolArray | None = None) -> Rankings:
         allowed = len(self.vectors) if allow is None else int(np.count_nonzero(allow))
