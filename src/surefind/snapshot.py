@@ -18,6 +18,8 @@ from surefind.types import BoolArray, Chunk
 EVERYTHING = "*"
 """The group that may read every document: for the owner of the knowledge base and for benchmarks."""
 
+_CONTEXT_FORMAT = 1
+"""Raised when an enricher writes other context for the same chunks."""
 _FILTER = re.compile(r"([^!<>=]+)(!=|>=|<=|=)(.*)", re.DOTALL)
 
 
@@ -86,10 +88,12 @@ class Snapshot:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for equal documents cut the same way, wherever and whenever they were synced."""
-        digest = hashlib.blake2b(self.layout.encode(), digest_size=16)
+        """Equal for equal documents cut in the same places, wherever and whenever they were synced. The places count
+        and not only the layout's name: another release may cut the same text elsewhere."""
+        digest = hashlib.blake2b(f"{self.layout}\0{_CONTEXT_FORMAT}".encode(), digest_size=16)
         for _, id, content in self.catalogue.document_rows(self.generation):
             digest.update(f"{id}\0{content}\0".encode())
+        digest.update(np.ascontiguousarray(self.rows[:, 2:]).tobytes())
         return digest.hexdigest()
 
     def chunks(self) -> list[Chunk]:

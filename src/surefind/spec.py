@@ -45,7 +45,7 @@ _WORD = re.compile(r"[A-Za-z_./][A-Za-z0-9_./:@-]*")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 20
-_LONGEST_NUMBER = 30
+_LONGEST_NUMBER = 100
 _CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
 
 
