@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import Home
 from surefind import spec
 from surefind.embed import _endpoint
 from surefind.embed._cache import CachedEmbedder, VectorCache
@@ -452,6 +453,20 @@ def test_address(url: str, address: str) -> None:
     assert _address(OpenAI(url=url).url) == address
 
 
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:1/v1", True),
+        ("http://127.0.0.1", True),
+        ("http://[::1]:8000", True),
+        ("https://127.example.com", False),
+        ("http://192.168.0.4", False),
+    ],
+)
+def test_local_addresses(url: str, local: bool) -> None:
+    assert _endpoint.is_local(url) == local
+
+
 def test_azure_gets_its_own_header() -> None:
     endpoint = _endpoint.Endpoint("https://me.openai.azure.com/openai/v1/embeddings", "K", 1, 0, 0)
     assert endpoint._headers(KEY) == {"Authorization": f"Bearer {KEY}", "api-key": KEY}
@@ -524,3 +539,30 @@ def test_interrupted_job_keeps_what_was_paid_for(server: Server, tmp_path: Path)
 def test_sendable_is_not_blank() -> None:
     assert sendable("\n\t", 10) == "."
     assert sendable(" a ", 10) == " a "
+
+
+# ---------------------------------------------------------------- in a knowledge base
+
+
+def test_knowledge_base_syncs_searches_and_outlives_a_failure(server: Server, home: Home) -> None:
+    home.configure(f"""
+[search]
+pipeline = "near"
+
+[pipelines.near]
+retrieve = ["dense(model={server.stage(retries=0)})"]
+""")
+    for name in "abc":
+        home.write(f"docs/{name}.md", f"passage {name}")
+    home.sync("docs")
+    sent = {text[-1]: text for text in server.texts}  # with its title before it
+    assert home.found(sent["b"])[0] == "b.md"
+    home.write("docs/d.md", "passage d", age=0)
+    server.script = ["500"]
+    with pytest.raises(SurefindError, match="answered 500"):
+        home.sync("docs")
+    assert home.found(sent["b"])[0] == "b.md"
+    server.bodies.clear()
+    home.sync("docs")
+    assert [text[-1] for text in server.texts] == ["d"]
+    assert home.found(server.texts[0])[0] == "d.md"

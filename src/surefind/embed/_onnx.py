@@ -1,7 +1,8 @@
-"""A sentence encoder in ONNX form: tokenizer.json + model.onnx + config.json in a folder.
+"""A sentence encoder in ONNX form, from a folder of ours or an export (`_onnx_folder`).
 
-The graph takes `input_ids`, `attention_mask` and `token_type_ids` and gives `embedding`, pooled and of unit
-length.
+Our graphs take `input_ids`, `attention_mask` and `token_type_ids` and give `embedding`, pooled and of unit length.
+Of other graphs the inputs that they have are fed, and a vector (`sentence_embedding`, `embedding`) is taken as it is or
+made from those of the tokens (`last_hidden_state`, `token_embeddings`), and brought to unit length.
 
 Texts are run one at a time, spread over the cores, longest first. An int8 model scales its activations over the
 whole batch, so that in a batch a text's vector depends on its neighbours (cosine down to 0.986 to itself): the
@@ -11,43 +12,48 @@ same folder would not give the same index twice. One text per call and one core 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from surefind.errors import CorruptIndexError, MissingPartError
+from surefind.embed._onnx_folder import OnnxFolder
+from surefind.errors import SurefindError
 from surefind.protocols import Progress
 from surefind.types import FloatArray
 
 _MAX_CHARACTERS = 20_000
 """More text than any encoder here reads; cut before tokenizing so that a huge text costs no more."""
+_MAX_TOKENS = 256
 _CORES = os.cpu_count() or 1
+_WHOLE = ("sentence_embedding", "embedding")
+_BY_TOKEN = ("last_hidden_state", "token_embeddings")
 
 
 class OnnxEncoder:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._config = _config(folder)
+    def __init__(self, folder: Path, max_tokens: int | None = None) -> None:
+        self._files = OnnxFolder.open(folder)
+        self._max_tokens = max_tokens or int(self._files.config.get("max_tokens", _MAX_TOKENS))
         self._lock = threading.Lock()
         self._tokenizer: Any = None
 
-    @property
+    @cached_property
     def dimension(self) -> int:
-        return int(self._config["dimension"])
+        known = self._files.config.get("dimension")
+        if known:
+            return int(known)
+        self._load()
+        return len(self._run(self._tokenizer.encode("dimension").ids, 1))
 
     @property
     def fingerprint(self) -> str:
         """Ends in 1 for one text a call."""
-        weights = self._config["sha256"]["model.onnx"][:16]
-        return f"{self._config['name']}:{weights}:{self._config['max_tokens']}:1"
+        return f"{self._files.identity}:{self._max_tokens}:1"
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         self._load()
@@ -66,18 +72,33 @@ class OnnxEncoder:
         return vectors
 
     def _run(self, ids: list[int], threads: int) -> FloatArray:
-        row = np.array([ids], dtype=np.int64)
-        inputs = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
-        return np.asarray(_session(self._folder, threads).run(["embedding"], inputs)[0][0], dtype=np.float32)
+        model = self._files.model
+        session = _session(model, threads)
+        output, inputs = _output(session, model), _inputs(session, model, ids or [0])
+        try:
+            found = np.asarray(session.run([output], inputs)[0][0], dtype=np.float32)
+        except Exception as error:  # onnxruntime's own errors have no common base
+            raise SurefindError(
+                f"The model {model} failed on {len(ids)} tokens: {error}. Try a lower max_tokens."
+            ) from error
+        return found if self._files.config else self._pooled(found)
+
+    def _pooled(self, found: FloatArray) -> FloatArray:
+        vector = found if found.ndim == 1 else _POOL[self._pooling](found)
+        return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), dtype=np.float32)
+
+    @cached_property
+    def _pooling(self) -> str:
+        return self._files.pooling()
 
     def _load(self) -> None:
         with self._lock:
             if self._tokenizer is None:
                 from tokenizers import Tokenizer
 
-                _check(self._folder, self._config["sha256"])
-                tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
-                tokenizer.enable_truncation(self._config["max_tokens"])
+                self._files.check()
+                tokenizer = Tokenizer.from_file(str(self._files.tokenizer))
+                tokenizer.enable_truncation(self._max_tokens)
                 tokenizer.no_padding()
                 self._tokenizer = tokenizer
 
@@ -87,8 +108,50 @@ def _readable(text: str) -> str:
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 
+def _inputs(session: Any, model: Path, ids: list[int]) -> dict[str, Any]:
+    """Of what a sentence encoder may ask for, what this one does."""
+    row = np.array([ids], dtype=np.int64)
+    known = {
+        "input_ids": row,
+        "attention_mask": np.ones_like(row),
+        "token_type_ids": np.zeros_like(row),
+        "position_ids": np.arange(len(ids), dtype=np.int64)[None],
+    }
+    asked = session.get_inputs()
+    strange = [put.name for put in asked if put.name not in known or put.type not in _TYPES]
+    if strange:
+        raise SurefindError(
+            f"The model {model} asks for {', '.join(strange)}; a sentence encoder asks for {', '.join(known)} "
+            f"as integers. Export it again."
+        )
+    return {put.name: known[put.name].astype(_TYPES[put.type], copy=False) for put in asked}
+
+
+def _output(session: Any, model: Path) -> str:
+    names = [output.name for output in session.get_outputs()]
+    for name in (*_WHOLE, *_BY_TOKEN):
+        if name in names:
+            return name
+    if len(names) == 1:
+        return str(names[0])
+    raise SurefindError(
+        f"The model {model} gives {', '.join(names)}; a sentence encoder gives one of "
+        f"{', '.join((*_WHOLE, *_BY_TOKEN))}. Export it again."
+    )
+
+
+_POOL = {
+    "mean": lambda tokens: tokens.mean(axis=0),
+    "cls": lambda tokens: tokens[0],
+    "max": lambda tokens: tokens.max(axis=0),
+    "lasttoken": lambda tokens: tokens[-1],
+}
+"""A text is run alone, without padding, so that there is nothing to mask."""
+_TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+
+
 @cache
-def _session(folder: Path, threads: int) -> Any:
+def _session(model: Path, threads: int) -> Any:
     """A single text uses every core; of many, each uses one."""
     import onnxruntime
 
@@ -96,21 +159,7 @@ def _session(folder: Path, threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise MissingPartError(f"There is no model in {folder} (config.json is missing).") from None
-
-
-def _check(folder: Path, expected: dict[str, str]) -> None:
-    for name, digest in expected.items():
-        with (folder / name).open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise CorruptIndexError(
-                    f"The model file {folder / name} is damaged (SHA-256 differs). Install it again."
-                )
+        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own errors have no common base
+        raise SurefindError(f"The model {model} cannot be loaded: {error}. Export or download it again.") from error

@@ -1,0 +1,110 @@
+"""What is in a folder that holds an ONNX sentence encoder.
+
+Ours has `model.onnx`, `tokenizer.json` and a `config.json` with the SHA-256 of both. An export (by optimum,
+sentence-transformers or a model hub) has `model.onnx` or `onnx/model.onnx` and `tokenizer.json`; how tokens become one
+vector stands in `1_Pooling/config.json`, or is the mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from surefind.errors import CorruptIndexError, MissingPartError, SurefindError
+
+_MODELS = ("model.onnx", "onnx/model.onnx")
+_POOLINGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean",  # the same direction
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+KNOWN_POOLINGS = ("cls", "lasttoken", "max", "mean")
+_PLAIN_MODULES = ("Transformer", "Pooling", "Normalize")
+
+
+@dataclass(frozen=True)
+class OnnxFolder:
+    folder: Path
+    model: Path
+    config: dict[str, Any] = field(default_factory=dict)
+    """Of ours: name, dimension, max_tokens, sha256. Empty for an export."""
+
+    @classmethod
+    def open(cls, folder: Path) -> OnnxFolder:
+        config = _json(folder / "config.json")
+        if "sha256" in config:
+            return cls(folder, folder / "model.onnx", config)
+        model = next((folder / name for name in _MODELS if (folder / name).is_file()), None)
+        if model is None or not (folder / "tokenizer.json").is_file():
+            missing = "tokenizer.json" if model else " or ".join(_MODELS)
+            raise MissingPartError(f"There is no model in {folder} ({missing} is missing).")
+        return cls(folder, model)
+
+    @property
+    def tokenizer(self) -> Path:
+        return self.folder / "tokenizer.json"
+
+    @property
+    def identity(self) -> str:
+        """Of ours as its config says (and `check` holds it to that), of an export from the files."""
+        if self.config:
+            return f"{self.config['name']}:{self.config['sha256']['model.onnx'][:16]}"
+        return f"{self.folder.resolve().name}:{self._digest}"
+
+    @cached_property
+    def _digest(self) -> str:
+        """Large models keep their weights beside the graph (`model.onnx_data`)."""
+        parts = [_sha256(path) for path in (*sorted(self.model.parent.glob("model.onnx*")), self.tokenizer)]
+        return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+    def check(self) -> None:
+        for name, digest in self.config.get("sha256", {}).items():
+            if not (self.folder / name).is_file():
+                raise MissingPartError(f"There is no model in {self.folder} ({name} is missing).")
+            if _sha256(self.folder / name) != digest:
+                raise CorruptIndexError(
+                    f"The model file {self.folder / name} is damaged (SHA-256 differs). Install it again."
+                )
+
+    def pooling(self) -> str:
+        """How the vectors of tokens become one, for graphs that leave that open."""
+        extra = [kind for kind in self._modules() if kind not in _PLAIN_MODULES]
+        if extra:
+            raise SurefindError(
+                f"The model in {self.folder} has a further step ({extra[0]}) that its ONNX graph leaves out. "
+                f"Export it with that step inside, or use sentence_transformers(model={self.folder})."
+            )
+        config = _json(self.folder / "1_Pooling" / "config.json")
+        modes = [name for key, name in _POOLINGS.items() if config.get(key)] or [config.get("pooling_mode", "mean")]
+        if len(modes) > 1 or modes[0] not in KNOWN_POOLINGS:
+            raise SurefindError(
+                f"The model in {self.folder} pools by {modes}; known are {', '.join(KNOWN_POOLINGS)}. "
+                f"Use sentence_transformers(model={self.folder})."
+            )
+        return str(modes[0])
+
+    def _modules(self) -> list[str]:
+        path = self.folder / "modules.json"
+        listed = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+        return [str(module["type"]).rpartition(".")[2] for module in listed]
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError:
+        raise CorruptIndexError(f"The model file {path} is no JSON object. Install the model again.") from None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

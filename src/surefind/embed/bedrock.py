@@ -1,0 +1,153 @@
+"""`bedrock(model=amazon.titan-embed-text-v2:0, region=…)`: Titan text embeddings on Amazon Bedrock.
+
+The model takes one text a call (`inputText`, `dimensions`, `normalize`), so several calls run at once. Credentials come
+from where AWS keeps them: environment, `~/.aws`, the machine's role. Throttling and server errors are retried by
+botocore (`standard`: exponential backoff with jitter).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from surefind.embed._remote import quote, sendable, unit_rows
+from surefind.errors import MissingPartError, SurefindError, UsageError
+from surefind.protocols import Progress
+from surefind.spec import Stage, require
+from surefind.types import FloatArray
+
+_WAYS_OUT = {
+    "AccessDeniedException": "Ask for access to this model in the Bedrock console, and check the role's permissions.",
+    "ExpiredTokenException": "Sign in again (aws sso login).",
+    "ResourceNotFoundException": "Check model and region.",
+    "ThrottlingException": "Lower concurrency. Run it again later: finished batches are in the cache.",
+    "UnrecognizedClientException": "Check the AWS credentials.",
+    "ValidationException": "Check model, dimensions (256, 512 or 1024 for Titan v2) and max_characters.",
+}
+
+
+@dataclass(frozen=True)
+class Bedrock(Stage):
+    kind: ClassVar[str] = "embed"
+    name: ClassVar[str] = "bedrock"
+
+    model: str = "amazon.titan-embed-text-v2:0"
+    region: str | None = None
+    """None takes the region from the AWS configuration."""
+    dimensions: int = 1024
+    normalize: bool = True
+    """Asked of the model; vectors are brought to unit length in any case."""
+    max_characters: int = 20_000
+    """Longer texts are cut."""
+    price_per_million: float = 0.02
+    """Dollars for a million tokens."""
+    concurrency: int = 8
+    timeout: float = 60.0
+    retries: int = 5
+
+    def __post_init__(self) -> None:
+        require(bool(self.model), self, "model must be named")
+        require(self.dimensions > 0, self, "dimensions must be above 0")
+        require(0 < self.max_characters <= 50_000, self, "max_characters must be from 1 to 50000")
+        require(self.price_per_million >= 0, self, "price_per_million must be 0 or more")
+        require(1 <= self.concurrency <= 64, self, "concurrency must be from 1 to 64")
+        require(self.timeout > 0, self, "timeout must be above 0")
+        require(0 <= self.retries <= 20, self, "retries must be from 0 to 20")
+
+    @property
+    def dimension(self) -> int:
+        return self.dimensions
+
+    @property
+    def fingerprint(self) -> str:
+        return f"bedrock:{self.model}:{self.dimensions}:{self.normalize}:{self.max_characters}"
+
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        if not texts:
+            return vectors
+        client = _client(self)
+        pool = ThreadPoolExecutor(min(self.concurrency, len(texts)))
+        try:
+            found = pool.map(lambda text: self._one(client, text), self._sent(texts))
+            for i, vector in enumerate(found):
+                vectors[i] = vector
+                if progress:
+                    progress(i + 1, len(texts))
+        finally:
+            pool.shutdown(cancel_futures=True)  # after a failure, texts that wait are not paid for
+        return vectors
+
+    def cost(self, texts: Sequence[str]) -> float:
+        """About how many dollars it would be to embed these; nothing is sent."""
+        return quote(self._sent(texts), self.price_per_million)
+
+    def _sent(self, texts: Sequence[str]) -> list[str]:
+        return [sendable(text, self.max_characters) for text in texts]
+
+    def _one(self, client: Any, text: str) -> FloatArray:
+        body = {"inputText": text, "dimensions": self.dimensions, "normalize": self.normalize}
+        content = self._invoke(client, json.dumps(body))
+        try:
+            vectors = unit_rows([json.loads(content)["embedding"]])
+        except (ValueError, KeyError, TypeError):
+            vectors = None
+        if vectors is None or vectors.shape[1] != self.dimensions:
+            raise SurefindError(
+                f"Bedrock (model {self.model}) gave no vector of {self.dimensions} finite numbers. "
+                f"Check model and dimensions."
+            )
+        return np.asarray(vectors[0])
+
+    def _invoke(self, client: Any, body: str) -> bytes:
+        from botocore import exceptions
+
+        try:
+            answer = client.invoke_model(
+                modelId=self.model, body=body, contentType="application/json", accept="application/json"
+            )
+            return bytes(answer["body"].read())
+        except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+            raise UsageError(
+                f"Bedrock needs AWS credentials: {error}. Run aws configure, or set AWS_PROFILE."
+            ) from None
+        except exceptions.ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "")
+            raise SurefindError(
+                f"Bedrock (model {self.model}): {error}. {_WAYS_OUT.get(code, 'Try again later.')}"
+            ) from None
+        except (exceptions.BotoCoreError, exceptions.HTTPClientError) as error:
+            raise SurefindError(
+                f"Bedrock (model {self.model}) did not answer: {error}. Check region and network; "
+                f"finished batches are in the cache."
+            ) from None
+
+
+@cache
+def _client(stage: Bedrock) -> Any:
+    try:
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError, NoRegionError
+    except ModuleNotFoundError:
+        raise MissingPartError(
+            "The encoder bedrock needs the package boto3. Install it with pip install 'surefind[bedrock]'."
+        ) from None
+    config = Config(
+        connect_timeout=min(stage.timeout, 10.0),
+        read_timeout=stage.timeout,
+        retries={"total_max_attempts": stage.retries + 1, "mode": "standard"},
+        max_pool_connections=stage.concurrency,
+    )
+    try:
+        return boto3.session.Session().client("bedrock-runtime", region_name=stage.region, config=config)
+    except NoRegionError:
+        raise UsageError("Bedrock needs a region. Write it like 'bedrock(region=us-east-1)'.") from None
+    except BotoCoreError as error:  # such as a profile that is not there
+        raise UsageError(f"The AWS configuration cannot be used: {error}. Check AWS_PROFILE and ~/.aws.") from None

@@ -1,0 +1,50 @@
+"""`onnx(path=…)`: any sentence encoder as an ONNX folder, run on the CPU without torch.
+
+The folder holds `model.onnx` or `onnx/model.onnx` and `tokenizer.json`, as optimum, sentence-transformers and model
+hubs write them; pooling is read from `1_Pooling/config.json`, else it is the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from surefind.embed._onnx import OnnxEncoder
+from surefind.errors import SpecError
+from surefind.protocols import Progress
+from surefind.spec import Stage, require
+from surefind.types import FloatArray
+
+
+@cache
+def _encoder(path: str, max_tokens: int) -> OnnxEncoder:
+    if not path:
+        raise SpecError("onnx needs a folder. Write it like 'onnx(path=models/bge-small)'.")
+    return OnnxEncoder(Path(path).expanduser().absolute(), max_tokens)
+
+
+@dataclass(frozen=True)
+class Onnx(Stage):
+    kind: ClassVar[str] = "embed"
+    name: ClassVar[str] = "onnx"
+
+    path: str = ""
+    max_tokens: int = 256
+    """Longer texts are cut."""
+
+    def __post_init__(self) -> None:
+        require(self.max_tokens > 0, self, "max_tokens must be above 0")
+
+    @property
+    def dimension(self) -> int:
+        return _encoder(self.path, self.max_tokens).dimension
+
+    @property
+    def fingerprint(self) -> str:
+        return _encoder(self.path, self.max_tokens).fingerprint
+
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        return _encoder(self.path, self.max_tokens).embed(texts, progress)

@@ -1,0 +1,164 @@
+"""`openai(model=…, url=…)`: any server that speaks OpenAI's `/embeddings`.
+
+OpenAI, Azure OpenAI, Voyage, Gemini's compatible address, Ollama, vLLM, the llama.cpp server. The request is
+`{"model", "input"}`, with `dimensions` only if given: nothing that one of them would refuse (OpenAI's own client asks
+for base64, which vLLM and several gateways did). docs/embedding-models.md has a recipe for each.
+
+`embed` is not told queries from passages, so models that want a prefix for each get none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
+
+from surefind.embed._endpoint import Endpoint, need_httpx
+from surefind.embed._remote import batches, quote, sendable, unit_rows
+from surefind.errors import SpecError, SurefindError
+from surefind.protocols import Progress
+from surefind.spec import Stage, require
+from surefind.types import FloatArray
+
+_REQUEST_CHARACTERS = 200_000
+"""OpenAI takes 300,000 tokens in a request, Voyage 120,000."""
+
+
+@dataclass(frozen=True)
+class OpenAI(Stage):
+    kind: ClassVar[str] = "embed"
+    name: ClassVar[str] = "openai"
+
+    model: str = "text-embedding-3-small"
+    url: str = "https://api.openai.com/v1"
+    key_env: str = "OPENAI_API_KEY"
+    """The environment variable that holds the key; "" for none. Without it, a local server is asked without key."""
+    dimensions: int = 0
+    """Asked of models that can shorten their vectors; 0 takes them as they come."""
+    batch: int = 128
+    max_characters: int = 20_000
+    """Longer texts are cut."""
+    price_per_million: float = 0.02
+    """Dollars for a million tokens: the default model's, so give yours."""
+    requests_per_minute: int = 0
+    timeout: float = 60.0
+    retries: int = 5
+
+    def __post_init__(self) -> None:
+        _refuse_secrets(self.url, self.key_env)
+        address = urlsplit(self.url)
+        require(address.scheme in ("http", "https") and bool(address.hostname), self, "url must begin with https://")
+        require(bool(self.model), self, "model must be named")
+        require(self.dimensions >= 0, self, "dimensions must be 0 or more")
+        require(1 <= self.batch <= 2048, self, "batch must be from 1 to 2048")
+        require(self.max_characters > 0, self, "max_characters must be above 0")
+        require(self.price_per_million >= 0, self, "price_per_million must be 0 or more")
+        require(self.requests_per_minute >= 0, self, "requests_per_minute must be 0 (no limit) or more")
+        require(self.timeout > 0, self, "timeout must be above 0")
+        require(0 <= self.retries <= 20, self, "retries must be from 0 to 20")
+
+    @property
+    def dimension(self) -> int:
+        """Given, or learnt from the first answer: without one, a word is sent."""
+        return self.dimensions or _state(self).dimension()
+
+    @property
+    def fingerprint(self) -> str:
+        return f"openai:{self.url.partition('?')[0].rstrip('/')}:{self.model}:{self.dimensions}:{self.max_characters}"
+
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
+        parts: list[FloatArray] = []
+        done = 0
+        for batch in batches(self._sent(texts), self.batch, _REQUEST_CHARACTERS):
+            parts.append(_state(self).request(batch))
+            done += len(batch)
+            if progress:
+                progress(done, len(texts))
+        return np.concatenate(parts)
+
+    def cost(self, texts: Sequence[str]) -> float:
+        """About how many dollars it would be to embed these; nothing is sent."""
+        return quote(self._sent(texts), self.price_per_million)
+
+    def _sent(self, texts: Sequence[str]) -> list[str]:
+        return [sendable(text, self.max_characters) for text in texts]
+
+
+class _State:
+    """A stage's connection, and the length of its vectors once it is known."""
+
+    def __init__(self, stage: OpenAI) -> None:
+        need_httpx()
+        self._stage = stage
+        self._width = stage.dimensions
+        self._endpoint = Endpoint(
+            _address(stage.url), stage.key_env, stage.timeout, stage.retries, stage.requests_per_minute
+        )
+
+    def dimension(self) -> int:
+        if not self._width:
+            self.request(["dimension"])
+        return self._width
+
+    def request(self, texts: list[str]) -> FloatArray:
+        body: dict[str, Any] = {"model": self._stage.model, "input": texts}
+        if self._stage.dimensions:
+            body["dimensions"] = self._stage.dimensions
+        vectors = self._vectors(self._endpoint.post(body), len(texts))
+        width = vectors.shape[1]
+        if self._width and width != self._width:
+            way_out = "Leave dimensions at 0." if self._stage.dimensions else "Did the model change behind it?"
+            raise self._bad(f"gave vectors of {width} numbers where {self._width} were due", way_out)
+        self._width = width
+        return vectors
+
+    def _vectors(self, answer: Any, count: int) -> FloatArray:
+        rows = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) and "embedding" in row for row in rows):
+            raise self._bad("gave JSON that holds no embeddings", "Check that url is an OpenAI-compatible address.")
+        if len(rows) != count:
+            raise self._bad(f"gave {len(rows)} vectors for {count} texts", "Lower batch.")
+        places = [row.get("index", i) for i, row in enumerate(rows)]
+        if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
+            raise self._bad("numbered its vectors wrongly", "Lower batch to 1.")
+        vectors = unit_rows([rows[i]["embedding"] for i in np.argsort(places)])
+        if vectors is None:
+            raise self._bad("gave vectors that are no lists of finite numbers", "Check model, or try another server.")
+        return vectors
+
+    def _bad(self, what: str, way_out: str) -> SurefindError:
+        return SurefindError(f"{self._endpoint.url} (model {self._stage.model}) {what}. {way_out}")
+
+
+@cache
+def _state(stage: OpenAI) -> _State:
+    return _State(stage)
+
+
+def _address(url: str) -> str:
+    """With `/embeddings`, before Azure's `?api-version=…`."""
+    base, mark, version = url.partition("?")
+    return base.rstrip("/").removesuffix("/embeddings") + "/embeddings" + mark + version
+
+
+def _refuse_secrets(url: str, key_env: str) -> None:
+    """A spec is shown and stored everywhere, so no key may be in it. These messages do not repeat what they refuse."""
+    if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", key_env):
+        raise SpecError(
+            "openai: key_env must be the name of an environment variable in capitals (such as OPENAI_API_KEY), "
+            "not the key itself."
+        )
+    address = urlsplit(url)
+    others = {name for name, _ in parse_qsl(address.query, keep_blank_values=True)} - {"api-version"}
+    if "@" in address.netloc or others or address.fragment:
+        raise SpecError(
+            "openai: url must hold no user, password or parameter besides api-version. "
+            "Put the key into an environment variable and name that with key_env=…."
+        )
