@@ -156,7 +156,17 @@ def test_mask_decides_before_the_best_are_taken(passages: list[Chunk]) -> None:
         assert found.row(i)[1].tolist() == scores[allow[ordinals]][:7].tolist()
 
 
-@pytest.mark.parametrize("text", ["tfidf(ngrams=1)", "tfidf(ngrams=4, features=3, analyzer=plain)"])
+def test_given_chunks_are_scored_as_search_scores_them(passages: list[Chunk]) -> None:
+    index = TfIdf().build(passages, Services())
+    queries = [Query(question) for question in QUESTIONS]
+    found = index.search(TfIdf(), queries, 40)
+    assert np.array_equal(index.score(TfIdf(), queries, found.ordinals), found.scores)
+    every = index.search(TfIdf(), queries[:1], len(passages)).row(0)[0].tolist()
+    other = next(i for i in range(len(passages)) if i not in every)
+    assert index.score(TfIdf(), queries[:1], np.array([[other, -1]], np.int32)).tolist() == [[0, -np.inf]]
+
+
+@pytest.mark.parametrize("text", ["tfidf(ngrams=1)", "tfidf(ngrams=4, features=200, analyzer=plain)"])
 def test_variant_keeps_the_contract_of_a_retriever(text: str, passages: list[Chunk], tmp_path: Path) -> None:
     queries = [Query("member"), Query("a wire of the member"), Query("CTR")]
     check_retriever(spec.make("retrieve", text), passages[:60], queries, Services(), tmp_path)

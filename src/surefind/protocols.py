@@ -71,6 +71,10 @@ class Embedder(Protocol):
 class Index(Protocol):
     """What a retriever built over a fixed list of chunks. Immutable; chunks are known by ordinal."""
 
+    def __len__(self) -> int:
+        """How many chunks."""
+        ...
+
     def search(
         self, retriever: Retriever, queries: Sequence[Query], k: int, allow: BoolArray | None = None
     ) -> Rankings:

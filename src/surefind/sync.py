@@ -280,7 +280,7 @@ def _reuse(syncer: Syncer, snapshot: Snapshot, retriever: Retriever) -> Reuse | 
         if same and generation >= snapshot.generation - 1 and syncer.indexes.has(key):
             earlier = Snapshot(syncer.catalogue, generation, layout)
             index = _load_quietly(syncer, key, retriever)
-            if index is not None:
+            if index is not None and len(index) == len(earlier):
                 return Reuse(index, origin(earlier, snapshot))
     return None
 

@@ -96,6 +96,9 @@ class Postings:
         arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS}
         return cls(vocabulary, analyzer=analyzer, **arrays)
 
+    def __len__(self) -> int:
+        return len(self.lengths)
+
     # ------------------------------------------------------------ search
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:

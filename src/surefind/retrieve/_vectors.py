@@ -38,6 +38,9 @@ class Vectors:
     def build(cls, vectors: FloatArray, embedder: Embedder) -> Vectors:
         return cls(vectors, embedder, _ivf(vectors) if len(vectors) > EXACT_LIMIT else None)
 
+    def __len__(self) -> int:
+        return len(self.vectors)
+
     def save(self, folder: Path) -> None:
         np.save(folder / "vectors.npy", self.vectors)
         if self._ivf is not None:

@@ -1,0 +1,56 @@
+"""`concat(models=[minilm, …])`: the vectors of several encoders, one after another.
+
+    v(x) = [v_1(x), …, v_m(x)] / √m        so that        cos(v(x), v(y)) = mean_i cos(v_i(x), v_i(y))
+
+Each part has unit length, so every encoder has the same say; one that is named twice has twice as much. The support
+chatbot study found it as good as the reciprocal rank fusion of the encoders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+
+from surefind import spec
+from surefind.protocols import Embedder, Progress
+from surefind.spec import Stage, require
+from surefind.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Concat(Stage):
+    kind: ClassVar[str] = "embed"
+    name: ClassVar[str] = "concat"
+
+    models: tuple[str, ...] = ("minilm",)
+
+    def __post_init__(self) -> None:
+        require(len(self.models) > 0, self, "models must name at least one encoder")
+        # However an encoder is written, it is the same encoder: its spec is brought into one form.
+        object.__setattr__(self, "models", tuple(str(spec.make("embed", model)) for model in self.models))
+
+    @property
+    def dimension(self) -> int:
+        return sum(part.dimension for part in self._parts())
+
+    @property
+    def fingerprint(self) -> str:
+        return f"concat({' + '.join(part.fingerprint for part in self._parts())})"
+
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        parts = self._parts()
+        vectors = [part.embed(texts, _share_of(progress, i, len(parts))) for i, part in enumerate(parts)]
+        return np.hstack(vectors) / np.float32(np.sqrt(len(parts)))
+
+    def _parts(self) -> list[Embedder]:
+        return [cast(Embedder, spec.make("embed", model)) for model in self.models]
+
+
+def _share_of(progress: Progress | None, i: int, parts: int) -> Progress | None:
+    """Tells of the i-th of several equal parts of the work as of all of it."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(i * total + done, parts * total)

@@ -1,0 +1,229 @@
+"""The index behind TF-IDF: which n-grams are features, and for each the chunks that have it, with their weights.
+
+The weights are those of unit vectors, so that a cosine is a sum of products. They depend on the whole corpus (the
+choice of features, the document frequencies), so an index is always built from nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.analyze import analyze
+from surefind.protocols import Analyzer, Progress
+from surefind.retrieve import _kernels, _tfidf_kernels
+from surefind.retrieve._postings import _Terms
+from surefind.types import PAD, BoolArray, FloatArray, IntArray, Query, Rankings
+
+Gram = tuple[str, ...]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_ARRAYS = ("starts", "docs", "weights")
+_NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
+
+
+class Features:
+    def __init__(
+        self, grams: list[Gram], chunks: int, starts: Any, docs: Any, weights: Any, analyzer: Analyzer
+    ) -> None:
+        self.grams = grams
+        self.chunks = chunks
+        """How many there are."""
+        self.starts: Longs = starts
+        self.docs: IntArray = docs
+        self.weights: FloatArray = weights
+        self._analyzer = analyzer
+
+    @classmethod
+    def build(
+        cls,
+        texts: Sequence[str],
+        analyzer: Analyzer,
+        ngrams: int,
+        features: int,
+        progress: Progress | None = None,
+    ) -> Features:
+        vocabulary, terms, sizes = _alphabetical(texts, analyzer, progress)
+        levels = _levels(terms, sizes, len(vocabulary), ngrams, features)
+        number = _number(levels, features)
+        found, offsets = _stream(levels, number, sizes)
+        df = _kernels.count_postings(found, offsets, min(features, len(number) - 1))
+        starts = np.concatenate([[0], np.cumsum(df, dtype=np.int64)])
+        docs, tfs = _kernels.fill_postings(found, np.ones(len(found), np.int32), offsets, starts)
+        weights = _unit(tfs * np.repeat(_idf(df, len(texts)), df), docs, len(texts))
+        grams = [tuple(vocabulary[t] for t in gram) for gram in _chosen(levels, number)]
+        return cls(grams, len(texts), starts, docs, weights, analyzer)
+
+    def __len__(self) -> int:
+        return self.chunks
+
+    def save(self, folder: Path) -> None:
+        """Under names of their own: a `sparse` index lies in one folder with that of BM25."""
+        for name in _ARRAYS:
+            np.save(folder / f"tfidf_{name}.npy", getattr(self, name))
+        about = {"chunks": self.chunks, "grams": self.grams}
+        (folder / "tfidf.json").write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, analyzer: Analyzer) -> Features:
+        about = json.loads((folder / "tfidf.json").read_text(encoding="utf-8"))
+        arrays = {name: np.asarray(np.load(folder / f"tfidf_{name}.npy", mmap_mode="r")) for name in _ARRAYS}
+        return cls([tuple(gram) for gram in about["grams"]], about["chunks"], analyzer=analyzer, **arrays)
+
+    # ------------------------------------------------------------ search
+
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
+        k = min(k, self.chunks)
+        ordinals, scores = nothing((len(queries), k))
+        if k and self.grams:
+            _tfidf_kernels.search(self.asked(queries), self.chunks, mask(allow), k, ordinals, scores)
+        return Rankings(ordinals, scores, "tfidf", "sparse", 0.0)
+
+    def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
+        """The score of given chunks, (queries, chunks); a chunk without any of the features has 0, padding -inf."""
+        _, scores = nothing(ordinals.shape)
+        if self.grams:
+            _tfidf_kernels.score(self.asked(queries), self.chunks, ordinals, scores)
+        return scores
+
+    def asked(self, queries: Sequence[Query]) -> tuple[Any, ...]:
+        """For the kernels: the queries' unit vectors one after another (features, amounts), where each starts, and
+        the postings."""
+        counts = [self._counts(analyze(self._analyzer, query.text)) for query in queries]
+        sizes = [len(count) for count in counts]
+        features = np.array([i for count in counts for i in count], np.int32)
+        tfs = np.array([tf for count in counts for tf in count.values()], np.float64)
+        amounts = _unit(tfs * self._idf[features], np.repeat(np.arange(len(queries)), sizes), len(queries))
+        return features, amounts, np.cumsum([0, *sizes]), self.starts, self.docs, self.weights
+
+    def _counts(self, terms: list[str]) -> Counter[int]:
+        """How often each feature stands in a query; n-grams that are none are left out."""
+        ids = self._ids
+        lengths = range(1, self._longest + 1)
+        grams = (tuple(terms[i : i + length]) for length in lengths for i in range(len(terms) - length + 1))
+        return Counter(ids[gram] for gram in grams if gram in ids)
+
+    @cached_property
+    def _ids(self) -> dict[Gram, int]:
+        return {gram: i for i, gram in enumerate(self.grams)}
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.grams), default=0)
+
+    @cached_property
+    def _idf(self) -> Floats:
+        return _idf(np.diff(self.starts), self.chunks)
+
+
+def nothing(shape: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
+    """Rankings to be filled in."""
+    return np.full(shape, PAD, np.int32), np.full(shape, -np.inf, np.float32)
+
+
+def mask(allow: BoolArray | None) -> BoolArray:
+    return _NO_MASK if allow is None else np.ascontiguousarray(allow)
+
+
+def _idf(df: Longs, chunks: int) -> Floats:
+    return np.log((1 + chunks) / (1 + df)) + 1
+
+
+def _unit(weights: Floats, rows: NDArray[np.integer[Any]], n_rows: int) -> FloatArray:
+    """Weights scaled so that each row (a chunk, a query) is a vector of length 1."""
+    lengths = np.sqrt(np.bincount(rows, weights * weights, minlength=n_rows))
+    return np.asarray(weights / lengths[rows], np.float32)
+
+
+# ---------------------------------------------------------------- which n-grams
+
+
+def _alphabetical(
+    texts: Sequence[str], analyzer: Analyzer, progress: Progress | None
+) -> tuple[list[str], IntArray, IntArray]:
+    """The vocabulary, all terms of all texts by their number in it, and how many belong to each text."""
+    terms = _Terms(analyzer, ())
+    stream, sizes = terms.of(texts, progress)
+    vocabulary = sorted(terms.known)
+    number = np.empty(len(vocabulary), np.int32)
+    number[[terms.known[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
+    return vocabulary, number[stream], sizes
+
+
+class _Level(NamedTuple):
+    """The n-grams of one length, in alphabetical order."""
+
+    grams: Longs
+    """A row of terms each."""
+    counts: Longs
+    at: Longs
+    """Which of them starts at each term of the stream; -1: none."""
+
+
+def _levels(terms: IntArray, sizes: IntArray, n_terms: int, ngrams: int, limit: int) -> list[_Level]:
+    """The n-grams of length 1, 2, … that may be among the `limit` most frequent."""
+    left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(terms))  # terms from here to the chunk's end
+    levels = [_Level(np.arange(n_terms)[:, None], np.bincount(terms, minlength=n_terms), terms.astype(np.int64))]
+    for size in range(2, ngrams + 1):
+        floor = _floor(np.concatenate([level.counts for level in levels]), limit)
+        levels.append(_longer(levels[-1], terms, left >= size, floor))
+    return levels
+
+
+def _floor(counts: Longs, limit: int) -> int:
+    """A longer n-gram must be more frequent than this to be chosen."""
+    return int(np.partition(counts, -limit)[-limit]) if len(counts) >= limit else 0
+
+
+def _longer(level: _Level, terms: IntArray, fits: BoolArray, floor: int) -> _Level:
+    """An n-gram is no more frequent than the two shorter ones in it, so that only those need be counted whose
+    shorter ones are both above the floor."""
+    frequent = np.append(level.counts > floor, False)[level.at]
+    here = np.flatnonzero(frequent[:-1] & frequent[1:] & fits[:-1])
+    size, n_terms = level.grams.shape[1], int(terms.max(initial=0)) + 1
+    keys, found, counts = np.unique(
+        level.at[here] * n_terms + terms[here + size], return_inverse=True, return_counts=True
+    )
+    at = np.full(len(terms), -1, np.int64)
+    at[here] = found
+    return _Level(np.column_stack([level.grams[keys // n_terms], keys % n_terms]), counts, at)
+
+
+def _number(levels: list[_Level], limit: int) -> IntArray:
+    """For each n-gram of all levels its number as a feature, or -1; one more -1 at the end, for no n-gram.
+
+    Of n-grams equally frequent the shorter goes first, then the first in the alphabet.
+    """
+    counts = np.concatenate([level.counts for level in levels])
+    chosen = np.sort(np.argsort(-counts, kind="stable")[:limit])
+    number = np.full(len(counts) + 1, -1, np.int32)
+    number[chosen] = np.arange(len(chosen), dtype=np.int32)
+    return number
+
+
+def _chosen(levels: list[_Level], number: IntArray) -> Iterator[list[int]]:
+    """The terms of each feature, in order."""
+    first = 0
+    for level in levels:
+        yield from level.grams[number[first : first + len(level.grams)] >= 0].tolist()
+        first += len(level.grams)
+
+
+def _stream(levels: list[_Level], number: IntArray, sizes: IntArray) -> tuple[IntArray, Longs]:
+    """The features of all chunks, and where each chunk's start."""
+    table = np.empty((len(levels[0].at), len(levels)), np.int32)
+    first = 0
+    for column, level in enumerate(levels):
+        table[:, column] = number[np.where(level.at >= 0, level.at + first, -1)]
+        first += len(level.grams)
+    there = table >= 0
+    ends = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))])
+    return table[there], ends[np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])]

@@ -1,0 +1,73 @@
+"""`sparse(weight=0.5)`: BM25 and TF-IDF averaged, the sparse modality of the cascade study.
+
+    score(q, d) = weight · norm(bm25(q, d)) + (1 - weight) · norm(tfidf(q, d))        norm(s) = s / max_j s(q, d_j)
+
+The study normalises "both scores to [0, 1] separately" and spells min-max over the whole corpus out for its dense
+scores only. This is that reading: the highest is taken over all chunks, not over a list of candidates (so that neither
+k nor who is asking changes a score), and the lowest is 0, the score of any chunk that shares no word with the query.
+Where every single chunk shares one, min-max would put the worst of them at 0, as if it were not found; here it keeps
+what it has. The parameters are those of `bm25` and `tfidf`; all but the last three are free at search time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from surefind.protocols import Progress, Reuse
+from surefind.retrieve.bm25 import BM25
+from surefind.retrieve.tfidf import TfIdf
+from surefind.spec import Stage, require
+from surefind.types import Chunk, Signal
+
+if TYPE_CHECKING:
+    from surefind.retrieve._sparse import SparseIndex
+    from surefind.services import Services
+
+
+@dataclass(frozen=True)
+class Sparse(Stage):
+    kind: ClassVar[str] = "retrieve"
+    name: ClassVar[str] = "sparse"
+    signal: ClassVar[Signal] = "sparse"
+
+    weight: float = 0.5
+    """Of BM25; TF-IDF has the rest."""
+    k1: float = 1.5
+    b: float = 0.75
+    ngrams: int = 2
+    features: int = 50_000
+    analyzer: str = "english"
+
+    def __post_init__(self) -> None:
+        require(0 <= self.weight <= 1, self, "weight must be from 0 to 1")
+        self._parts()
+
+    @property
+    def index_spec(self) -> str:
+        bm25, tfidf = self._parts()
+        return f"sparse({bm25.index_spec} + {tfidf.index_spec})"
+
+    def build(
+        self,
+        chunks: Sequence[Chunk],
+        services: Services,
+        reuse: Reuse | None = None,
+        progress: Progress | None = None,
+    ) -> SparseIndex:
+        from surefind.retrieve._sparse import SparseIndex
+
+        bm25, tfidf = self._parts()
+        earlier = Reuse(cast("SparseIndex", reuse.index).postings, reuse.origin) if reuse else None
+        return SparseIndex(bm25.build(chunks, services, earlier), tfidf.build(chunks, services, None, progress))
+
+    def load(self, folder: Path, services: Services) -> SparseIndex:
+        from surefind.retrieve._sparse import SparseIndex
+
+        bm25, tfidf = self._parts()
+        return SparseIndex(bm25.load(folder, services), tfidf.load(folder, services))
+
+    def _parts(self) -> tuple[BM25, TfIdf]:
+        return BM25(self.k1, self.b, self.analyzer), TfIdf(self.ngrams, self.features, self.analyzer)

@@ -1,0 +1,67 @@
+"""`tfidf(ngrams=2, features=50000, analyzer=english)`: cosine of TF-IDF vectors over n-grams of words.
+
+    weight(g, d) = f(g, d) · (log((1 + N) / (1 + n_g)) + 1)        score(q, d) = cos(weight(·, q), weight(·, d))
+
+over the n-grams g of 1 to `ngrams` terms, of which the `features` most frequent in the corpus are kept; of equally
+frequent ones the shorter, then the first in the alphabet. It is scikit-learn's `TfidfVectorizer(ngram_range=(1, 2),
+max_features=50000)`, which leaves the choice among equally frequent ones to chance.
+
+Salton and Buckley, Term-weighting approaches in automatic text retrieval, 1988; the cascade study's numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from surefind import spec
+from surefind.protocols import Analyzer, Progress, Reuse
+from surefind.spec import Stage, require
+from surefind.types import Chunk, Signal
+
+if TYPE_CHECKING:
+    from surefind.retrieve._tfidf import Features
+    from surefind.services import Services
+
+
+@dataclass(frozen=True)
+class TfIdf(Stage):
+    kind: ClassVar[str] = "retrieve"
+    name: ClassVar[str] = "tfidf"
+    signal: ClassVar[Signal] = "sparse"
+
+    ngrams: int = 2
+    features: int = 50_000
+    analyzer: str = "english"
+
+    def __post_init__(self) -> None:
+        require(self.ngrams >= 1, self, "ngrams must be at least 1")
+        require(self.features >= 1, self, "features must be at least 1")
+        spec.make("analyze", self.analyzer)
+
+    @property
+    def index_spec(self) -> str:
+        return f"tfidf(ngrams={self.ngrams}, features={self.features}, analyzer={self._analyzer()})"
+
+    def build(
+        self,
+        chunks: Sequence[Chunk],
+        services: Services,
+        reuse: Reuse | None = None,
+        progress: Progress | None = None,
+    ) -> Features:
+        """An earlier index is of no use: one new chunk can change the features and changes every weight."""
+        from surefind.retrieve._tfidf import Features
+
+        texts = [chunk.searchable for chunk in chunks]
+        return Features.build(texts, self._analyzer(), self.ngrams, self.features, progress)
+
+    def load(self, folder: Path, services: Services) -> Features:
+        from surefind.retrieve._tfidf import Features
+
+        return Features.load(folder, self._analyzer())
+
+    def _analyzer(self) -> Analyzer:
+        return cast(Analyzer, spec.make("analyze", self.analyzer))
