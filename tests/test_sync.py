@@ -464,7 +464,7 @@ def test_index_is_not_mistaken_for_that_of_the_same_documents_cut_elsewhere(
 ) -> None:
     """A later release may cut the same text in other places under the same spec."""
     from surefind.chunk.markdown import Markdown
-    from surefind.types import Chunk, Document
+    from surefind.types import Chunk
 
     two.write("docs/c.md", "alpha one\n\nbeta two\n\ngamma three", age=30)
     two.sync()

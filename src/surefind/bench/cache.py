@@ -11,7 +11,7 @@ import numpy as np
 
 from surefind.types import Rankings
 
-_FORMAT = 5
+_FORMAT = 6
 
 
 class RunCache:

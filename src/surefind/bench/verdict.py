@@ -66,29 +66,30 @@ def decide(
     flattered: set[int] = set()
     if hard_comparisons:
         hard = scores[np.array(few_shared)]
-        flattered, sentence = _on_hard_questions(names, winner, ties, hard, hard_comparisons)
+        flattered, sentence = _on_hard_questions(names, [winner, *ties], hard, hard_comparisons)
         text.append(sentence)
-    recommended = _cheapest([winner, *(i for i in ties if i not in flattered)], means, latency)
+    recommended = _cheapest([i for i in (winner, *ties) if i not in flattered], means, latency)
     if ties:
-        text.append(_advice(names, winner, recommended, latency, bool(flattered)))
+        text.append(_advice(names, winner, recommended, latency, flattered))
     return Verdict(winner, ties, recommended, " ".join(text))
 
 
 def _on_hard_questions(
-    names: Sequence[str], winner: int, ties: Sequence[int], hard: Floats, comparisons: Sequence[Comparison]
+    names: Sequence[str], tied: Sequence[int], hard: Floats, comparisons: Sequence[Comparison]
 ) -> tuple[set[int], str]:
-    """Which ties fall behind where few words are shared, and a sentence about those questions."""
+    """Which of the winner and its ties fall behind where few words are shared, and a sentence about that."""
     means = hard.mean(axis=0)
-    best = int(np.argmax(means))
-    flattered = {i for i in ties if i in _beats(winner, comparisons) or i in _beats(best, comparisons)}
-    lead = f"{names[best]} leads with {means[best]:.3f}"
+    leader = int(np.argmax(means))
+    best = max(tied, key=lambda i: (means[i], -i))
+    behind = sorted(_beats(best, comparisons) & set(tied), key=lambda i: -means[i])
+    lead = f"{names[leader]} leads with {means[leader]:.3f}"
     text = f"On the {len(hard)} questions that share few words with their passage {lead}"
-    if best != winner:
-        text += f" ({names[winner]}: {means[winner]:.3f})"
-    if flattered:
-        behind = ", ".join(f"{names[i]} ({means[i]:.3f})" for i in sorted(flattered, key=lambda i: -means[i])[:3])
-        text += f", significantly ahead of {behind}"
-    return flattered, text + "."
+    if best != leader and len(tied) > 1:
+        text += f"; of the tied, {names[best]} does best there ({means[best]:.3f})"
+    if behind:
+        listed = ", ".join(f"{names[i]} ({means[i]:.3f})" for i in behind[:3])
+        text += f", significantly ahead of {listed}"
+    return set(behind), text + "."
 
 
 def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
@@ -133,11 +134,14 @@ def _about_winner(
 
 
 def _advice(
-    names: Sequence[str], winner: int, recommended: int, latency: Sequence[float | None], flattered: bool
+    names: Sequence[str], winner: int, recommended: int, latency: Sequence[float | None], flattered: set[int]
 ) -> str:
-    if recommended == winner:
-        why = "the cheaper ones fall behind on those" if flattered else "none of its ties is cheaper"
-        return f"Take {names[winner]}: {why}."
-    mine, best = latency[recommended], latency[winner]
-    speed = f" (p50 {mine:.1f} ms against {best:.1f} ms)" if mine is not None and best is not None else ""
-    return f"Take {names[recommended]}: a tie goes to the cheaper{speed}."
+    if flattered:
+        why = "of those that keep up there it is the cheapest, or as cheap as any"
+    elif recommended == winner:
+        why = "none of its ties is cheaper"
+    else:
+        mine, best = latency[recommended], latency[winner]
+        speed = f" (p50 {mine:.1f} ms against {best:.1f} ms)" if mine is not None and best is not None else ""
+        why = f"a tie goes to the cheaper{speed}"
+    return f"Take {names[recommended]}: {why}."

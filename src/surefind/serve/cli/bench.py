@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
-    preset: Annotated[str | None, typer.Option("--preset", help="A study's own table: context-layer.")] = None,
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="A ready plan: context-layer, champion, fusion.")
+    ] = None,
     pipelines: Annotated[
         list[str] | None,
         typer.Option(

@@ -1,0 +1,152 @@
+"""`surefind train`: weights learned on one half of an exam and judged on the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
+from surefind.serve.cli.search import Retrieve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from surefind.exam.model import Exam
+
+app = typer.Typer(
+    help="Learn how to weigh retrievers: per query (fusion) or once for all (weights).", no_args_is_help=True
+)
+ExamName = Annotated[str, typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.")]
+MeasureName = Annotated[str, typer.Option("--measure", "-m", help="A rank measure: nDCG@10, RR@10:span …")]
+_SHOWN = 8
+
+
+def register(parent: typer.Typer) -> None:
+    parent.add_typer(app, name="train", rich_help_panel=None)
+
+
+def _exam(kb: Path, name: str) -> Exam:
+    from surefind.config import DATA_FOLDER
+    from surefind.exam.store import ExamStore
+
+    return ExamStore(kb.resolve() / DATA_FOLDER / "exams").load(name)
+
+
+@app.command("fusion")
+def fusion(
+    exam: ExamName,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            help="ridge, xgboost and mlp predict the study's α*; ndcg chooses weights for the measure itself.",
+        ),
+    ] = "ndcg",
+    retrieve: Retrieve = None,
+    name: Annotated[str, typer.Option("--name", help="What to call it.", show_default="MODEL-EXAM")] = "",
+    measure: MeasureName = "nDCG@10",
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Train a model that weighs the retrievers anew for each query, and say whether it beats the best static weight.
+
+    One half of the questions is learned from, the other is only reported on. The model is kept with the knowledge base:
+    use it as `learned(model=NAME)`. Without --retrieve: bm25 and dense.
+    """
+    from surefind.kb import KnowledgeBase
+    from surefind.measure.names import parse_measure
+    from surefind.train.fusion import train_fusion
+
+    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        questions = _exam(kb, exam)
+        made = train_fusion(base, questions, model, retrieve or ("bm25", "dense"), name, parse_measure(measure), report)
+        place = base.data / "models" / made["name"]
+    if as_json:
+        print_json({**made, "folder": str(place)})
+        return
+    _say_what(made)
+    chosen = ", ".join(f"{key} {value}" for key, value in made["hyperparameters"].items())
+    typer.echo(f"{made['model']}: {chosen}; trained in {made['training_seconds']:.1f} s.")
+    _table(made)
+    _metrics(made["metrics"])
+    typer.echo(made["verdict"])
+    typer.echo(f"Pipeline: {made['use']}")
+    typer.echo(f"Saved: {place}")
+
+
+@app.command("weights")
+def weights(
+    exam: ExamName,
+    retrieve: Retrieve = None,
+    measure: MeasureName = "nDCG@10",
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Find static weights for any number of retrievers on one half of an exam, and judge them on the other."""
+    from surefind.kb import KnowledgeBase
+    from surefind.measure.names import parse_measure
+    from surefind.train.weights import train_weights
+
+    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        questions = _exam(kb, exam)
+        made = train_weights(base, questions, retrieve or ("bm25", "dense"), parse_measure(measure), report)
+    if as_json:
+        print_json(made)
+        return
+    _say_what(made)
+    _table(made)
+    typer.echo(made["verdict"])
+    typer.echo(f"Spec: {made['spec']}")
+    typer.echo(f"Pipeline: {made['use']}")
+
+
+@app.command("list")
+def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
+    """List the trained models, and whether the documents have changed since."""
+    from surefind.kb import KnowledgeBase
+    from surefind.train.fusion import changes, manifests
+
+    with KnowledgeBase.open(kb) as base:
+        snapshot = base.snapshot()
+        models = [{**manifest, "changed": changes(manifest, snapshot)} for manifest in manifests(base)]
+    if as_json:
+        print_json(models)
+        return
+    for made in models:
+        state = f"changed since: {', '.join(made['changed'])}; train again" if made["changed"] else "up to date"
+        retrievers = " + ".join(retriever["spec"] for retriever in made["retrievers"])
+        typer.echo(f"{made['name']:<24} {made['model']:<8} {made['exam']['name']:<18} {retrievers}  {state}")
+    if not models:
+        typer.echo("No trained models yet. Train one with: surefind train fusion --exam known-item.")
+
+
+def _say_what(made: dict[str, Any]) -> None:
+    counts = made["questions"]
+    typer.echo(
+        f"{made['exam']['name']}: {counts['tuning']} questions to learn from, {counts['held_out']} held out to judge."
+    )
+
+
+def _table(made: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("held-out half")
+    for heading in (f"{made['measure']} [95%]", "gain [95%]", "p (Holm)"):
+        table.add_column(heading, justify="right")
+    for row in made["rows"]:
+        gain = "" if row["gain"] is None else f"{row['gain']:+.3f} [{row['gain_low']:+.3f}, {row['gain_high']:+.3f}]"
+        p = "" if row["p"] is None else f"{row['p']:.4f}"
+        table.add_row(row["name"], f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]", gain, p)
+    console().print(table)
+
+
+def _metrics(metrics: dict[str, Any]) -> None:
+    fits = [f"{key.removeprefix('r2_')} {value:.3f}" for key, value in metrics.items() if key.startswith("r2_")]
+    if fits:
+        typer.echo(f"R² to α*: {', '.join(fits)}.")
+    for key, label in (("shap", "Mean |SHAP|"), ("coefficients", "Coefficients")):
+        shown = list(metrics.get(key, {}).items())[:_SHOWN]
+        if shown:
+            typer.echo(f"{label}: {', '.join(f'{name} {value:.4f}' for name, value in shown)}.")
