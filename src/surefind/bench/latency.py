@@ -18,7 +18,7 @@ from surefind.protocols import Index, Passages, Retriever
 from surefind.services import Services
 from surefind.types import Query, Rankings
 
-SAMPLE = 40
+SAMPLE = 30
 _WARM = 3
 
 

@@ -150,7 +150,12 @@ def _alpha_sweep(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings]) 
     primary = outcome.plan.primary
     if not sparse or not dense or primary.of_spans:
         return None
-    columns = [_score(judge, Convex(alpha).fuse([sparse[0], dense[0]], K), primary) for alpha in _ALPHAS]
+    scored = {str(c.pipeline.fuse): outcome.scores[str(primary)][:, i] for i, c in enumerate(outcome.plan.contenders)}
+    pair = [sparse[0], dense[0]]
+    columns = [
+        scored[str(fuser)] if str(fuser) in scored else _score(judge, fuser.fuse(pair, K), primary)
+        for fuser in map(Convex, _ALPHAS)
+    ]
     table = np.stack(columns, axis=1)
     families = [query.family for query in outcome.plan.exam.queries]
     masks = {name: np.array([f == name for f in families]) for name in sorted(set(families))}

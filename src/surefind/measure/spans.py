@@ -33,21 +33,27 @@ _WORD = re.compile(r"\w+")
 
 @njit(cache=True, nogil=True)
 def _lcs(long: Words, short: Words) -> int:
-    """Bit-parallel longest common subsequence (Hyyrö 2004): one bit per word of `short`, 64 at a time."""
+    """Bit-parallel longest common subsequence (Hyyrö 2004): one bit per word of `short`, 64 at a time.
+
+    The places of each distinct word of `short` are laid out as bits first, so a word of `long` costs a binary search
+    and one addition per 64 words of `short`.
+    """
     m = len(short)
     blocks = (m + 63) // 64
+    distinct = np.unique(short)
+    places = np.zeros((len(distinct), blocks), np.uint64)
+    for j in range(m):
+        places[np.searchsorted(distinct, short[j]), j // 64] |= np.uint64(1) << np.uint64(j % 64)
     state = np.empty(blocks, np.uint64)
     state[:] = np.uint64(0xFFFFFFFFFFFFFFFF)
     for i in range(len(long)):
-        word = long[i]
+        at = np.searchsorted(distinct, long[i])
+        if at == len(distinct) or distinct[at] != long[i]:
+            continue
         carry = np.uint64(0)
         for b in range(blocks):
-            match = np.uint64(0)
-            for j in range(b * 64, min(m, b * 64 + 64)):
-                if short[j] == word:
-                    match |= np.uint64(1) << np.uint64(j - b * 64)
             v = state[b]
-            u = v & match
+            u = v & places[at, b]
             total = v + u
             overflow = np.uint64(1) if total < v else np.uint64(0)
             with_carry = total + carry

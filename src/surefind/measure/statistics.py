@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -61,16 +62,22 @@ def bootstrap(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> 
 
 
 def _resampled_means(scores: Floats, resamples: int, seed: int) -> Floats:
-    """(resamples, configurations). A resample is a vector of how often each query was drawn."""
+    """(resamples, configurations)."""
+    draws = _draws(len(scores), resamples, seed)
+    blocks = [draws[at : at + _BLOCK].astype(np.float64) @ scores for at in range(0, resamples, _BLOCK)]
+    return np.concatenate(blocks) / len(scores)
+
+
+@lru_cache(maxsize=3)
+def _draws(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
+    """How often each of n queries is drawn in each resample: the same for everything that is compared."""
     rng = np.random.default_rng(seed)
-    n = len(scores)
-    means = np.empty((resamples, scores.shape[1]))
+    counts = np.empty((resamples, n), np.uint16)
     for at in range(0, resamples, _BLOCK):
         size = min(_BLOCK, resamples - at)
-        draws = rng.integers(0, n, size=(size, n)) + np.arange(size)[:, None] * n
-        counts = np.bincount(draws.ravel(), minlength=size * n).reshape(size, n)
-        means[at : at + size] = counts @ scores / n
-    return means
+        drawn = rng.integers(0, n, size=(size, n), dtype=np.uint32) + (np.arange(size, dtype=np.uint32) * n)[:, None]
+        counts[at : at + size] = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
+    return counts
 
 
 def compare_all(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> list[Comparison]:
