@@ -27,7 +27,7 @@ STOPWORDS = frozenset(
 def _stemmer() -> Any:
     import Stemmer
 
-    return Stemmer.Stemmer("english")
+    return Stemmer.Stemmer("english", 0)  # its own cache is slower than none; an index remembers terms anyway
 
 
 @dataclass(frozen=True)
