@@ -234,3 +234,25 @@ def test_minilm_golden_cosines() -> None:
 def test_dense_index_is_named_by_the_weights_of_its_model() -> None:
     fingerprint = spec.make("embed", "minilm").fingerprint
     assert spec.make("retrieve", "dense").index_spec == f"dense(model=minilm)@{fingerprint}"
+
+
+def test_single_query_over_near_identical_vectors_is_still_exact() -> None:
+    """Half precision cannot tell them apart, so the float32 vectors must be scanned after all."""
+    from surefind.retrieve._vectors import Vectors
+
+    rng = np.random.default_rng(7)
+    centre = rng.normal(size=64)
+    vectors = (centre + rng.normal(scale=1e-3, size=(3000, 64))).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    point = (centre / np.linalg.norm(centre)).astype(np.float32)[None]
+    found = Vectors.build(vectors, None).nearest(point, 20)  # type: ignore[arg-type]
+    best = np.sort(vectors @ point[0])[::-1][:20]
+    np.testing.assert_allclose(found.scores[0], best, atol=1e-6)
+
+
+def test_python_m_surefind_is_the_command() -> None:
+    import subprocess
+    import sys
+
+    result = subprocess.run([sys.executable, "-m", "surefind", "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("surefind ")

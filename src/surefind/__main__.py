@@ -1,0 +1,5 @@
+"""`python -m surefind` is `surefind`."""
+
+from surefind.serve.cli import main
+
+main()
