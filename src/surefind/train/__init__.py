@@ -1,0 +1,1 @@
+"""Training on one half of an exam, reporting on the other: weights per query (`fusion`) or static (`weights`)."""

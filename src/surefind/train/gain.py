@@ -1,0 +1,117 @@
+"""`ndcg`: weights chosen for the measure itself, not for α*.
+
+Boosted trees predict, from the `rich` features, what each candidate weighting gains over the best static one: α in
+steps of 0.1, or for more than two rankings points of a coarse simplex. How far to follow them (a penalty on the
+distance from static, a threshold on the promised gain) is chosen on out-of-fold predictions over the whole tuning half,
+and only where following them gains more than its standard error there: else the model is the static weighting.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.fuse._features import Rarity, rich, rich_names
+from surefind.fuse._join import Floats
+from surefind.fuse._predictors import Chooser, choose, with_candidates
+from surefind.fuse._trees import Trees
+from surefind.sync import Report
+from surefind.train.alpha import SEED, Fitted, shap
+from surefind.train.material import NORMS, Material, simplex, xgboost
+
+FOLDS = 4
+ROUNDS = 150
+SETTINGS = {
+    "objective": "reg:squarederror",
+    "tree_method": "hist",
+    "max_depth": 4,
+    "learning_rate": 0.05,
+    "subsample": 0.7,
+    "colsample_bytree": 0.5,
+    "min_child_weight": 20,
+    "reg_lambda": 5.0,
+    "max_bin": 64,
+    "seed": SEED,
+    "nthread": 1,
+}
+PENALTIES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+THRESHOLDS = (0.0, 0.005, 0.01, 0.02, 0.05)
+_PASSAGES = 20_000
+
+
+def fit_ndcg(material: Material, report: Report) -> Fitted:
+    half = material.tuning
+    candidates = simplex(len(half.rankings))
+    tables = {norm: half.sweep(candidates, norm) for norm in NORMS}
+    norm = max(NORMS, key=lambda norm: float(tables[norm].mean(axis=0).max()))
+    table = tables[norm]
+    static = int(table.mean(axis=0).argmax())
+    gains = table - table[:, static : static + 1]
+    rarity = rarity_of(material)
+    features = rich(half.texts, half.rankings, rarity)
+
+    promised = np.zeros_like(gains)
+    folds = _folds([query.family for query in half.queries])
+    for fold in range(FOLDS):
+        report("Fitting ndcg", fold, FOLDS + 1)
+        booster = _fit(features[folds != fold], gains[folds != fold], candidates)
+        promised[folds == fold] = _predict(booster, features[folds == fold], candidates)
+    penalty, threshold, expected = shrink(promised, gains, candidates, static)
+    report("Fitting ndcg", FOLDS, FOLDS + 1)
+    booster = _fit(features, gains, candidates)
+    report("Fitting ndcg", FOLDS + 1, FOLDS + 1)
+
+    names = (*rich_names([ranking.source for ranking in half.rankings]), *_weight_names(material))
+    metrics: dict[str, Any] = {
+        "expected_gain": expected,
+        "shap": shap(booster, with_candidates(features[:500], candidates), names),
+    }
+    chosen = {"penalty": penalty, "threshold": threshold if np.isfinite(threshold) else None, "norm": norm}
+    return Fitted(Chooser(norm, candidates, static, penalty, threshold, rarity, Trees.of(booster)), chosen, metrics)
+
+
+def shrink(promised: Floats, gains: Floats, candidates: Floats, static: int) -> tuple[float, float, float]:
+    """Penalty, threshold and the mean gain they bring on predictions for questions the trees have not seen."""
+    rows = np.arange(len(gains))
+    best = (0.0, float("inf"), 0.0)
+    # From the most cautious: an equal gain does not make it bolder.
+    for penalty, threshold in product(reversed(PENALTIES), reversed(THRESHOLDS)):
+        won = gains[rows, choose(promised, candidates, static, penalty, threshold)]
+        error = float(won.std()) / len(won) ** 0.5
+        if won.mean() > max(best[2], error):
+            best = penalty, threshold, float(won.mean())
+    return best
+
+
+def rarity_of(material: Material) -> Rarity:
+    """From at most 20,000 passages, evenly spaced: how rare a word is needs no more."""
+    step = max(1, len(material.snapshot) // _PASSAGES)
+    return Rarity.of([chunk.text for chunk in material.snapshot.chunks()[::step]])
+
+
+def _fit(features: Floats, gains: Floats, candidates: Floats) -> Any:
+    module = xgboost()
+    data = module.DMatrix(with_candidates(features, candidates), gains.ravel())
+    return module.train(SETTINGS, data, num_boost_round=ROUNDS)
+
+
+def _predict(booster: Any, features: Floats, candidates: Floats) -> Floats:
+    rows = booster.inplace_predict(with_candidates(features, candidates))
+    return np.asarray(rows, dtype=np.float64).reshape(len(features), len(candidates))
+
+
+def _folds(families: list[str]) -> NDArray[np.int64]:
+    """A fold for each question, every family spread over all of them."""
+    rng = np.random.default_rng(SEED)
+    folds = np.zeros(len(families), np.int64)
+    for family in sorted(set(families)):
+        rows = np.array([i for i, f in enumerate(families) if f == family])
+        folds[rng.permutation(rows)] = np.arange(len(rows)) % FOLDS
+    return folds
+
+
+def _weight_names(material: Material) -> list[str]:
+    return [f"weight_{ranking.source}" for ranking in material.tuning.rankings[:-1]]

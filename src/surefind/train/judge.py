@@ -1,0 +1,67 @@
+"""Held-out scores side by side: each row with its interval, and the first row against every other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from surefind.fuse._join import Floats
+from surefind.measure.statistics import ALPHA, bootstrap, holm, permutation_p
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    spec: str
+    mean: float
+    low: float
+    high: float
+    gain: float | None = None
+    """How much better the trained row is than this one; None for itself and for oracles."""
+    gain_low: float | None = None
+    gain_high: float | None = None
+    p: float | None = None
+    """After Holm over all rows it is compared with."""
+
+    @property
+    def significant(self) -> bool:
+        return self.p is not None and self.p < ALPHA
+
+    def as_data(self) -> dict[str, Any]:
+        return {key: round(value, 5) if isinstance(value, float) else value for key, value in asdict(self).items()}
+
+
+def compare(
+    trained: tuple[str, str, Floats], others: Mapping[tuple[str, str], Floats], oracles: Mapping[str, Floats]
+) -> list[Row]:
+    """Rows in the order given: the trained one, what it must beat, what nobody can."""
+    name, spec, scores = trained
+    rivals = list(others.values())
+    table = np.stack([scores, *rivals, *oracles.values()], axis=1)
+    intervals = [(i.mean, i.low, i.high) for i in bootstrap(table)]
+    differences = scores[:, None] - np.stack(rivals, axis=1)
+    gains = bootstrap(differences)
+    p = holm(permutation_p(differences)).tolist()
+    rows = [Row(name, spec, *intervals[0])]
+    for i, (label, text) in enumerate(others):
+        rows.append(Row(label, text, *intervals[i + 1], gains[i].mean, gains[i].low, gains[i].high, p[i]))
+    return rows + [Row(label, "", *intervals[len(rows) + i]) for i, label in enumerate(oracles)]
+
+
+def verdict(rows: Sequence[Row], static: int, measure: str) -> tuple[str, str]:
+    """A sentence that says whether the trained row pays, and the spec to use. `static` is the row it must beat."""
+    trained, rival = rows[0], rows[static]
+    against = f"{trained.mean:.3f} against {rival.mean:.3f} {measure} on the held-out half"
+    if rival.gain is not None and rival.gain > 0 and rival.significant:
+        return f"{trained.name} beats {rival.name}: {against} (p = {rival.p:.4f}). Use it.", trained.spec
+    if rival.gain is not None and rival.gain < 0:
+        how = f"p = {rival.p:.4f}" if rival.significant else "not significantly"
+        return f"{rival.name} wins ({how}): {trained.name} has {against}. Use {rival.name}.", rival.spec
+    return (
+        f"{trained.name} cannot be told apart from {rival.name}: {against} (p = {rival.p:.2f}). "
+        f"Use {rival.name}: it is simpler and asks for no training.",
+        rival.spec,
+    )

@@ -1,0 +1,102 @@
+"""What a passage is worth, and the α that reproduces it best: the targets of learned fusion.
+
+    LSS(c, a) = |LCS(words(c), words(a))| / |words(a)|               longest subsequence similarity
+
+    α*(q) = Σ_d (LSS(d) - other(d)) · (dense(d) - other(d)) / Σ_d (dense(d) - other(d))²       clipped to [0, 1]
+
+over the union of both rankings' ten best, with scores scaled as `tm2c2` does and 0 for a passage that a ranking's ten
+best do not hold. Where both rankings say the same of every passage, any α is as good and α* is ½. (Equations 17-19 of
+the agentic-knowledge-base study.) A judgment of a whole document labels its passages with its grade over the
+question's greatest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.exam.model import ExamQuery
+from surefind.fuse._features import TOP, alpha_at, words
+from surefind.fuse._join import Floats, from_floor
+from surefind.snapshot import Snapshot
+from surefind.types import Rankings
+
+Words = NDArray[np.int32]
+UNDECIDED = 0.5
+
+
+def lss(passage: str, answer: str) -> float:
+    ids: dict[str, int] = {}
+    return _similarity(_numbers(passage, ids), _numbers(answer, ids))
+
+
+def alpha_star(dense: Floats, other: Floats, labels: Floats) -> float:
+    """The closed form for one query: what each ranking and the label say of each passage of the union."""
+    difference = dense - other
+    below = float(difference @ difference)
+    if below <= 0:
+        return UNDECIDED
+    return float(np.clip((labels - other) @ difference / below, 0.0, 1.0))
+
+
+class Labeller:
+    """Knows what each passage is worth for each question of an exam."""
+
+    def __init__(self, queries: Sequence[ExamQuery], snapshot: Snapshot, documents: Mapping[str, str]) -> None:
+        self._queries = queries
+        self._snapshot = snapshot
+        self._documents = documents
+        self._ids: dict[str, int] = {}
+        self._words = lru_cache(maxsize=100_000)(self._read)
+
+    def alphas(self, rankings: Sequence[Rankings]) -> Floats:
+        """α* of each question, for two rankings."""
+        at = alpha_at([ranking.signal for ranking in rankings])
+        pair = [_top(rankings[i]) for i in (at, 1 - at)]
+        scaled = [from_floor(ranking) for ranking in pair]
+        found = []
+        for q in range(len(self._queries)):
+            dense, other = (
+                dict(zip(ranking.row(q)[0].tolist(), scores[q].tolist(), strict=False))
+                for ranking, scores in zip(pair, scaled, strict=True)
+            )
+            union = sorted({*dense, *other})
+            left, right = (np.array([side.get(ordinal, 0.0) for ordinal in union]) for side in (dense, other))
+            found.append(alpha_star(left, right, np.array([self.label(q, ordinal) for ordinal in union])))
+        return np.array(found)
+
+    def label(self, q: int, ordinal: int) -> float:
+        judgments = [j for j in self._queries[q].judgments if j.grade > 0]
+        most = max((j.grade for j in judgments), default=1)
+        document = self._snapshot.document_ids[ordinal]
+        worth = 0.0
+        for j in judgments:
+            if j.start is not None and j.end is not None:
+                start, end = self._snapshot.rows[ordinal, 2:4].tolist()
+                worth = max(
+                    worth, _similarity(self._words(document, start, end), self._words(j.document, j.start, j.end))
+                )
+            elif document == j.document:
+                worth = max(worth, j.grade / most)
+        return worth
+
+    def _read(self, document: str, start: int, end: int) -> Words:
+        return _numbers(self._documents[document][start:end], self._ids)
+
+
+def _top(ranking: Rankings) -> Rankings:
+    return replace(ranking, ordinals=ranking.ordinals[:, :TOP], scores=ranking.scores[:, :TOP])
+
+
+def _numbers(text: str, ids: dict[str, int]) -> Words:
+    return np.array([ids.setdefault(word, len(ids)) for word in words(text)], dtype=np.int32)
+
+
+def _similarity(passage: Words, answer: Words) -> float:
+    from surefind.measure.spans import _lcs
+
+    return float(_lcs(passage, answer)) / max(1, len(answer))

@@ -1,0 +1,180 @@
+"""What training works on: an exam's questions with the rankings of every retriever, in two halves.
+
+The tuning half is for fitting and choosing; the held-out half is only for the report (`exam.split`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.bench.engine import Bench, places_of
+from surefind.bench.plan import Contender, Plan, short
+from surefind.errors import ExamError, MissingPartError, SpecError
+from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.split import held_out
+from surefind.fuse._join import Floats
+from surefind.fuse._predictors import Norm, blend
+from surefind.kb import KnowledgeBase
+from surefind.measure.gains import Judge, Places
+from surefind.measure.names import Measure
+from surefind.measure.ranks import MEASURES
+from surefind.pipeline import Pipeline
+from surefind.snapshot import Snapshot
+from surefind.sync import Report
+from surefind.train.lss import Labeller
+from surefind.types import FloatArray, Rankings
+
+FEWEST = 60
+"""Questions of an exam below which nothing is trained: the halves would be too small to learn from or to judge by."""
+K = 100
+NORMS: tuple[Norm, Norm] = ("floor", "minmax")
+
+
+@dataclass(frozen=True)
+class Half:
+    """Some of an exam's questions with what every retriever found for them."""
+
+    queries: tuple[ExamQuery, ...]
+    rankings: tuple[Rankings, ...]
+    measure: Measure
+    places: Places
+    labeller: Labeller
+
+    @property
+    def texts(self) -> list[str]:
+        return [query.text for query in self.queries]
+
+    @cached_property
+    def judge(self) -> Judge:
+        return Judge(self.queries, self.places)
+
+    def score(self, ranking: Rankings) -> Floats:
+        """The measure of each question."""
+        return MEASURES[self.measure.name](self.judge.gains(ranking, self.measure.level), self.measure.k)
+
+    def blended(self, weights: Floats, norm: Norm) -> Floats:
+        """The measure of each question under weights: one row for all, or one for each."""
+        return self.score(blend(self.rankings, np.atleast_2d(weights), norm, K, "blend"))
+
+    def sweep(self, candidates: Floats, norm: Norm) -> Floats:
+        """(questions, candidates)."""
+        return np.stack([self.blended(candidate, norm) for candidate in candidates], axis=1)
+
+    @cached_property
+    def alphas(self) -> Floats:
+        """α* of each question."""
+        return self.labeller.alphas(self.rankings)
+
+
+@dataclass(frozen=True)
+class Material:
+    exam: Exam
+    pipeline: Pipeline
+    """The retrievers; without a fuser."""
+    snapshot: Snapshot
+    tuning: Half
+    held: Half
+    embed: Callable[[Sequence[str]], FloatArray]
+    embedder: str
+
+    @property
+    def joined(self) -> str:
+        """The retrievers as a pipeline's head."""
+        return " + ".join(short(Pipeline((retriever,))) for retriever in self.pipeline.retrieve)
+
+
+def gather(
+    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], measure: Measure, report: Report | None = None
+) -> Material:
+    if measure.of_spans:
+        raise SpecError(f"Training goes by a rank measure such as nDCG@10 or RR@10:span, not by {measure}.")
+    pipeline = Pipeline.of(retrieve, "rrf" if len(retrieve) > 1 else None)
+    if len(set(map(str, pipeline.retrieve))) < max(2, len(retrieve)):
+        raise SpecError("Training needs two or more different retrievers: --retrieve bm25 --retrieve dense.")
+    _enough(exam, len(exam.queries))
+    contenders = tuple(Contender(str(r), Pipeline((r,))) for r in pipeline.retrieve)
+    outcome = Bench(kb, report=report).run(Plan(contenders, exam, (measure,)))
+    queries = outcome.plan.exam.queries
+    _enough(exam, len(queries))
+    documents = {document.id: document.text for document in kb.documents()}
+    places = places_of(outcome.snapshot, documents)
+    out = np.array(held_out(queries))
+
+    def half(rows: NDArray[np.int64]) -> Half:
+        mine = tuple(queries[i] for i in rows)
+        rankings = tuple(take(ranking, rows) for ranking in outcome.rankings)
+        return Half(mine, rankings, measure, places, Labeller(mine, outcome.snapshot, documents))
+
+    embedder = next((str(getattr(r, "model", "")) for r in pipeline.retrieve if r.signal == "dense"), "")
+    return Material(
+        exam,
+        pipeline,
+        outcome.snapshot,
+        half(np.flatnonzero(~out)),
+        half(np.flatnonzero(out)),
+        lambda texts: kb.services.embedder(embedder).embed(texts),
+        embedder,
+    )
+
+
+def _enough(exam: Exam, there: int) -> None:
+    if there < FEWEST:
+        raise ExamError(
+            f"The exam {exam.label} has {there} questions whose passages are here; training needs at least {FEWEST}. "
+            "Write more with: surefind exam generate --per-family 200."
+        )
+
+
+def take(ranking: Rankings, rows: NDArray[np.int64]) -> Rankings:
+    return replace(ranking, ordinals=ranking.ordinals[rows], scores=ranking.scores[rows])
+
+
+def simplex(rankings: int) -> Floats:
+    """Weightings to choose among: for two rankings eleven, α from 0 to 1 (the weight of the second); for more a
+    coarser grid, every way to share out five (or four) equal parts."""
+    parts = 10 if rankings == 2 else 5 if rankings == 3 else 4
+    rows = []
+    for bars in combinations(range(parts + rankings - 1), rankings - 1):
+        edges = (-1, *bars, parts + rankings - 1)
+        rows.append([b - a - 1 for a, b in pairwise(edges)])
+    return np.array(rows, dtype=np.float64)[::-1] / parts
+
+
+def sklearn(module: str) -> Any:
+    return _package(f"sklearn.{module}", "scikit-learn")
+
+
+def xgboost() -> Any:
+    return _package("xgboost", "xgboost")
+
+
+def _package(module: str, name: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingPartError(
+            f"This needs {name}, which is not installed. Install it: pip install 'surefind[learn]'."
+        ) from None
+
+
+def parts(families: Sequence[str], seed: int = 42) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Row numbers of train, validation and test: 70/15/15 within each family."""
+    rng = np.random.default_rng(seed)
+    train: list[int] = []
+    validation: list[int] = []
+    test: list[int] = []
+    for family in sorted(set(families)):
+        rows = rng.permutation([i for i, f in enumerate(families) if f == family]).tolist()
+        first, second = round(len(rows) * 0.7), round(len(rows) * 0.85)
+        train += rows[:first]
+        validation += rows[first:second]
+        test += rows[second:]
+    return np.array(sorted(train)), np.array(sorted(validation)), np.array(sorted(test))

@@ -1,0 +1,95 @@
+"""`surefind train weights`: static weights for any number of rankings, by coordinate search on the tuning half.
+
+From equal weights, each ranking's weight in turn takes the value from 0 to 1 that scores best while the others stay;
+rounds go on until none improves, first in steps of 0.1, then of 0.02 around what was found. Both scalings of `weighted`
+are tried. An equal score keeps what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from surefind.bench.plan import short
+from surefind.exam.model import Exam
+from surefind.fuse._join import Floats
+from surefind.fuse._predictors import Norm
+from surefind.kb import KnowledgeBase
+from surefind.measure.names import Measure
+from surefind.pipeline import Pipeline
+from surefind.sync import Report
+from surefind.train.fusion import NDCG
+from surefind.train.judge import compare, verdict
+from surefind.train.material import NORMS, Half, gather
+
+COARSE = np.round(np.arange(0, 1.01, 0.1), 2)
+FINE = np.round(np.arange(-0.08, 0.081, 0.02), 2)
+_ROUNDS = 10
+
+
+def train_weights(
+    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], measure: Measure = NDCG, report: Report | None = None
+) -> dict[str, Any]:
+    material = gather(kb, exam, retrieve, measure, report)
+    tell: Report = report or (lambda what, done, total: None)
+    found = []
+    for i, norm in enumerate(NORMS):
+        tell("Searching weights", i, len(NORMS))
+        weights, score = search(material.tuning, norm)
+        found.append((score, -i, norm, weights))
+    tell("Searching weights", len(NORMS), len(NORMS))
+    tuned, _, norm, weights = max(found, key=lambda row: row[:2])
+
+    held = material.held
+    joined = material.joined
+    equal = np.full(len(held.rankings), 1 / len(held.rankings))
+    spec = f"weighted(weights=[{', '.join(f'{w:g}' for w in weights)}], norm={norm})"
+    others = {("equal weights", f"{joined} >> weighted(norm={norm})"): held.blended(equal, norm)}
+    for retriever, ranking in zip(material.pipeline.retrieve, held.rankings, strict=True):
+        others[short(Pipeline((retriever,))), str(retriever)] = held.score(ranking)
+    rows = compare(("tuned weights", f"{joined} >> {spec}", held.blended(weights, norm)), others, {})
+    rival = max(range(1, len(rows)), key=lambda i: rows[i].mean)
+    sentence, use = verdict(rows, rival, str(measure))
+    return {
+        "weights": weights.tolist(),
+        "norm": norm,
+        "spec": spec,
+        "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
+        "questions": {"tuning": len(material.tuning.queries), "held_out": len(held.queries)},
+        "measure": str(measure),
+        "tuning_mean": round(tuned, 5),
+        "rows": [row.as_data() for row in rows],
+        "verdict": sentence,
+        "use": use,
+    }
+
+
+def search(half: Half, norm: Norm) -> tuple[Floats, float]:
+    """Weights that add up to 1, and their mean on this half."""
+    seen: dict[tuple[float, ...], float] = {}
+
+    def score(weights: Floats) -> float:
+        key = tuple(np.round(weights / weights.sum(), 6).tolist())
+        if key not in seen:
+            seen[key] = float(half.blended(np.array(key), norm).mean())
+        return seen[key]
+
+    weights = np.full(len(half.rankings), 0.5)
+    for steps in (lambda now: COARSE, lambda now: np.clip(now + FINE, 0, 1)):
+        for _ in range(_ROUNDS):
+            before = score(weights)
+            for i in range(len(weights)):
+                tries = [weights, *(_with(weights, i, value) for value in steps(weights[i]))]
+                weights = max((w for w in tries if w.sum() > 0), key=score)
+            if score(weights) <= before:
+                break
+    share = np.round(weights / weights.sum(), 3)
+    return share, float(half.blended(share, norm).mean())
+
+
+def _with(weights: Floats, i: int, value: float) -> Floats:
+    changed = weights.copy()
+    changed[i] = value
+    return changed

@@ -1,0 +1,408 @@
+"""`surefind train` on the sample: what is learned, what is reported, and where a model refuses to be used."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from exam_helpers import surefind
+from helpers import EXAMPLE, Home
+from surefind import KnowledgeBase, spec
+from surefind.bench.plan import parse_measures, preset
+from surefind.errors import ExamError, MissingPartError, SpecError, StoreError
+from surefind.exam.known_item import generate
+from surefind.exam.model import Exam
+from surefind.exam.split import held_out
+from surefind.exam.store import ExamStore
+from surefind.fuse._predictors import MLP, load_predictor
+from surefind.fuse.learned import Learned
+from surefind.pipeline import Pipeline
+from surefind.services import Services
+from surefind.testing import FUSER_ROWS, check_rankings, rankings_of
+from surefind.train.alpha import fit_mlp, r_squared
+from surefind.train.fusion import MODELS, best_static, train_fusion
+from surefind.train.gain import fit_ndcg
+from surefind.train.judge import Row, compare, verdict
+from surefind.train.material import Half, Material, gather
+from surefind.train.weights import search, train_weights
+from surefind.types import Query, Rankings
+from toy_stages import ToyEmbedder
+
+pytest.importorskip("sklearn")
+pytest.importorskip("xgboost")
+
+PAIR = ["bm25", "tfidf"]
+(NDCG,) = parse_measures(["nDCG@10"])
+
+
+def quiet(what: str, done: int, total: int) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+    home = Home(tmp_path_factory.mktemp("trained"))
+    shutil.copytree(EXAMPLE, home.docs, dirs_exist_ok=True)
+    home.sync("docs")
+    with home.open() as base:
+        made = generate(base.documents(), per_family=40)
+        ExamStore(base.data / "exams").save(Exam("known-item", made.queries, corpus=base.snapshot().fingerprint))
+        yield base
+
+
+@pytest.fixture(scope="module")
+def exam(kb: KnowledgeBase) -> Exam:
+    return ExamStore(kb.data / "exams").load("known-item")
+
+
+@pytest.fixture(scope="module")
+def material(kb: KnowledgeBase, exam: Exam) -> Material:
+    return gather(kb, exam, PAIR, NDCG)
+
+
+@pytest.fixture(scope="module")
+def trained(kb: KnowledgeBase, exam: Exam) -> dict[str, dict[str, Any]]:
+    return {model: train_fusion(kb, exam, model, PAIR) for model in ("ridge", "xgboost", "ndcg")}
+
+
+# ---------------------------------------------------------------- halves
+
+
+def test_the_halves_are_those_of_the_exam(material: Material, exam: Exam) -> None:
+    out = held_out(exam.queries)
+    assert [q.id for q in material.held.queries] == [q.id for q, held in zip(exam.queries, out, strict=True) if held]
+    assert not {q.id for q in material.tuning.queries} & {q.id for q in material.held.queries}
+
+
+@pytest.mark.parametrize("model", ["ridge", "ndcg"])
+def test_the_held_out_half_changes_nothing_that_is_learned(material: Material, model: str) -> None:
+    """Fitted beside another held-out half, the model gives the same weights."""
+    half = material.held
+    few = replace(half, queries=half.queries[:5], rankings=tuple(_rows(r, slice(5)) for r in half.rankings))
+    fits = [MODELS[model](m, quiet).predictor for m in (material, replace(material, held=few))]
+    found = [p.weights(half.texts, half.rankings, material.embed) for p in fits]
+    assert np.array_equal(*found)
+    assert np.array_equal(*(best_static(m)[1] for m in (material, replace(material, held=few))))
+
+
+def _rows(ranking: Rankings, rows: slice) -> Rankings:
+    return replace(ranking, ordinals=ranking.ordinals[rows], scores=ranking.scores[rows])
+
+
+# ---------------------------------------------------------------- the report
+
+
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+def test_report_says_what_was_compared(trained: dict[str, dict[str, Any]], model: str) -> None:
+    made = trained[model]
+    names = [row["name"] for row in made["rows"]]
+    assert names[0] == f"learned {model}"
+    assert names[1].startswith("best static, weighted(weights=[")
+    assert names[2:] == ["RRF k=60", "bm25", "tfidf", "oracle α*", "oracle, best α per query"]
+    assert all(row["low"] <= row["mean"] <= row["high"] for row in made["rows"])
+    assert all(0 <= row["p"] <= 1 for row in made["rows"][1:5])
+    Pipeline.parse(made["use"])
+    assert made["use"] in (made["rows"][0]["spec"], made["rows"][1]["spec"])
+
+
+def test_r_squared_and_importance_are_reported(trained: dict[str, dict[str, Any]]) -> None:
+    for model in ("ridge", "xgboost"):
+        assert {"r2_train", "r2_validation", "r2_test", "r2_held_out"} <= trained[model]["metrics"].keys()
+    shap = trained["xgboost"]["metrics"]["shap"]
+    assert len(shap) == 25
+    assert list(shap.values()) == sorted(shap.values(), reverse=True)
+    assert set(trained["ridge"]["metrics"]["coefficients"]) == {"words", "has_digits", "has_wh_word", "has_acronym"}
+    assert "weight_bm25" in trained["ndcg"]["metrics"]["shap"]
+
+
+def test_manifest_holds_fingerprints(trained: dict[str, dict[str, Any]], kb: KnowledgeBase, exam: Exam) -> None:
+    saved = json.loads((kb.data / "models" / "xgboost-known-item" / "manifest.json").read_text(encoding="utf-8"))
+    assert saved == trained["xgboost"]
+    assert saved["corpus"] == kb.snapshot().fingerprint
+    assert saved["exam"]["fingerprint"] == exam.fingerprint
+    assert [r["name"] for r in saved["retrievers"]] == PAIR
+    assert all(spec.make("retrieve", r["spec"]) for r in saved["retrievers"])
+
+
+def test_training_twice_gives_the_same(kb: KnowledgeBase, exam: Exam, trained: dict[str, dict[str, Any]]) -> None:
+    again = train_fusion(kb, exam, "ndcg", PAIR, name="again")
+    assert again["rows"][0]["mean"] == trained["ndcg"]["rows"][0]["mean"]
+    assert again["hyperparameters"] == trained["ndcg"]["hyperparameters"]
+
+
+@pytest.mark.parametrize(("shift", "says"), [(0.2, "beats"), (-0.2, "wins"), (0.0, "cannot be told apart")])
+def test_verdict_recommends_static_unless_beaten(shift: float, says: str) -> None:
+    rng = np.random.default_rng(1)
+    static = rng.random(200)
+    noise = rng.choice([-0.1, 0.1], 200) if not shift else 0.0
+    rows = compare(("learned", "L", static + shift + noise), {("static", "S"): static}, {})
+    if not shift:
+        rows[1] = replace(rows[1], gain=abs(rows[1].gain or 0))
+    sentence, use = verdict(rows, 1, "nDCG@10")
+    assert says in sentence
+    assert use == ("L" if shift > 0 else "S")
+
+
+def test_comparison_written_out() -> None:
+    a, b = np.array([1.0, 0.5, 1.0, 0.0]), np.array([0.5, 0.5, 0.5, 0.0])
+    first, second, oracle = compare(("a", "A", a), {("b", "B"): b}, {"oracle": np.ones(4)})
+    assert (first.mean, second.mean, oracle.mean) == (0.625, 0.375, 1.0)
+    assert second.gain == 0.25
+    assert isinstance(first, Row)
+    assert first.gain is None
+
+
+def test_r_squared_written_out() -> None:
+    assert r_squared(np.array([0.0, 1.0]), np.array([0.0, 1.0])) == 1
+    assert r_squared(np.array([0.0, 1.0]), np.array([0.5, 0.5])) == 0
+    assert r_squared(np.array([0.5, 0.5]), np.array([0.0, 1.0])) == 0
+
+
+# ---------------------------------------------------------------- in a pipeline
+
+
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+def test_pipeline_uses_the_weights_that_were_judged(
+    model: str, kb: KnowledgeBase, material: Material, trained: dict[str, dict[str, Any]]
+) -> None:
+    fuser = Learned(f"{model}-known-item")
+    half = material.held
+    queries = [Query(text) for text in half.texts]
+    found = fuser.fuse_for(queries, half.rankings, 100, kb.services)
+    assert half.score(found).mean() == pytest.approx(trained[model]["rows"][0]["mean"], abs=1e-5)
+    for i in (0, 7):
+        one = fuser.fuse_for(queries[i : i + 1], [_rows(r, slice(i, i + 1)) for r in half.rankings], 10, kb.services)
+        assert one.row(0)[0].tolist() == found.row(i)[0][:10].tolist()
+    hits = kb.search("wire transfer cut-off", pipeline=f"bm25 + tfidf >> {fuser}").hits
+    assert len(hits) == 10
+
+
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+    fuser = Learned(f"{model}-known-item")
+    sides = [[row[side] for row in FUSER_ROWS] for side in (0, 1)]
+    rankings = [rankings_of(sides[0]), rankings_of(sides[1], "tfidf", "sparse", 0.0)]
+    queries = [Query(f"cash {i}") for i in range(len(FUSER_ROWS))]
+    check_rankings(fuser.fuse_for(queries, rankings, 10, kb.services), len(queries), 10, 10)
+    assert len(fuser.fuse_for([], [_rows(r, slice(0)) for r in rankings], 10, kb.services)) == 0
+
+
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+def test_prediction_is_quick(
+    model: str, kb: KnowledgeBase, material: Material, trained: dict[str, dict[str, Any]]
+) -> None:
+    """At most 1 ms on a free machine; twice that here, where others may run beside."""
+    predictor = load_predictor(model, kb.data / "models" / f"{model}-known-item")
+    ones = [[_rows(r, slice(i, i + 1)) for r in material.held.rankings] for i in range(40)]
+    times = []
+    for i, one in enumerate(ones):
+        started = time.perf_counter()
+        predictor.weights([material.held.texts[i]], one, material.embed)
+        times.append((time.perf_counter() - started) * 1000)
+    assert sorted(times)[len(times) // 2] < 2
+
+
+def test_other_retrievers_are_refused(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+    with pytest.raises(
+        SpecError, match=r"was trained on bm25 \(sparse\) \+ tfidf \(sparse\) and cannot fuse tfidf .* \+"
+    ):
+        kb.search("cash", pipeline="tfidf + bm25 >> learned(model=ridge-known-item)")
+
+
+def test_unknown_model_names_those_there_are(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+    with pytest.raises(SpecError, match=r"no trained model 'ridge-known'; did you mean 'ridge-known-item'"):
+        kb.search("cash", pipeline="bm25 + tfidf >> learned(model=ridge-known)")
+    for services in (Services(), Services(models_folder=Path("nowhere"))):
+        with pytest.raises(SpecError, match=r"Train one with: surefind train fusion"):
+            Learned().fuse_for([Query("x")], [], 10, services)
+
+
+def test_a_path_is_no_model_name(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+    with pytest.raises(SpecError, match=r"no trained model"):
+        Learned("../models/ridge-known-item").fuse_for([Query("x")], [], 10, kb.services)
+
+
+def test_damaged_model_says_so(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+    shutil.copytree(kb.data / "models" / "ridge-known-item", kb.data / "models" / "damaged")
+    (kb.data / "models" / "damaged" / "model.npz").unlink()
+    with pytest.raises(StoreError, match=r"cannot be read .* Train it again"):
+        kb.search("cash", pipeline="bm25 + tfidf >> learned(model=damaged)")
+    shutil.rmtree(kb.data / "models" / "damaged")
+
+
+def test_without_queries_it_says_what_to_use() -> None:
+    with pytest.raises(SpecError, match=r"looks at the queries.* Use rrf, convex or weighted"):
+        Learned("x").fuse([], 10)
+
+
+def test_a_model_trained_again_is_read_again(kb: KnowledgeBase, exam: Exam) -> None:
+    train_fusion(kb, exam, "ridge", PAIR, name="mine")
+    pipeline = "bm25 + tfidf >> learned(model=mine)"
+    kb.search("cash", pipeline=pipeline)
+    train_fusion(kb, exam, "ridge", PAIR[::-1], name="mine")
+    with pytest.raises(SpecError, match="was trained on tfidf"):
+        kb.search("cash", pipeline=pipeline)
+    assert [p.name for p in (kb.data / "models").iterdir() if p.name.startswith(".")] == []
+
+
+# ---------------------------------------------------------------- more than two, vectors, errors
+
+
+def test_ndcg_takes_three_rankings(kb: KnowledgeBase, exam: Exam) -> None:
+    made = train_fusion(kb, exam, "ndcg", [*PAIR, "bm25(k1=3.0, b=1.0, analyzer=plain)"], name="three")
+    assert made["rows"][-1]["name"] == "oracle, best weights per query"
+    assert len(kb.search("wire", pipeline=made["rows"][0]["spec"]).hits) == 10
+
+
+def test_mlp_reads_the_vectors_of_the_queries(material: Material, tmp_path: Path) -> None:
+    def embed(texts: Sequence[str]) -> Any:
+        return ToyEmbedder().embed(texts)
+
+    predictor = fit_mlp(replace(material, embed=embed, embedder="toy"), quiet).predictor
+    half = material.held
+    weights = predictor.weights(half.texts, half.rankings, embed)
+    assert weights.shape == (len(half.queries), 2)
+    assert weights.sum(axis=1) == pytest.approx(np.ones(len(weights)))
+    predictor.save(tmp_path)
+    again = MLP.load(tmp_path)
+    assert np.array_equal(again.weights(half.texts, half.rankings, embed), weights)
+
+
+def test_ndcg_is_not_below_static_where_it_was_chosen(material: Material) -> None:
+    assert fit_ndcg(material, quiet).metrics["expected_gain"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"model": "forest"}, r"no model 'forest'; .*Choices: mlp, ndcg, ridge, xgboost"),
+        ({"name": "../x"}, r"cannot be called '../x'"),
+        ({"model": "ridge", "retrieve": ["bm25", "tfidf", "dense"]}, r"ridge weighs two rankings, not 3"),
+        ({"retrieve": ["bm25", "bm25"]}, r"two or more different retrievers"),
+        ({"retrieve": ["bm25"]}, r"two or more different retrievers"),
+        ({"model": "mlp"}, r"one of the retrievers must be dense"),
+    ],
+)
+def test_wrong_calls_say_what_to_write(kb: KnowledgeBase, exam: Exam, change: dict[str, Any], says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        train_fusion(kb, exam, **{"retrieve": PAIR, **change})
+
+
+def test_too_few_questions_are_refused(kb: KnowledgeBase, exam: Exam) -> None:
+    with pytest.raises(ExamError, match=r"has 59 questions .* at least 60"):
+        train_fusion(kb, Exam("few", exam.queries[:59]), "ridge", PAIR)
+
+
+@pytest.mark.parametrize(("model", "package"), [("xgboost", "xgboost"), ("ndcg", "xgboost"), ("ridge", "sklearn")])
+def test_missing_package_gives_the_line_to_install(
+    kb: KnowledgeBase, exam: Exam, monkeypatch: pytest.MonkeyPatch, model: str, package: str
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingPartError, match=r"pip install 'surefind\[learn\]'"):
+        train_fusion(kb, exam, model, PAIR)
+
+
+# ---------------------------------------------------------------- static weights
+
+
+def test_weights_are_the_best_of_an_exhaustive_search(material: Material) -> None:
+    half: Half = material.tuning
+    weights, score = search(half, "minmax")
+    assert weights.sum() == pytest.approx(1, abs=1e-3)
+    every = [half.blended(np.array([1 - a, a]), "minmax").mean() for a in np.linspace(0, 1, 11)]
+    assert score >= max(every) - 1e-3
+    assert score == pytest.approx(half.blended(weights, "minmax").mean())
+
+
+def test_weights_for_three_are_a_spec_to_paste(kb: KnowledgeBase, exam: Exam) -> None:
+    made = train_weights(kb, exam, [*PAIR, "bm25(k1=3.0, b=1.0, analyzer=plain)"])
+    assert spec.make("fuse", made["spec"]).weights == pytest.approx(made["weights"])
+    assert [row["name"] for row in made["rows"]][:4] == ["tuned weights", "equal weights", "bm25", "tfidf"]
+    assert made["use"] in [row["spec"] for row in made["rows"]]
+    Pipeline.parse(made["use"])
+
+
+# ---------------------------------------------------------------- doors
+
+
+def test_commands(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+    call = ["train", "fusion", "--exam", "known-item", "--model", "ridge", "--retrieve", "bm25", "--retrieve", "tfidf"]
+    ran = surefind(*call, "--name", "mine", kb=kb.folder)
+    assert ran.code == 0, ran.err
+    assert "best static" in ran.out
+    assert "R² to α*: train" in ran.out
+    assert "Saved:" in ran.out
+    made = surefind(*call, "--name", "mine", "--json", kb=kb.folder).json
+    assert made["name"] == "mine"
+    assert Path(made["folder"], "manifest.json").exists()
+    listed = surefind("train", "list", kb=kb.folder)
+    assert "mine" in listed.out
+    assert "up to date" in listed.out
+    assert {m["name"] for m in surefind("train", "list", "--json", kb=kb.folder).json} >= {"mine", "ndcg-known-item"}
+
+
+def test_weights_command(kb: KnowledgeBase) -> None:
+    call = ["train", "weights", "--exam", "known-item", "--retrieve", "bm25", "--retrieve", "tfidf"]
+    ran = surefind(*call, kb=kb.folder)
+    assert ran.code == 0, ran.err
+    assert "Spec: weighted(weights=[" in ran.out
+    assert surefind(*call, "--json", kb=kb.folder).json["norm"] in ("floor", "minmax")
+
+
+@pytest.mark.parametrize("options", [["--exam", "nonesuch"], ["--exam", "known-item", "--measure", "T1EM"]])
+def test_command_errors_are_one_sentence(kb: KnowledgeBase, options: list[str]) -> None:
+    ran = surefind("train", "fusion", *options, kb=kb.folder)
+    assert ran.code == 2
+    assert ran.err.startswith("surefind: ")
+
+
+def test_list_tells_that_documents_changed(tmp_path: Path, kb: KnowledgeBase, trained: dict[str, Any]) -> None:
+    home = Home(tmp_path)
+    home.write("docs/a.md", "# Cash\n\nCount it.")
+    home.sync("docs")
+    assert "No trained models yet" in surefind("train", "list", kb=tmp_path).out
+    with home.open() as other:
+        shutil.copytree(kb.data / "models" / "ridge-known-item", other.data / "models" / "old")
+    assert "changed since: the documents or how they are cut; train again" in surefind("train", "list", kb=tmp_path).out
+
+
+def test_preset_is_the_static_part_of_the_study_s_table() -> None:
+    contenders, measures = preset("fusion")
+    assert [str(c.pipeline.fuse) for c in contenders] == [f"tm2c2(alpha={a})" for a in (0.0, 0.3, 0.5, 0.7, 1.0)]
+    assert measures == ("nDCG@10", "T1EM", "T1C", "T1O", "MRR")
+
+
+def test_scores_are_those_of_a_slow_reference(material: Material) -> None:
+    """Blending and nDCG@10 once more, one query at a time, without any of our arrays."""
+    half = material.held
+    alphas = np.random.default_rng(5).random(len(half.queries))
+    found = half.blended(np.stack([1 - alphas, alphas], axis=1), "floor")
+    assert found == pytest.approx([slow_ndcg(material, q, alpha) for q, alpha in enumerate(alphas)])
+
+
+def slow_ndcg(material: Material, q: int, alpha: float) -> float:
+    scores: dict[int, float] = {}
+    for ranking, weight in zip(material.held.rankings, (1 - alpha, alpha), strict=True):
+        ordinals, row = ranking.row(q)
+        for ordinal, score in zip(ordinals.tolist(), row.tolist(), strict=True):
+            scores[ordinal] = scores.get(ordinal, 0.0) + weight * score / max(row.tolist())
+    best = sorted(scores, key=lambda ordinal: (-np.float32(scores[ordinal]), ordinal))
+    documents = list(dict.fromkeys(material.snapshot.document_ids[ordinal] for ordinal in best))
+    grades = {judgment.document: float(judgment.grade) for judgment in material.held.queries[q].judgments}
+    ideal = sorted(grades.values(), reverse=True)[:10]
+    gained = [grades.get(document, 0.0) for document in documents[:10]]
+    return float(_discounted(gained) / _discounted(ideal))
+
+
+def _discounted(gains: list[float]) -> float:
+    return sum(gain / np.log2(rank + 2) for rank, gain in enumerate(gains))
