@@ -406,3 +406,25 @@ def slow_ndcg(material: Material, q: int, alpha: float) -> float:
 
 def _discounted(gains: list[float]) -> float:
     return sum(gain / np.log2(rank + 2) for rank, gain in enumerate(gains))
+
+
+def test_bench_asks_a_model_only_what_it_did_not_learn_from(
+    kb: KnowledgeBase, exam: Exam, trained: dict[str, dict[str, Any]]
+) -> None:
+    from surefind.bench.plan import Contender, Plan
+    from surefind.bench.run import run_bench
+
+    learned = Pipeline.parse("bm25 + tfidf >> learned(model=ridge-known-item)")
+    plan = Plan((Contender("bm25", Pipeline.parse("bm25")), Contender("learned", learned)), exam, (NDCG,))
+    report = run_bench(kb, plan, "").report
+    asked = {query.id for query, out in zip(exam.queries, held_out(exam.queries), strict=True) if out}
+    assert set(report["query_ids"]) == asked
+    assert report["exam"]["name"] == "known-item-held-out"
+
+
+def test_bench_asks_everything_where_nothing_was_learnt(kb: KnowledgeBase, exam: Exam) -> None:
+    from surefind.bench.plan import Contender, Plan
+    from surefind.bench.run import run_bench
+
+    plan = Plan((Contender("bm25", Pipeline.parse("bm25")),), exam, (NDCG,))
+    assert len(run_bench(kb, plan, "").report["query_ids"]) == len(exam.queries)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from surefind import __version__
 from surefind.bench.engine import Bench, Outcome, places_of
-from surefind.bench.plan import Plan
+from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
 from surefind.config import FILE_NAME
 from surefind.exam.formats._rows import Library
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.known_item import PER_FAMILY, generate, origin_of
 from surefind.exam.model import Exam
+from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
+from surefind.fuse.learned import Learned
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
+from surefind.services import Services
 from surefind.sync import Report
 from surefind.types import Rankings
 
@@ -40,8 +43,9 @@ class Finished:
 def run_bench(
     kb: KnowledgeBase, plan: Plan, command: str, fresh: bool = False, report: Report | None = None
 ) -> Finished:
+    plan = unseen(plan, kb.services)
     bench = Bench(kb, report=report, fresh=fresh)
-    specs = [f"{contender.name}={contender.pipeline}" for contender in plan.contenders]
+    specs = [f"{contender.name}={contender.pipeline}{_stamp(contender, kb.services)}" for contender in plan.contenders]
     key = bench.cache.key(
         "report",
         __version__,
@@ -61,6 +65,22 @@ def run_bench(
     made = build_report(outcome, judge, _retrieved(outcome), titles, command)
     bench.cache.put_data(key, made)
     return Finished(made, outcome)
+
+
+def unseen(plan: Plan, services: Services) -> Plan:
+    """The plan on questions that no contender learnt from: where one was trained on this exam's tuning half, all sit
+    the held-out half."""
+    learnt = [c.pipeline.fuse for c in plan.contenders if isinstance(c.pipeline.fuse, Learned)]
+    if not any(fuser.trained_on(services) == plan.exam.fingerprint for fuser in learnt):
+        return plan
+    pairs = zip(plan.exam.queries, held_out(plan.exam.queries), strict=True)
+    kept = tuple(query for query, out in pairs if out)
+    return replace(plan, exam=replace(plan.exam, name=f"{plan.exam.name}-held-out", queries=kept))
+
+
+def _stamp(contender: Contender, services: Services) -> str:
+    fuser = contender.pipeline.fuse
+    return f" {fuser.stamp(services)}" if isinstance(fuser, Learned) else ""
 
 
 def _retrieved(outcome: Outcome) -> Sequence[Rankings]:

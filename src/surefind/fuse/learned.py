@@ -55,6 +55,14 @@ class Learned(Stage):
         weights = predictor.weights(texts, rankings, embed) if texts else np.zeros((0, len(rankings)))
         return blend(rankings, weights, predictor.norm, k, self.name)
 
+    def trained_on(self, services: Services) -> str:
+        """The fingerprint of the exam it learnt from."""
+        return str(self._load(services)[0]["exam"]["fingerprint"])
+
+    def stamp(self, services: Services) -> str:
+        """Another one for a model that was trained again under the same name."""
+        return json.dumps(self._load(services)[0], sort_keys=True)
+
     def _load(self, services: Services) -> tuple[dict[str, Any], Predictor]:
         folder = services.models_folder
         path = (folder or Path()) / self.model / MANIFEST

@@ -73,6 +73,7 @@ def fusion(
     typer.echo(made["verdict"])
     typer.echo(f"Pipeline: {made['use']}")
     typer.echo(f"Saved: {place}")
+    typer.echo(f"Half of {made['exam']['name']} was learned from: on it, surefind bench asks only the other half.")
 
 
 @app.command("weights")
