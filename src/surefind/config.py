@@ -42,7 +42,7 @@ k = 10
 # `surefind search --pipeline NAME` uses one; sync builds the indexes that these need.
 [pipelines.hybrid]
 retrieve = ["bm25", "dense"]
-fuse = "convex(alpha=0.3)"      # 30% meaning, 70% words
+fuse = "convex(alpha=0.5, missing=score)"      # half meaning, half words, both for every candidate
 
 [pipelines.words]
 retrieve = ["bm25(k1=1.5, b=0.75)"]

@@ -131,6 +131,11 @@ class Pipeline:
             best = record("rerank", reranker, partial(reranker.rerank, queries, best, passages, k), fallback=best)
         return Run(tuple(stages), tuple(trace))
 
+    @property
+    def completes(self) -> bool:
+        """Whether the fuser wants every candidate scored by every retriever (`missing=score`)."""
+        return getattr(self.fuse, "missing", None) == "score"
+
     def join(
         self,
         queries: Sequence[Query],
@@ -142,7 +147,7 @@ class Pipeline:
         """The fusion step: candidates scored by every retriever first if the fuser wants that (`missing=score`)."""
         if self.fuse is None:
             return rankings[0]
-        if getattr(self.fuse, "missing", None) == "score":
+        if self.completes:
             rankings = complete(rankings, queries, list(zip(self.retrieve, indexes, strict=True)))
         if isinstance(self.fuse, QueryFuser):
             return self.fuse.fuse_for(queries, rankings, k, services)

@@ -24,7 +24,6 @@ from surefind.layout import Layout
 from surefind.measure.gains import Judge, Places
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
-from surefind.pipeline import Pipeline
 from surefind.protocols import Retriever
 from surefind.services import Services
 from surefind.snapshot import Snapshot
@@ -149,7 +148,8 @@ class Bench:
     ) -> Rankings:
         pipeline = contender.pipeline
         lists = [found[str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
-        indexes = [self.kb.index(r, self.snapshot) for r in pipeline.retrieve] if _needs_indexes(pipeline) else []
+        # Only completing rankings needs the indexes: a run from the cache must not load them for nothing.
+        indexes = [self.kb.index(r, self.snapshot) for r in pipeline.retrieve] if pipeline.completes else []
         best = pipeline.join(queries, lists, K, indexes, self.kb.services)
         for reranker in pipeline.rerank:
             # As in a search: a stage that fails leaves the ranking before it.
@@ -195,11 +195,6 @@ class Bench:
 
     def _index_bytes(self, retriever: Retriever) -> int:
         return self.kb.indexes.size(index_key(self.snapshot, retriever))
-
-
-def _needs_indexes(pipeline: Pipeline) -> bool:
-    """Only completing rankings does; a run from the cache must not load indexes for nothing."""
-    return getattr(pipeline.fuse, "missing", None) == "score"
 
 
 def stack(parts: Sequence[Rankings]) -> Rankings:

@@ -33,6 +33,7 @@ class Vectors:
         self.vectors = vectors
         self._embedder = embedder
         self._ivf = ivf
+        self._last: tuple[tuple[str, ...], FloatArray] | None = None
 
     @classmethod
     def build(cls, vectors: FloatArray, embedder: Embedder) -> Vectors:
@@ -60,11 +61,19 @@ class Vectors:
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
         """Cosine similarity, by way of the encoder."""
-        return self.nearest(self._embedder.embed([query.text for query in queries]), k, allow)
+        return self.nearest(self._points(queries), k, allow)
+
+    def _points(self, queries: Sequence[Query]) -> FloatArray:
+        """The queries' vectors; those of the last call are kept, since scoring follows searching."""
+        texts = tuple(query.text for query in queries)
+        known = self._last
+        if known is None or known[0] != texts:
+            known = self._last = (texts, self._embedder.embed(texts))
+        return known[1]
 
     def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
         """The similarity of given chunks, (queries, chunks); padding scores -inf."""
-        points = self._embedder.embed([query.text for query in queries])
+        points = self._points(queries)
         rows = [self.vectors[np.maximum(row, 0)] @ point for row, point in zip(ordinals, points, strict=True)]
         return np.where(ordinals == PAD, -np.inf, np.stack(rows)).astype(np.float32)
 
