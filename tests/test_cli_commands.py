@@ -41,7 +41,7 @@ def small(home: Home) -> Home:
     return home
 
 
-def complains(ran: Ran, code: int, says: str) -> None:
+def check_complaint(ran: Ran, code: int, says: str) -> None:
     """One sentence on the error stream, nothing on the other, and the exit code."""
     assert ran.code == code
     assert re.search(says, ran.err), ran.err
@@ -64,7 +64,7 @@ def test_init_explains_every_setting(tmp_path: Path) -> None:
 
 
 def test_init_replaces_nothing(home: Home) -> None:
-    complains(surefind("init", kb=home.folder), 2, r"surefind\.toml is there already.*surefind init --force")
+    check_complaint(surefind("init", kb=home.folder), 2, r"surefind\.toml is there already.*surefind init --force")
     assert (home.folder / "surefind.toml").read_text(encoding="utf-8") == WORDS
 
 
@@ -217,13 +217,13 @@ def test_exam_list_without_exams_says_how_to_write_one(small: Home) -> None:
 def test_import_with_bad_rows_stores_nothing(small: Home, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"query": "fine", "document": "a.md"}\n{"query": "odd", "document": "zz.md"}\n', encoding="utf-8")
-    complains(surefind("exam", "import", bad, kb=small.folder), 2, "line 2: there is no document 'zz.md'")
+    check_complaint(surefind("exam", "import", bad, kb=small.folder), 2, "line 2: there is no document 'zz.md'")
     assert surefind("exam", "list", "--json", kb=small.folder).json == []
 
 
 def test_export_in_an_unknown_format_lists_the_formats(small: Home, tmp_path: Path) -> None:
     ran = surefind("exam", "export", "x", tmp_path / "x", "--format", "xml", kb=small.folder)
-    complains(ran, 2, r"no format 'xml'; Choices: beir, csv, jsonl, trec\.")
+    check_complaint(ran, 2, r"no format 'xml'; Choices: beir, csv, jsonl, trec\.")
 
 
 # ---------------------------------------------------------------- bench
@@ -309,7 +309,7 @@ def test_bench_takes_several_exams(ten: Path, two_exams: tuple[str, ...]) -> Non
 def test_check_of_several_exams_is_refused(ten: Path, two_exams: tuple[str, ...], tmp_path: Path) -> None:
     assert surefind("bench", "-p", "words", "--exam", "heading_direct", "--save", tmp_path / "b.json", kb=ten).code == 0
     lift(tmp_path / "b.json", 0.2)
-    complains(surefind(*two_exams, "--check", tmp_path / "b.json", kb=ten), 2, "go with one exam")
+    check_complaint(surefind(*two_exams, "--check", tmp_path / "b.json", kb=ten), 2, "go with one exam")
 
 
 def test_bench_takes_a_beir_folder(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_bench_takes_a_beir_folder(tmp_path: Path) -> None:
     (folder / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq\t2\t1\n", encoding="utf-8")
     ran = surefind("bench", "--beir", folder, "--split", "dev", "--retrieve", "bm25", "--json", kb=tmp_path)
     assert ran.json["rows"][0]["measures"]["nDCG@10"]["mean"] == 1
-    complains(
+    check_complaint(
         surefind("bench", "--beir", folder, "--retrieve", "bm25", kb=tmp_path), 2, r"no split 'test'\. Splits: dev\."
     )
 
@@ -376,7 +376,7 @@ def test_check_and_save_of_one_file_compares_with_what_was_there(ten: Path, base
     ],
 )
 def test_bench_complains_before_it_runs(ten: Path, options: tuple[str, ...], says: str) -> None:
-    complains(surefind("bench", "--per-family", "10", *options, kb=ten), 2, says)
+    check_complaint(surefind("bench", "--per-family", "10", *options, kb=ten), 2, says)
 
 
 def test_missing_baseline_is_refused(ten: Path) -> None:
@@ -385,7 +385,7 @@ def test_missing_baseline_is_refused(ten: Path) -> None:
 
 
 def test_missing_baseline_is_refused_before_anything_runs(ten: Path) -> None:
-    complains(surefind(*BENCH, "--check", "/nowhere/at/all.json", kb=ten), 2, "is not a report")
+    check_complaint(surefind(*BENCH, "--check", "/nowhere/at/all.json", kb=ten), 2, "is not a report")
 
 
 # ---------------------------------------------------------------- bad input
@@ -408,11 +408,13 @@ def test_missing_baseline_is_refused_before_anything_runs(ten: Path) -> None:
     ],
 )
 def test_bad_input_gets_a_sentence(small: Home, words: tuple[str, ...], says: str) -> None:
-    complains(surefind(*words, kb=small.folder), 2, says)
+    check_complaint(surefind(*words, kb=small.folder), 2, says)
 
 
 def test_empty_folder_gets_a_sentence(home: Home) -> None:
-    complains(surefind("sync", home.docs, kb=home.folder), 2, r"There is nothing to index in .*: it holds no files")
+    check_complaint(
+        surefind("sync", home.docs, kb=home.folder), 2, r"There is nothing to index in .*: it holds no files"
+    )
 
 
 def test_bad_files_are_skipped_counted_and_listed(home: Home) -> None:
@@ -426,23 +428,23 @@ def test_bad_files_are_skipped_counted_and_listed(home: Home) -> None:
 
 @pytest.mark.parametrize("words", [("search", "cash"), ("status",), ("bench", "-p", "words"), ("exam", "generate")])
 def test_command_where_nothing_is_indexed_exits_3(home: Home, words: tuple[str, ...]) -> None:
-    complains(surefind(*words, kb=home.folder), 3, r"There is no knowledge base in .* surefind sync FOLDER")
+    check_complaint(surefind(*words, kb=home.folder), 3, r"There is no knowledge base in .* surefind sync FOLDER")
 
 
 def test_sync_without_any_source_exits_3(home: Home) -> None:
-    complains(surefind("sync", kb=home.folder), 3, "no sources yet. Name a folder: surefind sync docs/")
+    check_complaint(surefind("sync", kb=home.folder), 3, "no sources yet. Name a folder: surefind sync docs/")
 
 
 def test_bad_settings_name_file_line_and_choices(home: Home) -> None:
     home.configure("[search]\npipline = 'words'\n")
-    complains(
+    check_complaint(
         surefind("search", "x", kb=home.folder), 2, r"surefind\.toml, line 2: .*'pipline'; did you mean 'pipeline'"
     )
 
 
 def test_second_writer_exits_3_and_names_the_first(small: Home) -> None:
     with writer_lock(small.folder / ".surefind"):
-        complains(surefind("sync", small.docs, kb=small.folder), 3, r"Process \d+ .* is writing to")
+        check_complaint(surefind("sync", small.docs, kb=small.folder), 3, r"Process \d+ .* is writing to")
 
 
 def test_search_goes_on_while_another_process_writes(small: Home) -> None:
@@ -453,7 +455,7 @@ def test_search_goes_on_while_another_process_writes(small: Home) -> None:
 def test_store_of_a_newer_version_exits_3(small: Home) -> None:
     with sqlite3.connect(small.folder / ".surefind" / "catalogue.db") as db:
         db.execute("PRAGMA user_version=99")
-    complains(surefind("search", "cash", kb=small.folder), 3, "was written by a newer Surefind .*pip install -U")
+    check_complaint(surefind("search", "cash", kb=small.folder), 3, "was written by a newer Surefind .*pip install -U")
 
 
 def test_damaged_index_is_rebuilt_by_the_next_search(small: Home) -> None:
@@ -483,7 +485,7 @@ def test_failure_is_told_in_json_too(small: Home) -> None:
     ],
 )
 def test_wrong_call_exits_2_with_a_sentence(words: tuple[str, ...], says: str) -> None:
-    complains(surefind(*words), 2, says)
+    check_complaint(surefind(*words), 2, says)
 
 
 @pytest.mark.parametrize("words", [(), ("exam",)])
@@ -498,7 +500,7 @@ def test_interrupt_exits_130_with_a_sentence(small: Home, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(KnowledgeBase, "search", stop)
-    complains(surefind("search", "cash", kb=small.folder), 130, "Stopped. What was done before is kept")
+    check_complaint(surefind("search", "cash", kb=small.folder), 130, "Stopped. What was done before is kept")
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
