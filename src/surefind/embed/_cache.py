@@ -79,14 +79,21 @@ class CachedEmbedder:
         todo = sorted(missing.items(), key=lambda item: len(item[1]), reverse=True)
         for at in range(0, len(todo), _BATCH):
             part = todo[at : at + _BATCH]
-            vectors = self._embedder.embed([text for _, text in part])
+            vectors = self._embedder.embed(
+                [text for _, text in part], _from(len(texts) - len(todo) + at, len(texts), progress)
+            )
             rows = [(key, vector.tobytes()) for (key, _), vector in zip(part, vectors, strict=True)]
             self._cache.put(rows)
             known.update(rows)
-            if progress:
+            if progress:  # an encoder need not report within a block
                 progress(len(texts) - len(todo) + at + len(part), len(texts))
         joined = b"".join(known[key] for key in keys)
         return np.frombuffer(joined, dtype=np.float32).reshape(len(texts), self.dimension)
+
+
+def _from(start: int, total: int, progress: Progress | None) -> Progress | None:
+    """Progress within one block as progress of the whole."""
+    return (lambda done, _: progress(start + done, total)) if progress else None
 
 
 def _key(fingerprint: str, text: str) -> bytes:
