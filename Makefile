@@ -9,6 +9,7 @@ INSTALLED := $(VENV)/.installed
 
 demo: $(INSTALLED)
 	$(BIN)/surefind demo demo
+	@echo "(surefind is in $(BIN); to have it on your path: . $(BIN)/activate)"
 
 test: lint types unit smoke
 
