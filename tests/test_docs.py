@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shlex
 import shutil
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 
-from exam_helpers import FEW
+from exam_helpers import FEW, surefind
 from helpers import EXAMPLE
 from surefind.serve.cli import app
 
@@ -94,17 +95,72 @@ def test_readme_is_at_most_150_lines() -> None:
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def test_readme_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readme_snippets_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     snippets = blocks(README, "python")
-    if not snippets:
-        pytest.skip("README.md has no Python yet")
+    assert snippets
+    (tmp_path / "docs").mkdir()
     for name in FEW[:2]:
-        (tmp_path / "docs").mkdir(exist_ok=True)
         shutil.copy(EXAMPLE / name, tmp_path / "docs")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
     for snippet in snippets:
-        exec(compile(snippet, "README.md", "exec"), names)
+        exec(compile(snippet, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == ["1", "2", "3"]
+    assert {line.split()[1] for line in printed} <= {Path(name).name for name in FEW[:2]}
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled sample, indexed as the README's reader has it."""
+    folder = tmp_path_factory.mktemp("readme")
+    assert surefind("sync", EXAMPLE, kb=folder).code == 0
+    return folder
+
+
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+def shown(command: str) -> list[str]:
+    """The output that the README shows under a command, without the parts that it leaves out."""
+    block = next(block for block in blocks(README, "console") if f"$ {command}" in block)
+    lines = block.partition(f"$ {command}\n")[2].splitlines()
+    return [line.strip() for line in lines if line.strip() not in ("…", "")]
+
+
+def check_shown(line: str, printed: list[str]) -> None:
+    """The line stands in the output; numbers may differ by what another processor's rounding does to them."""
+    wanted = [float(number) for number in NUMBER.findall(line)]
+    words = NUMBER.sub("#", line).removesuffix("…").split()
+    for other in printed:
+        numbers = [float(number) for number in NUMBER.findall(other)][: len(wanted)]
+        same = NUMBER.sub("#", other).split()[: len(words)] == words
+        if same and all(abs(a - b) <= 0.02 for a, b in zip(wanted, numbers, strict=True)):
+            return
+    raise AssertionError(f"README.md shows a line that is not printed: {line}")
+
+
+def test_readme_shows_what_a_search_prints(sample: Path) -> None:
+    call = 'surefind search "outgoing wire cutoff" -k 2 --explain'
+    result = surefind("search", "outgoing wire cutoff", "-k", "2", "--explain", kb=sample)
+    lines = shown(call)
+    assert len(lines) == 4
+    for line in lines:
+        check_shown(line, result.out.splitlines())
+
+
+def test_readme_shows_what_a_benchmark_measures(sample: Path) -> None:
+    """The rows; which of two equal ones is called the winner may depend on the processor."""
+    result = surefind("bench", "--preset", "context-layer", "--json", kb=sample)
+    rows = {row["name"]: row for row in json.loads(result.out)["rows"]}
+    lines = [line.lstrip("*> ") for line in shown("surefind bench --preset context-layer")]
+    found = [(line, name) for line in lines for name in rows if line.startswith(f"{name}  ")]
+    assert len(found) == 5
+    for line, name in found:
+        means = [rows[name]["measures"][m]["mean"] for m in ("nDCG@10", "R@5", "R@10", "RR@10", "P@5")]
+        numbers = [float(number) for number in NUMBER.findall(line.removeprefix(name))]
+        assert [numbers[0], *numbers[3:]] == pytest.approx(means, abs=0.02)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -9,10 +9,10 @@ import pytest
 
 from exam_helpers import QUESTIONS, document, query, sample_documents, sample_exam
 from surefind.errors import ExamError
-from surefind.exam.formats._rows import Library
 from surefind.exam.formats.beir import read_beir, write_beir
 from surefind.exam.formats.table import read_table, write_csv, write_jsonl
 from surefind.exam.formats.trec import read_trec, write_trec
+from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery, Judgment
 
 LIBRARY = Library(

@@ -162,7 +162,7 @@ class KnowledgeBase:
         """The settings name a layout that no sync has made, or made only in part: make it whole."""
         with self._writing(layout) as syncer:
             generation = self.catalogue.generation()
-            syncer._cut(generation)
+            syncer.cut(generation)
             return Snapshot(self.catalogue, generation, str(layout))
 
     def index(self, retriever: Retriever, snapshot: Snapshot, report: Report | None = None) -> Index:

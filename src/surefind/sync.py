@@ -79,7 +79,7 @@ class Syncer:
         changed = result.added + result.changed + result.removed
         if not changed and generation > 1:
             generation -= 1
-        self._cut(generation)
+        self.cut(generation)
         snapshot = Snapshot(self.catalogue, generation, str(self.layout))
         for retriever in self.retrievers:
             if build_index(self, snapshot, retriever):
@@ -227,7 +227,7 @@ class Syncer:
 
     # ------------------------------------------------------------ chunks and indexes
 
-    def _cut(self, generation: int) -> None:
+    def cut(self, generation: int) -> None:
         """Cut the documents that this layout has not seen: all of them after a change of chunker."""
         layout = self.catalogue.layout(str(self.layout))
         rows = self.catalogue.unchunked(layout, generation)

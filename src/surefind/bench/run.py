@@ -13,9 +13,9 @@ from surefind.bench.engine import Bench, Outcome, places_of
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
 from surefind.config import FILE_NAME
-from surefind.exam.formats._rows import Library
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.known_item import PER_FAMILY, generate, origin_of
+from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore

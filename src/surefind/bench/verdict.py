@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.measure.statistics import Comparison, Floats, Interval, compare_families
+from surefind.measure.statistics import Comparison, Floats, Interval, compare_all, compare_families
 
 _ENOUGH = 30
 """Fewer questions than this say nothing."""
@@ -36,7 +36,7 @@ def compare(scores: Floats, few_shared: Sequence[bool]) -> tuple[list[Comparison
     if scores.shape[1] > 1 and _ENOUGH <= len(hard) < len(scores):
         everything, part = compare_families([scores, hard])
         return everything, part
-    return compare_families([scores])[0], []
+    return compare_all(scores), []
 
 
 def decide(

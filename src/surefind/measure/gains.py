@@ -61,7 +61,6 @@ class Judge:
     def __init__(self, queries: Sequence[ExamQuery], places: Places) -> None:
         self.places = places
         self._queries = queries
-        self._ideals: dict[str, Floats] = {}
         self._items: dict[str, Any] = {}
 
     def gains(self, rankings: Rankings, level: Level) -> Gains:

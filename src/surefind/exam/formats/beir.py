@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError
-from surefind.exam.formats._rows import Complaints, Library
+from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, Judgment
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError
-from surefind.exam.formats._rows import Complaints, Library
+from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, ExamQuery, Judgment, query_to_json
 
 _FIELDS = ("id", "query", "question", "family", "gold", "document", "text", "start", "end", "grade", "overlap", "quote")

@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from surefind.errors import ExamError
-from surefind.exam.formats._rows import Complaints, Library
+from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, Judgment
 
 _TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)</top(?:ic)?>", re.DOTALL | re.IGNORECASE)

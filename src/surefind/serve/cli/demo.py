@@ -74,8 +74,8 @@ def _benchmark(base: KnowledgeBase, report: Report | None) -> dict[str, tuple[di
     from surefind.bench.files import write_files
     from surefind.bench.plan import Plan, parse_measures, preset
     from surefind.bench.run import known_item_exam, run_bench
-    from surefind.exam.formats._rows import Library
     from surefind.exam.formats.table import read_table
+    from surefind.exam.library import Library
     from surefind.exam.store import ExamStore
     from surefind.sample import sample_questions
 

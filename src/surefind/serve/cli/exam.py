@@ -63,10 +63,10 @@ def import_exam(
 ) -> None:
     """Take in questions with gold passages or gold documents. A file with bad rows is refused whole."""
     from surefind.errors import ExamError
-    from surefind.exam.formats._rows import Library
     from surefind.exam.formats.beir import read_beir
     from surefind.exam.formats.table import read_table
     from surefind.exam.formats.trec import read_trec
+    from surefind.exam.library import Library
     from surefind.kb import KnowledgeBase
 
     if not path.exists():
