@@ -469,10 +469,12 @@ def test_reranker_is_timed_on_as_many_candidates_as_a_search_gives_it(
     shown: Counter[int] = Counter()
     rerank = toy_stages.SharedWords.rerank
 
-    def counting(self: Any, queries: Sequence[Query], rankings: Rankings, passages: Any, k: int) -> Rankings:
+    def counting(
+        self: Any, queries: Sequence[Query], rankings: Rankings, passages: Any, k: int, services: Any
+    ) -> Rankings:
         if len(queries) == 1:
             shown[rankings.ordinals.shape[1]] += 1
-        return rerank(self, queries, rankings, passages, k)
+        return rerank(self, queries, rankings, passages, k, services)
 
     monkeypatch.setattr(toy_stages.SharedWords, "rerank", counting)
     with home.open() as kb:

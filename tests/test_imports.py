@@ -16,7 +16,7 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "sample"},
+    {"types", "errors", "notes", "sample"},
     {"spec", "protocols"},
     {"analyze", "embed", "llm", "store", "text", "graph", "services"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},

@@ -13,6 +13,7 @@ import numpy as np
 from surefind.errors import SurefindError
 from surefind.protocols import Passages, Progress
 from surefind.retrieve.bm25 import BM25
+from surefind.services import Services
 from surefind.spec import Stage
 from surefind.testing import rankings_of
 from surefind.types import FloatArray, Query, Rankings
@@ -46,7 +47,9 @@ class SharedWords(Stage):
     kind: ClassVar[str] = "rerank"
     name: ClassVar[str] = "shared_words"
 
-    def rerank(self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int) -> Rankings:
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
         rows = []
         for i, query in enumerate(queries):
             ordinals = rankings.row(i)[0].tolist()
@@ -61,7 +64,9 @@ class Failing(Stage):
     kind: ClassVar[str] = "rerank"
     name: ClassVar[str] = "failing"
 
-    def rerank(self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int) -> Rankings:
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
         raise SurefindError("The model did not answer.")
 
 

@@ -19,6 +19,7 @@ from typing import cast
 from surefind import spec
 from surefind.completion import complete
 from surefind.errors import SpecError, SurefindError
+from surefind.notes import collecting, note
 from surefind.protocols import Fuser, Index, Passages, QueryFuser, Reranker, Retriever
 from surefind.services import Services
 from surefind.types import BoolArray, Query, Rankings, TraceEntry
@@ -108,16 +109,18 @@ class Pipeline:
             stage: str, step: object, work: Callable[[], Rankings], fallback: Rankings | None = None
         ) -> Rankings:
             started = time.perf_counter()
-            note = ""
-            try:
-                rankings = work()
-            except SurefindError as error:
-                if fallback is None:
-                    raise
-                rankings, note = fallback, f"fell back: {error}"
+            with collecting() as heard:
+                try:
+                    rankings = work()
+                except SurefindError as error:
+                    if fallback is None:
+                        raise
+                    rankings = fallback
+                    note(f"fell back: {error}")
             ms = (time.perf_counter() - started) * 1000
             stages.append((_unique(getattr(step, "name", stage), stages), rankings))
-            trace.append(TraceEntry(stage, str(step), int((rankings.ordinals >= 0).sum()), ms, note))
+            candidates = int((rankings.ordinals >= 0).sum())
+            trace.append(TraceEntry(stage, str(step), candidates, ms, heard.text, heard.calls, heard.dollars))
             return rankings
 
         depth = max(self.depth, k)
@@ -128,7 +131,8 @@ class Pipeline:
             width = depth if self.rerank else k
             best = record("fuse", self.fuse, partial(self.join, queries, found, width, [i for _, i in ready], services))
         for reranker in self.rerank:
-            best = record("rerank", reranker, partial(reranker.rerank, queries, best, passages, k), fallback=best)
+            work = partial(reranker.rerank, queries, best, passages, k, services)
+            best = record("rerank", reranker, work, fallback=best)
         return Run(tuple(stages), tuple(trace))
 
     @property

@@ -139,9 +139,13 @@ class QueryFuser(Protocol):
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Reorders the head of a ranking by looking at the passages."""
+    """Reorders the head of a ranking by looking at the passages.
 
-    def rerank(self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int) -> Rankings: ...
+    An optional stage: a `SurefindError` raised here leaves the ranking before it, and the trace says so."""
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings: ...
 
 
 class Passages(Protocol):

@@ -367,11 +367,17 @@ def _highest(rows: Sequence[tuple[Row, Row]]) -> int:
 
 
 def check_reranker(
-    reranker: Reranker, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int = 3
+    reranker: Reranker,
+    queries: Sequence[Query],
+    rankings: Rankings,
+    passages: Passages,
+    k: int = 3,
+    services: Services | None = None,
 ) -> None:
+    services = services or Services()
     before = rankings.ordinals.copy(), rankings.scores.copy()
     highest = int(rankings.ordinals.max(initial=0)) + 1
-    reranked = reranker.rerank(queries, rankings, passages, k)
+    reranked = reranker.rerank(queries, rankings, passages, k, services)
     check_rankings(reranked, len(queries), k, highest)
     unchanged = np.array_equal(before[0], rankings.ordinals) and np.array_equal(before[1], rankings.scores)
     _rule(unchanged, "A reranker must leave the ranking it got alone.")
@@ -381,8 +387,8 @@ def check_reranker(
         _rule(len(found) == min(k, len(given)), f"A reranker must return min(k, candidates): query {i}.")
         ordinals, scores = rankings.row(i)
         one = rankings_of([(ordinals.tolist(), scores.tolist())], rankings.source, rankings.signal, rankings.floor)
-        alone = reranker.rerank([query], one, passages, k)
+        alone = reranker.rerank([query], one, passages, k, services)
         _same_row(alone, 0, reranked, i, "A query's answer must not depend on the batch")
-    nothing = reranker.rerank(queries[:1], rankings_of([([], [])]), passages, k)
+    nothing = reranker.rerank(queries[:1], rankings_of([([], [])]), passages, k, services)
     check_rankings(nothing, 1, k, highest)
     _rule((nothing.ordinals == PAD).all(), "Nothing to rerank must stay nothing.")

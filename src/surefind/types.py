@@ -128,6 +128,9 @@ class TraceEntry:
     ms: float
     note: str = ""
     """Said when the stage fell back or cut something."""
+    calls: int = 0
+    """Requests to a paid service."""
+    dollars: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

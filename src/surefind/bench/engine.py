@@ -154,7 +154,7 @@ class Bench:
         for reranker in pipeline.rerank:
             # As in a search: a stage that fails leaves the ranking before it.
             with contextlib.suppress(SurefindError):
-                best = reranker.rerank(queries, best, self.snapshot, K)
+                best = reranker.rerank(queries, best, self.snapshot, K, self.kb.services)
         return best
 
     # ------------------------------------------------------------ scores

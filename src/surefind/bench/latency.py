@@ -75,7 +75,7 @@ def measure_latency(
         for reranker in pipeline.rerank:
             path = f"{path} >> {reranker}"
             before = best
-            best = stage(path, lambda i, r=reranker, b=before: r.rerank([sample[i]], b[i], passages, k))  # type: ignore[misc]
+            best = stage(path, lambda i, r=reranker, b=before: r.rerank([sample[i]], b[i], passages, k, services))  # type: ignore[misc]
             keys.append((_name(reranker), path))
         total = np.sum([timed[key] for _, key in keys], axis=0)
         results.append({**_percentiles(total), "stages": _by_stage(keys, timed)})

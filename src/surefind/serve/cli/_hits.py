@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from surefind.serve.cli._common import console
-from surefind.types import Hit, SearchResult
+from surefind.types import Hit, SearchResult, TraceEntry
 
 _SNIPPET = 320
 _WORD = re.compile(r"\w+")
@@ -66,8 +66,13 @@ def _places(hit: Hit) -> str:
     return "   ".join(f"{name} #{place.rank} ({place.score:.3f})" for name, place in hit.stages.items())
 
 
+def _said(entry: TraceEntry) -> str:
+    spent = f"{entry.calls} call{'s' * (entry.calls > 1)}, ${entry.dollars:.4f}" if entry.calls else ""
+    return "; ".join(part for part in (entry.note, spent) if part)
+
+
 def _show_trace(result: SearchResult) -> None:
     table = Table("stage", "spec", "candidates", "ms", "note", box=None, pad_edge=False, header_style="bold")
     for entry in result.trace:
-        table.add_row(entry.stage, entry.spec, str(entry.candidates), f"{entry.ms:.1f}", entry.note)
+        table.add_row(entry.stage, entry.spec, str(entry.candidates), f"{entry.ms:.1f}", _said(entry))
     console().print(table)

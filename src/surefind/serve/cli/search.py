@@ -119,7 +119,15 @@ def as_data(result: SearchResult) -> dict[str, Any]:
             for hit in result.hits
         ],
         "trace": [
-            {"stage": t.stage, "spec": t.spec, "candidates": t.candidates, "ms": round(t.ms, 3), "note": t.note}
+            {
+                "stage": t.stage,
+                "spec": t.spec,
+                "candidates": t.candidates,
+                "ms": round(t.ms, 3),
+                "note": t.note,
+                "calls": t.calls,
+                "dollars": t.dollars,
+            }
             for t in result.trace
         ],
         "withheld": result.withheld,

@@ -1,0 +1,66 @@
+"""What a stage says and spends while it runs: collected around each stage, shown in its entry of the trace.
+
+    with collecting() as heard:          # the pipeline, around a stage
+        note("reranked 12 of 20 …")      # anywhere below it
+    heard.text, heard.calls
+
+Outside a run nobody listens and both calls do nothing. The collector stands in a `ContextVar`: work that a stage hands
+to threads is heard if it runs in a copy of the context (`contextvars.copy_context().run`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Heard:
+    """What was said and spent so far."""
+
+    notes: list[str] = field(default_factory=list)
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    dollars: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        return "; ".join(self.notes)
+
+
+_heard: ContextVar[Heard | None] = ContextVar("heard", default=None)
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[Heard]:
+    """Listens to everything below it that no inner `collecting` hears."""
+    token = _heard.set(heard := Heard())
+    try:
+        yield heard
+    finally:
+        _heard.reset(token)
+
+
+def note(text: str) -> None:
+    """Adds to the trace entry of the stage now running. A note that was already made is not repeated."""
+    heard = _heard.get()
+    if heard is not None:
+        with heard._lock:
+            if text not in heard.notes:
+                heard.notes.append(text)
+
+
+def spend(calls: int, tokens_in: int, tokens_out: int, dollars: float) -> None:
+    """Adds to what the stage now running has cost."""
+    heard = _heard.get()
+    if heard is not None:
+        with heard._lock:
+            heard.calls += calls
+            heard.tokens_in += tokens_in
+            heard.tokens_out += tokens_out
+            heard.dollars += dollars
