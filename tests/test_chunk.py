@@ -14,6 +14,7 @@ from surefind.chunk.markdown import Markdown
 from surefind.chunk.whole import Whole
 from surefind.enrich.headings import Headings
 from surefind.layout import Layout
+from surefind.services import Services
 from surefind.testing import check_chunker
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import count_tokens, token_spans
@@ -27,6 +28,7 @@ LINES = [
 ]  # fmt: skip
 markdown_texts = st.lists(st.sampled_from(LINES) | st.text(max_size=20), max_size=25).map("\n".join)
 no_definitions = markdown_texts.filter(lambda text: "]:" not in text)
+SERVICES = Services()
 
 
 def document(text: str, format: str = "markdown") -> Document:
@@ -55,7 +57,7 @@ def test_whole_keeps_the_contract_on_any_text(text: str) -> None:
 
 @given(no_definitions, st.integers(1, 40))
 def test_markdown_chunks_never_overlap_and_never_exceed_the_limit(text: str, tokens: int) -> None:
-    chunks = Markdown(tokens, min_tokens=0).chunk(document(text))
+    chunks = Markdown(tokens, min_tokens=0).chunk(document(text), SERVICES)
     assert all(a.end <= b.start for a, b in pairwise(chunks))
     assert all(count_tokens(chunk.text) <= tokens for chunk in chunks)
 
@@ -74,11 +76,11 @@ def test_fixed_follows_equation_1(length: int, w: int, data: st.DataObject) -> N
     d = [f"t{i}" for i in range(length)]
     last = max(0, ceil((length - w) / (w - o)))
     expected = [d[i * (w - o) : i * (w - o) + w] for i in range(last + 1)] if d else []
-    assert [chunk.text.split() for chunk in Fixed(w, o).chunk(document(" ".join(d)))] == expected
+    assert [chunk.text.split() for chunk in Fixed(w, o).chunk(document(" ".join(d)), SERVICES)] == expected
 
 
 def test_fixed_written_out() -> None:
-    chunks = Fixed(tokens=4, overlap=1).chunk(document("a b c d e f g h"))
+    chunks = Fixed(tokens=4, overlap=1).chunk(document("a b c d e f g h"), SERVICES)
     assert [chunk.text for chunk in chunks] == ["a b c d", "d e f g", "g h"]
 
 
@@ -88,7 +90,7 @@ def test_token_is_a_word_or_one_punctuation_mark() -> None:
 
 
 def texts(chunker: Markdown, text: str) -> list[str]:
-    return [chunk.text for chunk in chunker.chunk(document(text))]
+    return [chunk.text for chunk in chunker.chunk(document(text), SERVICES)]
 
 
 def test_markdown_starts_a_chunk_at_each_section_that_is_long_enough() -> None:
@@ -120,31 +122,31 @@ def test_markdown_cuts_a_long_list_between_items() -> None:
 
 
 def test_heading_sign_inside_code_is_no_heading() -> None:
-    chunks = Markdown(50, min_tokens=0).chunk(document("# A\n\n```\n# comment\n```\n"))
+    chunks = Markdown(50, min_tokens=0).chunk(document("# A\n\n```\n# comment\n```\n"), SERVICES)
     assert [chunk.headings for chunk in chunks] == [("A",)]
 
 
 def test_headings_are_the_path_down_to_the_chunk() -> None:
     text = "# A\n\nintro text\n\n## B *bold*\n\nmore text\n\n### C\n\ndeep text\n\n## D\n\nlast text\n"
-    chunks = Markdown(50, min_tokens=1).chunk(document(text))
+    chunks = Markdown(50, min_tokens=1).chunk(document(text), SERVICES)
     assert [chunk.headings for chunk in chunks] == [("A",), ("A", "B bold"), ("A", "B bold", "C"), ("A", "D")]
 
 
 def test_chunk_over_two_sections_has_the_headings_that_both_share() -> None:
-    chunks = Markdown(50, min_tokens=50).chunk(document("# A\n\n## B\n\nx\n\n## C\n\ny\n"))
+    chunks = Markdown(50, min_tokens=50).chunk(document("# A\n\n## B\n\nx\n\n## C\n\ny\n"), SERVICES)
     assert [chunk.headings for chunk in chunks] == [("A",)]
 
 
 def test_headings_enricher_writes_the_breadcrumb_beside_the_text() -> None:
     layout = Layout((Markdown(50, 0)), (Headings(),))
-    (chunk,) = layout.cut(Document("d.md", "# A\n\n## B\n\ntext", "Title"))
+    (chunk,) = layout.cut(Document("d.md", "# A\n\n## B\n\ntext", "Title"), SERVICES)
     assert chunk.context == "Title > A > B"
     assert chunk.text == "# A\n\n## B\n\ntext"
     assert chunk.searchable == "Title > A > B\n# A\n\n## B\n\ntext"
 
 
 def test_heading_that_repeats_the_title_stands_once_in_the_breadcrumb() -> None:
-    (chunk,) = Layout.parse("markdown", ["headings"]).cut(Document("d.md", "# A\n\ntext", "A"))
+    (chunk,) = Layout.parse("markdown", ["headings"]).cut(Document("d.md", "# A\n\ntext", "A"), SERVICES)
     assert chunk.context == "A"
 
 
@@ -153,8 +155,8 @@ def test_layout_has_a_text_form() -> None:
 
 
 def test_chunk_id_depends_on_document_position_and_text() -> None:
-    a, b = Fixed(1, 0).chunk(document("same same"))
-    (elsewhere,) = Whole().chunk(Document("other.md", "same"))
+    a, b = Fixed(1, 0).chunk(document("same same"), SERVICES)
+    (elsewhere,) = Whole().chunk(Document("other.md", "same"), SERVICES)
     assert len({a.id, b.id, elsewhere.id}) == 3
 
 

@@ -78,7 +78,7 @@ def test_chunker(text: str) -> None:
 @pytest.mark.parametrize("text", stages("enrich"))
 def test_enricher(text: str) -> None:
     document = DOCUMENTS[-1]
-    chunks = Layout.parse("markdown(tokens=20, min_tokens=5)").cut(document)
+    chunks = Layout.parse("markdown(tokens=20, min_tokens=5)").cut(document, Services())
     check_enricher(spec.make("enrich", text), document, chunks)
 
 

@@ -57,7 +57,8 @@ def bm25_scores(texts: list[list[str]], query: list[str], k1: float, b: float) -
 def passages() -> list[Chunk]:
     layout = Layout.parse("markdown", ["headings"])
     files = sorted(EXAMPLE.glob("sops/*.md"))[:25]
-    return [chunk for path in files for chunk in layout.cut(Document(path.name, path.read_text(encoding="utf-8")))]
+    documents = [Document(path.name, path.read_text(encoding="utf-8")) for path in files]
+    return [chunk for document in documents for chunk in layout.cut(document, Services())]
 
 
 @pytest.fixture(scope="module")

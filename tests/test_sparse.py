@@ -31,7 +31,8 @@ QUERIES = [
 def passages() -> list[Chunk]:
     layout = Layout.parse("markdown", ["headings"])
     files = sorted(EXAMPLE.glob("*/*.md"))[::6]
-    return [chunk for path in files for chunk in layout.cut(Document(path.name, path.read_text(encoding="utf-8")))]
+    documents = [Document(path.name, path.read_text(encoding="utf-8")) for path in files]
+    return [chunk for document in documents for chunk in layout.cut(document, Services())]
 
 
 @pytest.fixture(scope="module")

@@ -470,7 +470,7 @@ def test_index_is_not_mistaken_for_that_of_the_same_documents_cut_elsewhere(
     two.sync()
     (two.folder / ".surefind/catalogue.db").unlink()
 
-    def every_word(self: Markdown, document: Document) -> list[Chunk]:
+    def every_word(self: Markdown, document: Document, services: object) -> list[Chunk]:
         at = [i for i, char in enumerate(f" {document.text}") if char == " "]
         return [Chunk(document.id, a, a + 3, document.text[a : a + 3]) for a in at if document.text[a : a + 3].strip()]
 

@@ -44,7 +44,7 @@ class Changed:
         return getattr(self._stage, name)
 
 
-def shifted(chunks: list[Chunk], document: Document) -> list[Chunk]:
+def shifted(chunks: list[Chunk], document: Document, services: Services) -> list[Chunk]:
     return [replace(chunk, start=chunk.start + 1) for chunk in chunks]
 
 
@@ -52,11 +52,11 @@ def shifted(chunks: list[Chunk], document: Document) -> list[Chunk]:
     ("spoil", "rule"),
     [
         (shifted, "Offsets must"),
-        (lambda chunks, document: chunks[::-1], "in the order of the text"),
-        (lambda chunks, document: chunks[:1], "No character may be lost"),
-        (lambda chunks, document: chunks + chunks[-1:], "No chunk may stand twice"),
-        (lambda chunks, document: [replace(c, document="other") for c in chunks], "must name its document"),
-        (lambda chunks, document: chunks or [Chunk(document.id, 0, 0, "")], "Offsets must lie inside"),
+        (lambda chunks, document, services: chunks[::-1], "in the order of the text"),
+        (lambda chunks, document, services: chunks[:1], "No character may be lost"),
+        (lambda chunks, document, services: chunks + chunks[-1:], "No chunk may stand twice"),
+        (lambda chunks, document, services: [replace(c, document="other") for c in chunks], "must name its document"),
+        (lambda chunks, document, services: chunks or [Chunk(document.id, 0, 0, "")], "Offsets must lie inside"),
     ],
 )
 def test_broken_chunker_is_caught(spoil: Callable[..., Any], rule: str) -> None:
@@ -67,14 +67,14 @@ def test_broken_chunker_is_caught(spoil: Callable[..., Any], rule: str) -> None:
 @pytest.mark.parametrize(
     ("spoil", "rule"),
     [
-        (lambda chunks, document, given: [replace(c, text="x") for c in chunks], "nothing but the context"),
-        (lambda chunks, document, given: chunks[1:], "return every chunk"),
-        (lambda chunks, document, given: [replace(c, context="") for c in chunks], "keep earlier context"),
+        (lambda chunks, document, given, services: [replace(c, text="x") for c in chunks], "nothing but the context"),
+        (lambda chunks, document, given, services: chunks[1:], "return every chunk"),
+        (lambda chunks, document, given, services: [replace(c, context="") for c in chunks], "keep earlier context"),
     ],
 )
 def test_broken_enricher_is_caught(spoil: Callable[..., Any], rule: str) -> None:
     document = DOCUMENTS[-1]
-    chunks = [replace(chunk, context="before") for chunk in Fixed(tokens=20, overlap=0).chunk(document)]
+    chunks = [replace(chunk, context="before") for chunk in Fixed(tokens=20, overlap=0).chunk(document, Services())]
     with pytest.raises(AssertionError, match=rule):
         check_enricher(Changed(Headings(), "enrich", spoil), document, chunks)
 

@@ -52,7 +52,8 @@ def dense(index: Features) -> np.ndarray:
 def passages() -> list[Chunk]:
     layout = Layout.parse("markdown", ["headings"])
     files = sorted(EXAMPLE.glob("*/*.md"))[::5]
-    return [chunk for path in files for chunk in layout.cut(Document(path.name, path.read_text(encoding="utf-8")))]
+    documents = [Document(path.name, path.read_text(encoding="utf-8")) for path in files]
+    return [chunk for document in documents for chunk in layout.cut(document, Services())]
 
 
 # ---------------------------------------------------------------- scikit-learn

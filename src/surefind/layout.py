@@ -8,6 +8,7 @@ from typing import cast
 
 from surefind import spec
 from surefind.protocols import Chunker, Enricher
+from surefind.services import Services
 from surefind.types import Chunk, Document
 
 
@@ -26,8 +27,8 @@ class Layout:
     def __str__(self) -> str:
         return " + ".join(map(str, (self.chunk, *self.enrich)))
 
-    def cut(self, document: Document) -> list[Chunk]:
-        chunks = self.chunk.chunk(document)
+    def cut(self, document: Document, services: Services) -> list[Chunk]:
+        chunks = self.chunk.chunk(document, services)
         for enricher in self.enrich:
-            chunks = enricher.enrich(document, chunks)
+            chunks = enricher.enrich(document, chunks, services)
         return chunks

@@ -32,16 +32,18 @@ class Reader(Protocol):
 
 @runtime_checkable
 class Chunker(Protocol):
-    """Cuts a document. `document.text[c.start:c.end] == c.text` for every chunk, on any text."""
+    """Cuts a document. `document.text[c.start:c.end] == c.text` for every chunk, on any text.
 
-    def chunk(self, document: Document) -> list[Chunk]: ...
+    Most need the text alone; one that looks at meaning asks `services` for an encoder or a chat model."""
+
+    def chunk(self, document: Document, services: Services) -> list[Chunk]: ...
 
 
 @runtime_checkable
 class Enricher(Protocol):
     """Writes `context` beside the text of chunks; everything else stays as it was."""
 
-    def enrich(self, document: Document, chunks: list[Chunk]) -> list[Chunk]: ...
+    def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]: ...
 
 
 @runtime_checkable

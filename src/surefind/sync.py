@@ -213,7 +213,9 @@ class Syncer:
         file = (source.id, entry.relative, entry.size, entry.mtime_ns, seen, digest)
         for document in documents:
             number = self.catalogue.add_document(document, _content_hash(document), file, generation)
-            self.catalogue.add_chunks(self.catalogue.layout(str(self.layout)), number, self.layout.cut(document))
+            self.catalogue.add_chunks(
+                self.catalogue.layout(str(self.layout)), number, self.layout.cut(document, self.services)
+            )
         result.changed += bool(row)
         result.added += not row
         return ""
@@ -235,7 +237,7 @@ class Syncer:
             self.report("Chunking", at, len(rows))
             with self.catalogue.transaction():
                 for row in rows[at : at + _BATCH]:
-                    self.catalogue.add_chunks(layout, row, self.layout.cut(self.catalogue.document(row)))
+                    self.catalogue.add_chunks(layout, row, self.layout.cut(self.catalogue.document(row), self.services))
 
     def _collect(self, generation: int) -> None:
         """Drop indexes that neither this generation nor the one before it uses."""

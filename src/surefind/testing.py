@@ -123,12 +123,17 @@ def _check_refuses(reader: Reader, bad: Path) -> None:
     raise AssertionError(f"A reader must refuse a file that it cannot read: {bad}.")
 
 
-def check_chunker(chunker: Chunker, documents: Sequence[Document] = DOCUMENTS) -> None:
+def check_chunker(
+    chunker: Chunker, documents: Sequence[Document] = DOCUMENTS, services: Services | None = None
+) -> None:
+    services = services or Services()
     for document in documents:
-        _check_chunks(document, chunker.chunk(document))
-        _rule(chunker.chunk(document) == chunker.chunk(document), f"Chunking {document.id} twice must give the same.")
+        chunks = chunker.chunk(document, services)
+        _check_chunks(document, chunks)
+        _rule(chunker.chunk(document, services) == chunks, f"Chunking {document.id} twice must give the same.")
     for text in ("", " \n\t"):
-        _rule(chunker.chunk(Document("nothing", text)) == [], f"A text without words has no chunks: {text!r}.")
+        nothing = chunker.chunk(Document("nothing", text), services)
+        _rule(nothing == [], f"A text without words has no chunks: {text!r}.")
 
 
 def _check_chunks(document: Document, chunks: list[Chunk]) -> None:
@@ -147,17 +152,20 @@ def _check_chunks(document: Document, chunks: list[Chunk]) -> None:
     _rule(not lost, f"No character may be lost: {document.id} loses {document.text[lost[0] :][:40]!r}." if lost else "")
 
 
-def check_enricher(enricher: Enricher, document: Document, chunks: Sequence[Chunk]) -> None:
+def check_enricher(
+    enricher: Enricher, document: Document, chunks: Sequence[Chunk], services: Services | None = None
+) -> None:
+    services = services or Services()
     given = list(chunks)
-    enriched = enricher.enrich(document, given)
+    enriched = enricher.enrich(document, given, services)
     _rule(given == list(chunks), "An enricher must leave the list it got alone.")
     _rule(len(enriched) == len(chunks), f"An enricher must return every chunk: {len(chunks)} in, {len(enriched)} out.")
     for before, after in zip(chunks, enriched, strict=True):
         same = dataclasses.replace(after, context=before.context)
         _rule(same == before, f"An enricher must change nothing but the context: {document.id}[{before.start}].")
         _rule(after.context.startswith(before.context), f"An enricher must keep earlier context: {before.context!r}.")
-    _rule(enricher.enrich(document, given) == enriched, "Enriching twice must give the same.")
-    _rule(enricher.enrich(document, []) == [], "No chunks must stay no chunks.")
+    _rule(enricher.enrich(document, given, services) == enriched, "Enriching twice must give the same.")
+    _rule(enricher.enrich(document, [], services) == [], "No chunks must stay no chunks.")
 
 
 # ---------------------------------------------------------------- services

@@ -15,6 +15,7 @@ from math import ceil
 from typing import ClassVar
 
 from surefind.chunk._spans import make_chunk
+from surefind.services import Services
 from surefind.spec import Stage, require
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk, Document
@@ -32,7 +33,7 @@ class Fixed(Stage):
         require(self.tokens >= 1, self, "tokens must be at least 1")
         require(0 <= self.overlap < self.tokens, self, "overlap must be at least 0 and below tokens")
 
-    def chunk(self, document: Document) -> list[Chunk]:
+    def chunk(self, document: Document, services: Services) -> list[Chunk]:
         spans = token_spans(document.text)
         if not spans:
             return []

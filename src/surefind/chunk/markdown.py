@@ -16,6 +16,7 @@ from itertools import pairwise, takewhile
 from typing import ClassVar
 
 from surefind.chunk._spans import make_chunk
+from surefind.services import Services
 from surefind.spec import Stage, require
 from surefind.text.blocks import Block, Span, blocks, paragraphs
 from surefind.text.sentences import sentence_spans
@@ -49,7 +50,7 @@ class Markdown(Stage):
         require(self.tokens >= 1, self, "tokens must be at least 1")
         require(0 <= self.min_tokens <= self.tokens, self, "min_tokens must be from 0 to tokens")
 
-    def chunk(self, document: Document) -> list[Chunk]:
+    def chunk(self, document: Document, services: Services) -> list[Chunk]:
         found = blocks(document.text) if document.format == "markdown" else paragraphs(document.text)
         return [
             make_chunk(document, group[0].start, group[-1].end, _common(piece.path for piece in group))

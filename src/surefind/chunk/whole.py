@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefind.chunk._spans import make_chunk
+from surefind.services import Services
 from surefind.spec import Stage
 from surefind.types import Chunk, Document
 
@@ -15,5 +16,5 @@ class Whole(Stage):
     kind: ClassVar[str] = "chunk"
     name: ClassVar[str] = "whole"
 
-    def chunk(self, document: Document) -> list[Chunk]:
+    def chunk(self, document: Document, services: Services) -> list[Chunk]:
         return [make_chunk(document, 0, len(document.text))] if document.text.strip() else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from surefind.services import Services
 from surefind.spec import Stage
 from surefind.types import Chunk, Document
 
@@ -14,7 +15,7 @@ class Headings(Stage):
     kind: ClassVar[str] = "enrich"
     name: ClassVar[str] = "headings"
 
-    def enrich(self, document: Document, chunks: list[Chunk]) -> list[Chunk]:
+    def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
         return [replace(chunk, context=_join(chunk.context, breadcrumb(document, chunk))) for chunk in chunks]
 
 
