@@ -12,9 +12,12 @@ import pytest
 from surefind import spec
 from surefind.embed._cache import CachedEmbedder, VectorCache
 from surefind.embed._onnx import OnnxEncoder
+from surefind.embed.concat import Concat
+from surefind.embed.prefixed import Prefixed
 from surefind.errors import CorruptIndexError, MissingPartError
 from surefind.protocols import Progress
-from surefind.types import FloatArray
+from surefind.services import Services
+from surefind.types import Chunk, FloatArray, Query
 from toy_stages import ToyEmbedder
 
 
@@ -70,6 +73,56 @@ def test_other_model_does_not_share_vectors(cache: VectorCache) -> None:
 def test_single_text_is_a_query_and_leaves_no_trace(cache: VectorCache, tmp_path: Path) -> None:
     CachedEmbedder(Counting(), cache).embed(["a"])
     assert not (tmp_path / "cache").exists()
+
+
+def test_last_questions_are_embedded_once_with_or_without_a_cache(cache: VectorCache) -> None:
+    for there in (cache, None):
+        inner = Counting()
+        cached = CachedEmbedder(inner, there)
+        first = cached.embed_queries(["when is it due?"])
+        assert np.array_equal(cached.embed_queries(["when is it due?"]), first)
+        assert inner.asked == ["when is it due?"]
+        cached.embed_queries(["where?"])
+        assert inner.asked == ["when is it due?", "where?"]
+
+
+def test_width_of_what_is_cached_is_not_asked_of_the_encoder(cache: VectorCache) -> None:
+    CachedEmbedder(Counting(), cache).embed(["a", "b"])
+
+    class Unreachable(Counting):
+        @property
+        def dimension(self) -> int:
+            raise AssertionError("a server was asked")
+
+    assert np.array_equal(CachedEmbedder(Unreachable(), cache).embed(["b", "a"]), ToyEmbedder().embed(["b", "a"]))
+
+
+def test_questions_and_passages_have_their_own_prefixes(cache: VectorCache) -> None:
+    marked = Prefixed("minilm", query="query: ", passage="passage: ")
+    minilm = spec.make("embed", "minilm")
+    cached = CachedEmbedder(marked, cache)
+    for encoder in (marked, cached):
+        assert np.array_equal(encoder.embed(["cash", "wire"]), minilm.embed(["passage: cash", "passage: wire"]))
+        assert np.array_equal(encoder.embed_queries(["cash", "wire"]), minilm.embed(["query: cash", "query: wire"]))
+    both = Concat((str(marked), "minilm"))
+    parts = [minilm.embed(["query: cash"]), minilm.embed(["cash"])]
+    assert np.allclose(both.embed_queries(["cash"]), np.hstack(parts) / np.sqrt(2))
+
+
+def test_prefix_of_questions_leaves_the_index_alone() -> None:
+    specs = [f'dense(model=prefixed(query="{q}: ", passage="{p}: "))' for q, p in (("a", "x"), ("b", "x"), ("a", "y"))]
+    first, other_questions, other_passages = (spec.make("retrieve", text).index_spec for text in specs)
+    assert first == other_questions != other_passages
+    prints = {spec.make("embed", str(Prefixed(query=q))).query_fingerprint for q in ("a: ", "b: ")}
+    assert len(prints) == 2
+
+
+def test_dense_retrieval_asks_with_the_prefix_of_questions() -> None:
+    retriever = spec.make("retrieve", 'dense(model=prefixed(query="cafeteria soup ", passage=""))')
+    texts = ["A currency transaction report is due within 15 days.", "The cafeteria serves soup on Mondays."]
+    chunks = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(texts)]
+    found = retriever.build(chunks, Services()).search(retriever, [Query("report")], 1)
+    assert found.ordinals[0].tolist() == [1]
 
 
 def test_progress_ends_at_the_total(cache: VectorCache) -> None:

@@ -24,7 +24,7 @@ def test_recipe_is_a_spec_that_reads_back(recipe: str) -> None:
 
 def test_every_provider_has_a_recipe() -> None:
     used = {spec.parse_spec(spec.make("retrieve", recipe).model)[0] for recipe in RECIPES}
-    assert used == {"bedrock", "onnx", "openai", "sentence_transformers"}
+    assert used == {"bedrock", "onnx", "openai", "prefixed", "sentence_transformers"}
 
 
 def test_snippet_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -237,6 +237,14 @@ def test_dense_index_is_named_by_the_weights_of_its_model() -> None:
     assert spec.make("retrieve", "dense").index_spec == f"dense(model=minilm)@{fingerprint}"
 
 
+def test_price_and_batch_of_an_encoder_leave_its_index_alone() -> None:
+    one, same, other = (
+        spec.make("retrieve", f"dense(model=openai(model={model}, batch={batch}, price_per_million={price}))")
+        for model, batch, price in (("a", 128, 0.02), ("a", 8, 0.5), ("b", 128, 0.02))
+    )
+    assert one.index_spec == same.index_spec != other.index_spec
+
+
 def test_single_query_over_near_identical_vectors_is_still_exact() -> None:
     """Half precision cannot tell them apart, so the float32 vectors must be scanned after all."""
     from surefind.retrieve._vectors import Vectors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from math import log, sqrt
 from pathlib import Path
 
@@ -207,14 +208,23 @@ def times(gram: tuple[str, ...], words: list[str]) -> int:
 
 
 @given(texts_of_few_words, st.randoms())
-def test_index_built_beside_an_earlier_one_is_the_same_index(before: list, random: object) -> None:
+def test_index_built_beside_an_earlier_one_is_the_same_index_and_reads_only_what_is_new(
+    before: list, random: object
+) -> None:
     old = chunks_of(*map(" ".join, before))
-    kept = [i for i in range(len(old)) if random.random() < 0.6]
-    new = [*(old[i] for i in kept), *chunks_of("wire hold", "new words")]
+    pairs = [(i, chunk) for i, chunk in enumerate(old) if random.random() < 0.6]
+    for chunk in chunks_of("wire hold", "new words"):
+        pairs.insert(random.randint(0, len(pairs)), (-1, chunk))
+    new = [chunk for _, chunk in pairs]
     tfidf = TfIdf(features=8)
-    origin = np.array([*kept, -1, -1], dtype=np.int32)
-    grown = tfidf.build(new, Services(), Reuse(tfidf.build(old, Services()), origin))
+    earlier = tfidf.build(old, Services())
+    # What is taken over is not read: its text could be anything.
+    unread = [chunk if i < 0 else replace(chunk, text="unread") for i, chunk in pairs]
+    grown = tfidf.build(unread, Services(), Reuse(earlier, np.array([i for i, _ in pairs], dtype=np.int32)))
     fresh = tfidf.build(new, Services())
     assert grown.grams == fresh.grams
+    assert grown.words.vocabulary == fresh.words.vocabulary
     for name in ("starts", "docs", "weights"):
         assert np.array_equal(getattr(grown, name), getattr(fresh, name)), name
+    for name in ("terms", "sizes"):
+        assert np.array_equal(getattr(grown.words, name), getattr(fresh.words, name)), name

@@ -236,10 +236,16 @@ class KnowledgeBase:
             sources=[str(source.root) for source in self.catalogue.sources()],
             layout=str(self.settings.layout),
             pipelines={name: str(pipeline) for name, pipeline in self.settings.pipelines.items()},
-            indexes={spec.partition("@")[0]: self.indexes.size(key) for key, spec in current},
+            indexes={_label(spec, current): self.indexes.size(key) for key, spec in current},
             restricted=len(self.catalogue.restricted(snapshot.generation)),
             problems=[Problem(path, reason) for path, reason in self.catalogue.problems()],
         )
+
+
+def _label(index: str, all_of_them: Sequence[tuple[str, str]]) -> str:
+    """An index without its model's fingerprint, unless only that tells two apart."""
+    short = index.partition("@")[0]
+    return short if sum(spec.partition("@")[0] == short for _, spec in all_of_them) == 1 else index
 
 
 def _check_query(query: str, k: int) -> None:

@@ -70,6 +70,18 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray: ...
 
 
+@runtime_checkable
+class QueryEmbedder(Embedder, Protocol):
+    """An encoder that treats questions otherwise than passages; `embed` is for passages then."""
+
+    @property
+    def query_fingerprint(self) -> str:
+        """As `fingerprint`, of questions."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
+
+
 class Index(Protocol):
     """What a retriever built over a fixed list of chunks. Immutable; chunks are known by ordinal."""
 

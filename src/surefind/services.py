@@ -17,15 +17,11 @@ class Services:
         self._cache = VectorCache(cache_folder / "embeddings.db") if cache_folder else None
         self.models_folder = models_folder
         """Where models trained on this knowledge base are kept."""
-        self._embedders: dict[str, Embedder] = {}
+        self._embedders: dict[str, CachedEmbedder] = {}
 
-    def embedder(self, model: str) -> Embedder:
-        plain = self._plain(model)
-        return CachedEmbedder(plain, self._cache) if self._cache else plain
-
-    def _plain(self, model: str) -> Embedder:
+    def embedder(self, model: str) -> CachedEmbedder:
         if model not in self._embedders:
-            self._embedders[model] = cast(Embedder, spec.make("embed", model))
+            self._embedders[model] = CachedEmbedder(cast(Embedder, spec.make("embed", model)), self._cache)
         return self._embedders[model]
 
     def close(self) -> None:

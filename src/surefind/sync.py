@@ -26,7 +26,7 @@ from surefind.types import Document
 Report = Callable[[str, int, int], None]
 """Called with (what, done, total) while a sync goes on."""
 
-_INDEX_FORMAT = 1
+_INDEX_FORMAT = 2
 _BATCH = 200
 _RACY_NS = 2_000_000_000
 """A file read this soon after it was written may have been written again within the clock's tick."""

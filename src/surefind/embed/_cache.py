@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from surefind.embed._queries import embed_queries, query_fingerprint
 from surefind.protocols import Embedder, Progress
 from surefind.types import FloatArray
 
@@ -52,14 +53,17 @@ class VectorCache:
 
 
 class CachedEmbedder:
-    """An encoder behind a `VectorCache`: equal texts are embedded once, new ones are saved as they come.
+    """An encoder behind a `VectorCache`, where there is one: equal texts are embedded once, new ones are saved as they
+    come.
 
-    A single text is somebody's query: it goes straight to the encoder, so that a reader never writes.
+    A single question is somebody's search: it goes straight to the encoder, so that a reader never writes. The last
+    questions' vectors are kept, since scoring candidates and predicting weights follow searching.
     """
 
-    def __init__(self, embedder: Embedder, cache: VectorCache) -> None:
+    def __init__(self, embedder: Embedder, cache: VectorCache | None = None) -> None:
         self._embedder = embedder
         self._cache = cache
+        self._last: tuple[tuple[str, ...], FloatArray] | None = None
 
     @property
     def dimension(self) -> int:
@@ -69,26 +73,47 @@ class CachedEmbedder:
     def fingerprint(self) -> str:
         return self._embedder.fingerprint
 
+    @property
+    def query_fingerprint(self) -> str:
+        return query_fingerprint(self._embedder)
+
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        if len(texts) == 1:
-            return self._embedder.embed(texts, progress)
-        keys = [_key(self.fingerprint, text) for text in texts]
+        return self._through(self.fingerprint, self._embedder.embed, texts, progress)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        asked = tuple(texts)
+        known = self._last
+        if known is None or known[0] != asked:
+            known = self._last = (asked, self._through(self.query_fingerprint, self._ask, asked, None))
+        return known[1]
+
+    def _ask(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        return embed_queries(self._embedder, texts)
+
+    def _through(
+        self,
+        fingerprint: str,
+        encode: Callable[[Sequence[str], Progress | None], FloatArray],
+        texts: Sequence[str],
+        progress: Progress | None,
+    ) -> FloatArray:
+        if self._cache is None or len(texts) < 2:
+            return encode(texts, progress)
+        keys = [_key(fingerprint, text) for text in texts]
         known = self._cache.get(list(dict.fromkeys(keys)))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         # Longest first within the whole job: batches of like length waste no padding.
         todo = sorted(missing.items(), key=lambda item: len(item[1]), reverse=True)
         for at in range(0, len(todo), _BATCH):
             part = todo[at : at + _BATCH]
-            vectors = self._embedder.embed(
-                [text for _, text in part], _from(len(texts) - len(todo) + at, len(texts), progress)
-            )
+            vectors = encode([text for _, text in part], _from(len(texts) - len(todo) + at, len(texts), progress))
             rows = [(key, vector.tobytes()) for (key, _), vector in zip(part, vectors, strict=True)]
             self._cache.put(rows)
             known.update(rows)
             if progress:  # an encoder need not report within a block
                 progress(len(texts) - len(todo) + at + len(part), len(texts))
-        joined = b"".join(known[key] for key in keys)
-        return np.frombuffer(joined, dtype=np.float32).reshape(len(texts), self.dimension)
+        # The width is that of what is there: asking the encoder could mean asking a server.
+        return np.frombuffer(b"".join(known[key] for key in keys), dtype=np.float32).reshape(len(texts), -1)
 
 
 def _from(start: int, total: int, progress: Progress | None) -> Progress | None:

@@ -15,6 +15,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from surefind import spec
+from surefind.embed._queries import embed_queries, query_fingerprint
 from surefind.protocols import Embedder, Progress
 from surefind.spec import Stage, require
 from surefind.types import FloatArray
@@ -43,10 +44,21 @@ class Concat(Stage):
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         parts = self._parts()
         vectors = [part.embed(texts, _share_of(progress, i, len(parts))) for i, part in enumerate(parts)]
-        return np.hstack(vectors) / np.float32(np.sqrt(len(parts)))
+        return _joined(vectors)
+
+    @property
+    def query_fingerprint(self) -> str:
+        return f"concat({' + '.join(map(query_fingerprint, self._parts()))})"
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        return _joined([embed_queries(part, texts) for part in self._parts()])
 
     def _parts(self) -> list[Embedder]:
         return [cast(Embedder, spec.make("embed", model)) for model in self.models]
+
+
+def _joined(vectors: Sequence[FloatArray]) -> FloatArray:
+    return np.hstack(vectors) / np.float32(np.sqrt(len(vectors)))
 
 
 def _share_of(progress: Progress | None, i: int, parts: int) -> Progress | None:

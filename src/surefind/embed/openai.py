@@ -3,8 +3,6 @@
 OpenAI, Azure OpenAI, Voyage, Gemini's compatible address, Ollama, vLLM, the llama.cpp server. The request is
 `{"model", "input"}`, with `dimensions` only if given: nothing that one of them would refuse (OpenAI's own client asks
 for base64, which vLLM and several gateways did). docs/embedding-models.md has a recipe for each.
-
-`embed` is not told queries from passages, so models that want a prefix for each get none.
 """
 
 from __future__ import annotations

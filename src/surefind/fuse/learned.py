@@ -49,7 +49,7 @@ class Learned(Stage):
         refuse_others(self, manifest, rankings)
 
         def embed(texts: Sequence[str]) -> FloatArray:
-            return services.embedder(manifest["embedder"]).embed(texts)
+            return services.embedder(manifest["embedder"]).embed_queries(texts)
 
         texts = [query.text for query in queries]
         weights = predictor.weights(texts, rankings, embed) if texts else np.zeros((0, len(rankings)))

@@ -17,10 +17,10 @@ import numpy as np
 from numba import njit
 
 DENSE_SHARE = 4
-_STRIP = 128
+STRIP = 128
 _FORBIDDEN = np.float32(-1e30)
 """What an accumulator starts from where the mask forbids a chunk: no sum of weights lifts it above 0."""
-_LAST = 0x7FFFFFFF
+LAST = 0x7FFFFFFF
 
 
 @njit(cache=True, nogil=True)
@@ -106,10 +106,10 @@ def transpose(starts, docs, tfs, kept, n_docs):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def greatest_tfs(docs, tfs, kind, n_kinds):  # type: ignore[no-untyped-def]
     """The greatest frequency among the chunks of each kind; `kind` gives each chunk's."""
-    greatest = np.zeros(n_kinds, np.int64)
+    found = np.zeros(n_kinds, np.int64)
     for p in range(len(docs)):
-        greatest[kind[docs[p]]] = max(greatest[kind[docs[p]]], np.int64(tfs[p]))
-    return greatest
+        found[kind[docs[p]]] = max(found[kind[docs[p]]], np.int64(tfs[p]))
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -132,19 +132,19 @@ def dense_rows(starts, docs, shapes, gains, rows, n_docs):  # type: ignore[no-un
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _add_sparse(scores, docs, shapes, gains, weight):  # type: ignore[no-untyped-def]
+def add_sparse(scores, docs, shapes, gains, weight):  # type: ignore[no-untyped-def]
     for p in range(len(docs)):
         scores[np.uint32(docs[p])] += weight * gains[shapes[p]]  # unsigned: no look-out for negative places
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _add_dense(scores, row, weight):  # type: ignore[no-untyped-def]
+def add_dense(scores, row, weight):  # type: ignore[no-untyped-def]
     for d in range(len(scores)):
         scores[d] += weight * row[d]
 
 
 @njit(cache=True, nogil=True)
-def _greatest(bits):  # type: ignore[no-untyped-def]
+def greatest(bits):  # type: ignore[no-untyped-def]
     best = np.int32(0)
     for i in range(len(bits)):
         if bits[i] > best:
@@ -197,15 +197,15 @@ def _add_frequent(scores, bits, maxima, rows, weights, table, peaks, k):  # type
         if highest[s] + bound < floor:
             maxima[s] = 0
             continue
-        first, last = s * _STRIP, min((s + 1) * _STRIP, len(scores))
+        first, last = s * STRIP, min((s + 1) * STRIP, len(scores))
         strip = scores[first:last]
         for r in range(len(rows)):
-            _add_dense(strip, table[rows[r], first:last], weights[r])
-        maxima[s] = _greatest(bits[first:last])
+            add_dense(strip, table[rows[r], first:last], weights[r])
+        maxima[s] = greatest(bits[first:last])
 
 
 @njit(cache=True, nogil=True)
-def _best(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
+def best_keys(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
     """The k best scores as keys: a score's bits, then the chunk counted backwards, so that of equal scores the
     earlier chunk has the greater key."""
     floor = _floor(maxima, k)
@@ -213,13 +213,13 @@ def _best(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
     for s in range(len(maxima)):
         if maxima[s] < floor:
             continue
-        if size + _STRIP > len(keys):
+        if size + STRIP > len(keys):
             floor = max(floor, np.int32(_keep_greatest(keys[:size], k) >> 32))
             size = k
-        strip = bits[s * _STRIP : (s + 1) * _STRIP]
+        strip = bits[s * STRIP : (s + 1) * STRIP]
         for i in range(len(strip)):
             if strip[i] >= floor:
-                keys[size] = (np.int64(strip[i]) << 32) | (_LAST - (s * _STRIP + i))
+                keys[size] = (np.int64(strip[i]) << 32) | (LAST - (s * STRIP + i))
                 size += 1
     if size > k:
         _keep_greatest(keys[:size], k)
@@ -252,8 +252,8 @@ def search(terms, offsets, weights, starts, docs, shapes, gains, dense_of, table
     n = table.shape[1]
     scores = np.empty(n, np.float32)
     bits = scores.view(np.int32)
-    maxima = np.empty((n + _STRIP - 1) // _STRIP, np.int32)
-    keys = np.empty(4 * k + 2 * _STRIP, np.int64)
+    maxima = np.empty((n + STRIP - 1) // STRIP, np.int32)
+    keys = np.empty(4 * k + 2 * STRIP, np.int64)
     for q in range(len(offsets) - 1):
         scores[:] = 0
         for d in range(len(allow)):
@@ -268,12 +268,12 @@ def search(terms, offsets, weights, starts, docs, shapes, gains, dense_of, table
                 frequent += 1
             else:
                 first, last = starts[t], starts[t + 1]
-                _add_sparse(scores, docs[first:last], shapes[first:last], gains, weight[i])
+                add_sparse(scores, docs[first:last], shapes[first:last], gains, weight[i])
         for s in range(len(maxima)):
-            maxima[s] = _greatest(bits[s * _STRIP : (s + 1) * _STRIP])
+            maxima[s] = greatest(bits[s * STRIP : (s + 1) * STRIP])
         if frequent:
             _add_frequent(scores, bits, maxima, asked[:frequent], weight[:frequent], table, peaks, k)
-        best = _best(bits, maxima, k, keys)
+        best = best_keys(bits, maxima, k, keys)
         for i in range(len(best)):
-            out_d[q, i] = _LAST - (best[i] & _LAST)
+            out_d[q, i] = LAST - (best[i] & LAST)
             out_s[q, i] = scores[out_d[q, i]]

@@ -53,7 +53,7 @@ class Postings:
     ) -> Postings:
         """Index the texts. Those with an `origin` in an earlier index are taken over from there unread."""
         new = np.arange(len(texts)) if origin is None else np.flatnonzero(origin < 0)
-        terms = _Terms(analyzer, earlier.vocabulary if earlier else ())
+        terms = Terms(analyzer, earlier.vocabulary if earlier else ())
         stream, sizes = terms.of([texts[i] for i in new.tolist()], progress)
         lengths = np.zeros(len(texts), np.int32)
         lengths[new] = sizes
@@ -147,6 +147,13 @@ class Postings:
                 scores[q] += weights[i] * tf / np.maximum(tf + norm[wanted], 1)  # tf is 0 or at least 1
         return np.where(ordinals == PAD, -np.inf, scores).astype(np.float32)
 
+    def asked(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, ...]:
+        """For kernels that score every chunk: the queries' terms, where each query's start, and the index for this k1
+        and b."""
+        gains, table, _ = self._gains(retriever)
+        shapes, _, _ = self._shapes
+        return *self._query_terms(queries), self._idf, self.starts, self.docs, shapes, gains, self._dense_of, table
+
     def document_frequency(self, term: str) -> int:
         i = self._ids.get(term)
         return 0 if i is None else int(self.starts[i + 1] - self.starts[i])
@@ -215,7 +222,7 @@ def _stream(rows: Iterable[list[int]]) -> tuple[IntArray, NDArray[np.int64]]:
     return np.array(found, dtype=np.int32), np.array(offsets, dtype=np.int64)
 
 
-class _Terms:
+class Terms:
     """Numbers for terms. The terms of a token are worked out once per distinct token."""
 
     def __init__(self, analyzer: Analyzer, vocabulary: Sequence[str]) -> None:

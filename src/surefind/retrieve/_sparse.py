@@ -42,8 +42,4 @@ class SparseIndex:
 
     def _asked(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, Any]:
         """For the kernels: what the queries ask of each of the two."""
-        words = self.postings
-        gains, table, _ = words._gains(retriever)
-        terms = words._query_terms(queries)
-        bm25 = (*terms, words._idf, words.starts, words.docs, words._shapes[0], gains, words._dense_of, table)
-        return bm25, self.features.asked(queries)
+        return self.postings.asked(retriever, queries), self.features.asked(queries)

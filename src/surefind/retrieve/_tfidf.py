@@ -1,7 +1,8 @@
 """The index behind TF-IDF: which n-grams are features, and for each the chunks that have it, with their weights.
 
 The weights are those of unit vectors, so that a cosine is a sum of products. They depend on the whole corpus (the
-choice of features, the document frequencies), so an index is always built from nothing.
+choice of features, the document frequencies), so they are always counted from nothing; what an earlier index saves is
+reading the chunks again (`_words`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from surefind.analyze import analyze
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels, _tfidf_kernels
-from surefind.retrieve._postings import _Terms
+from surefind.retrieve._words import Words
 from surefind.types import PAD, BoolArray, FloatArray, IntArray, Query, Rankings
 
 Gram = tuple[str, ...]
@@ -32,11 +33,10 @@ _NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
 
 class Features:
     def __init__(
-        self, grams: list[Gram], chunks: int, starts: Any, docs: Any, weights: Any, analyzer: Analyzer
+        self, grams: list[Gram], words: Words, starts: Any, docs: Any, weights: Any, analyzer: Analyzer
     ) -> None:
         self.grams = grams
-        self.chunks = chunks
-        """How many there are."""
+        self.words = words
         self.starts: Longs = starts
         self.docs: IntArray = docs
         self.weights: FloatArray = weights
@@ -49,18 +49,25 @@ class Features:
         analyzer: Analyzer,
         ngrams: int,
         features: int,
+        earlier: Features | None = None,
+        origin: IntArray | None = None,
         progress: Progress | None = None,
     ) -> Features:
-        vocabulary, terms, sizes = _alphabetical(texts, analyzer, progress)
-        levels = _levels(terms, sizes, len(vocabulary), ngrams, features)
+        words = Words.of(texts, analyzer, earlier.words if earlier else None, origin, progress)
+        levels = _levels(words.terms, words.sizes, len(words.vocabulary), ngrams, features)
         number = _number(levels, features)
-        found, offsets = _stream(levels, number, sizes)
+        found, offsets = _stream(levels, number, words.sizes)
         df = _kernels.count_postings(found, offsets, min(features, len(number) - 1))
         starts = np.concatenate([[0], np.cumsum(df, dtype=np.int64)])
         docs, tfs = _kernels.fill_postings(found, np.ones(len(found), np.int32), offsets, starts)
         weights = _unit(tfs * np.repeat(_idf(df, len(texts)), df), docs, len(texts))
-        grams = [tuple(vocabulary[t] for t in gram) for gram in _chosen(levels, number)]
-        return cls(grams, len(texts), starts, docs, weights, analyzer)
+        grams = [tuple(words.vocabulary[t] for t in gram) for gram in _chosen(levels, number)]
+        return cls(grams, words, starts, docs, weights, analyzer)
+
+    @property
+    def chunks(self) -> int:
+        """How many there are."""
+        return len(self.words.sizes)
 
     def __len__(self) -> int:
         return self.chunks
@@ -69,14 +76,14 @@ class Features:
         """Under names of their own: a `sparse` index lies in one folder with that of BM25."""
         for name in _ARRAYS:
             np.save(folder / f"tfidf_{name}.npy", getattr(self, name))
-        about = {"chunks": self.chunks, "grams": self.grams}
-        (folder / "tfidf.json").write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
+        (folder / "tfidf.json").write_text(json.dumps(self.grams, ensure_ascii=False), encoding="utf-8")
+        self.words.save(folder)
 
     @classmethod
     def load(cls, folder: Path, analyzer: Analyzer) -> Features:
-        about = json.loads((folder / "tfidf.json").read_text(encoding="utf-8"))
+        grams = json.loads((folder / "tfidf.json").read_text(encoding="utf-8"))
         arrays = {name: np.asarray(np.load(folder / f"tfidf_{name}.npy", mmap_mode="r")) for name in _ARRAYS}
-        return cls([tuple(gram) for gram in about["grams"]], about["chunks"], analyzer=analyzer, **arrays)
+        return cls([tuple(gram) for gram in grams], Words.load(folder), analyzer=analyzer, **arrays)
 
     # ------------------------------------------------------------ search
 
@@ -144,18 +151,6 @@ def _unit(weights: Floats, rows: NDArray[np.integer[Any]], n_rows: int) -> Float
 
 
 # ---------------------------------------------------------------- which n-grams
-
-
-def _alphabetical(
-    texts: Sequence[str], analyzer: Analyzer, progress: Progress | None
-) -> tuple[list[str], IntArray, IntArray]:
-    """The vocabulary, all terms of all texts by their number in it, and how many belong to each text."""
-    terms = _Terms(analyzer, ())
-    stream, sizes = terms.of(texts, progress)
-    vocabulary = sorted(terms.known)
-    number = np.empty(len(vocabulary), np.int32)
-    number[[terms.known[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
-    return vocabulary, number[stream], sizes
 
 
 class _Level(NamedTuple):

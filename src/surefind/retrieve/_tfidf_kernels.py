@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from surefind.retrieve._kernels import _LAST, _STRIP, _add_dense, _add_sparse, _best, _greatest
+from surefind.retrieve._kernels import LAST, STRIP, add_dense, add_sparse, best_keys, greatest
 
 
 @njit(cache=True, nogil=True)
@@ -29,10 +29,10 @@ def _words(q, bm25, scores):  # type: ignore[no-untyped-def]
     for i in range(offsets[q], offsets[q + 1]):
         t = terms[i]
         if dense_of[t] >= 0:
-            _add_dense(scores, table[dense_of[t]], idf[t])
+            add_dense(scores, table[dense_of[t]], idf[t])
         else:
             first, last = starts[t], starts[t + 1]
-            _add_sparse(scores, docs[first:last], shapes[first:last], gains, idf[t])
+            add_sparse(scores, docs[first:last], shapes[first:last], gains, idf[t])
 
 
 @njit(cache=True, nogil=True)
@@ -63,10 +63,10 @@ def _take_best(scores, allow, maxima, keys, k, out_d, out_s):  # type: ignore[no
             scores[d] = 0
     bits = scores.view(np.int32)
     for s in range(len(maxima)):
-        maxima[s] = _greatest(bits[s * _STRIP : (s + 1) * _STRIP])
-    best = _best(bits, maxima, k, keys)
+        maxima[s] = greatest(bits[s * STRIP : (s + 1) * STRIP])
+    best = best_keys(bits, maxima, k, keys)
     for i in range(len(best)):
-        out_d[i] = _LAST - (best[i] & _LAST)
+        out_d[i] = LAST - (best[i] & LAST)
         out_s[i] = scores[out_d[i]]
 
 
@@ -80,8 +80,8 @@ def _pick(scores, ordinals, out):  # type: ignore[no-untyped-def]
 def search(tfidf, n, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
     """The best k of n chunks for each query."""
     scores = np.empty(n, np.float32)
-    maxima = np.empty((n + _STRIP - 1) // _STRIP, np.int32)
-    keys = np.empty(4 * k + 2 * _STRIP, np.int64)
+    maxima = np.empty((n + STRIP - 1) // STRIP, np.int32)
+    keys = np.empty(4 * k + 2 * STRIP, np.int64)
     for q in range(len(out_d)):
         _cosines(q, tfidf, scores)
         _take_best(scores, allow, maxima, keys, k, out_d[q], out_s[q])
@@ -90,8 +90,8 @@ def search(tfidf, n, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def search_both(bm25, tfidf, weight, n, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
     scores, others = np.empty(n, np.float32), np.empty(n, np.float32)
-    maxima = np.empty((n + _STRIP - 1) // _STRIP, np.int32)
-    keys = np.empty(4 * k + 2 * _STRIP, np.int64)
+    maxima = np.empty((n + STRIP - 1) // STRIP, np.int32)
+    keys = np.empty(4 * k + 2 * STRIP, np.int64)
     for q in range(len(out_d)):
         _mixture(q, bm25, tfidf, weight, scores, others)
         _take_best(scores, allow, maxima, keys, k, out_d[q], out_s[q])

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from surefind.protocols import Embedder
+from surefind.protocols import QueryEmbedder
 from surefind.types import PAD, BoolArray, FloatArray, IntArray, Query, Rankings
 
 EXACT_LIMIT = 100_000
@@ -29,14 +29,13 @@ _SEED = 1234
 
 
 class Vectors:
-    def __init__(self, vectors: FloatArray, embedder: Embedder, ivf: Any = None) -> None:
+    def __init__(self, vectors: FloatArray, embedder: QueryEmbedder, ivf: Any = None) -> None:
         self.vectors = vectors
         self._embedder = embedder
         self._ivf = ivf
-        self._last: tuple[tuple[str, ...], FloatArray] | None = None
 
     @classmethod
-    def build(cls, vectors: FloatArray, embedder: Embedder) -> Vectors:
+    def build(cls, vectors: FloatArray, embedder: QueryEmbedder) -> Vectors:
         return cls(vectors, embedder, _ivf(vectors) if len(vectors) > EXACT_LIMIT else None)
 
     def __len__(self) -> int:
@@ -50,7 +49,7 @@ class Vectors:
             faiss.write_index(self._ivf, str(folder / "ivf.faiss"))
 
     @classmethod
-    def load(cls, folder: Path, embedder: Embedder) -> Vectors:
+    def load(cls, folder: Path, embedder: QueryEmbedder) -> Vectors:
         vectors = np.asarray(np.load(folder / "vectors.npy", mmap_mode="r"))
         path = folder / "ivf.faiss"
         if not path.exists():
@@ -64,12 +63,7 @@ class Vectors:
         return self.nearest(self._points(queries), k, allow)
 
     def _points(self, queries: Sequence[Query]) -> FloatArray:
-        """The queries' vectors; those of the last call are kept, since scoring follows searching."""
-        texts = tuple(query.text for query in queries)
-        known = self._last
-        if known is None or known[0] != texts:
-            known = self._last = (texts, self._embedder.embed(texts))
-        return known[1]
+        return self._embedder.embed_queries([query.text for query in queries])
 
     def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
         """The similarity of given chunks, (queries, chunks); padding scores -inf."""

@@ -36,8 +36,10 @@ class Dense(Stage):
 
     @property
     def index_spec(self) -> str:
-        """With the fingerprint of the weights: another release of the model needs other vectors."""
-        return f"dense(model={self.model})@{cast(Embedder, spec.make('embed', self.model)).fingerprint}"
+        """The encoder's name and its fingerprint, not its parameters: another release of the weights needs other
+        vectors, another price or batch size does not."""
+        encoder = cast(Embedder, spec.make("embed", self.model))
+        return f"dense(model={getattr(encoder, 'name', self.model)})@{encoder.fingerprint}"
 
     def build(
         self,
@@ -49,14 +51,15 @@ class Dense(Stage):
         from surefind.retrieve._vectors import Vectors
 
         embedder = services.embedder(self.model)
-        vectors = np.zeros((len(chunks), embedder.dimension), np.float32)
-        new = np.arange(len(chunks))
+        origin = np.full(len(chunks), -1, np.int32) if reuse is None else reuse.origin
+        new = np.flatnonzero(origin < 0)
+        if not len(new) and reuse is not None and len(chunks):  # nothing to ask the encoder, not even its width
+            return Vectors.build(cast("Vectors", reuse.index).vectors[origin], embedder)
+        embedded = embedder.embed([chunks[i].searchable for i in new.tolist()], progress)
+        vectors = np.zeros((len(chunks), embedded.shape[1]), np.float32)
+        vectors[new] = embedded
         if reuse is not None:
-            kept = reuse.origin >= 0
-            vectors[kept] = cast("Vectors", reuse.index).vectors[reuse.origin[kept]]
-            new = np.flatnonzero(~kept)
-        if len(new):
-            vectors[new] = embedder.embed([chunks[i].searchable for i in new.tolist()], progress)
+            vectors[origin >= 0] = cast("Vectors", reuse.index).vectors[origin[origin >= 0]]
         return Vectors.build(vectors, embedder)
 
     def load(self, folder: Path, services: Services) -> Vectors:

@@ -60,8 +60,10 @@ class Sparse(Stage):
         from surefind.retrieve._sparse import SparseIndex
 
         bm25, tfidf = self._parts()
-        earlier = Reuse(cast("SparseIndex", reuse.index).postings, reuse.origin) if reuse else None
-        return SparseIndex(bm25.build(chunks, services, earlier), tfidf.build(chunks, services, None, progress))
+        earlier = cast("SparseIndex", reuse.index) if reuse else None
+        words = Reuse(earlier.postings, reuse.origin) if reuse and earlier else None
+        grams = Reuse(earlier.features, reuse.origin) if reuse and earlier else None
+        return SparseIndex(bm25.build(chunks, services, words), tfidf.build(chunks, services, grams, progress))
 
     def load(self, folder: Path, services: Services) -> SparseIndex:
         from surefind.retrieve._sparse import SparseIndex

@@ -52,11 +52,13 @@ class TfIdf(Stage):
         reuse: Reuse | None = None,
         progress: Progress | None = None,
     ) -> Features:
-        """An earlier index is of no use: one new chunk can change the features and changes every weight."""
+        """One new chunk changes every weight: an earlier index saves reading, not counting."""
         from surefind.retrieve._tfidf import Features
 
         texts = [chunk.searchable for chunk in chunks]
-        return Features.build(texts, self._analyzer(), self.ngrams, self.features, progress)
+        earlier = cast("Features", reuse.index) if reuse else None
+        origin = reuse.origin if reuse else None
+        return Features.build(texts, self._analyzer(), self.ngrams, self.features, earlier, origin, progress)
 
     def load(self, folder: Path, services: Services) -> Features:
         from surefind.retrieve._tfidf import Features

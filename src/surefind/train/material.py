@@ -120,7 +120,7 @@ def gather(
         outcome.snapshot,
         half(np.flatnonzero(~out)),
         half(np.flatnonzero(out)),
-        lambda texts: kb.services.embedder(embedder).embed(texts),
+        lambda texts: kb.services.embedder(embedder).embed_queries(texts),
         embedder,
     )
 

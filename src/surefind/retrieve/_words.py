@@ -1,0 +1,72 @@
+"""A corpus as numbers: the terms of every chunk, in order. What n-grams are counted from.
+
+Kept beside an index that has to be counted anew whenever a chunk changes, so that at least no chunk is analysed twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from surefind.protocols import Analyzer, Progress
+from surefind.retrieve._postings import Terms
+from surefind.types import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    vocabulary: list[str]
+    """In alphabetical order; every one of them is in use."""
+    terms: IntArray
+    """All terms of all chunks, one chunk after another, by their number in the vocabulary."""
+    sizes: IntArray
+    """How many belong to each chunk."""
+
+    @classmethod
+    def of(
+        cls,
+        texts: Sequence[str],
+        analyzer: Analyzer,
+        earlier: Words | None = None,
+        origin: IntArray | None = None,
+        progress: Progress | None = None,
+    ) -> Words:
+        """Texts with an `origin` among earlier ones are taken over from there unread. The result is the same."""
+        if earlier is None or origin is None:
+            numbers = Terms(analyzer, ())
+            return cls._alphabetical(numbers.known, *numbers.of(texts, progress))
+        numbers = Terms(analyzer, earlier.vocabulary)
+        read, read_sizes = numbers.of([texts[i] for i in np.flatnonzero(origin < 0).tolist()], progress)
+        kept = origin >= 0
+        sizes = np.empty(len(texts), np.int32)
+        sizes[~kept], sizes[kept] = read_sizes, earlier.sizes[origin[kept]]
+        stays = np.zeros(len(earlier.sizes), np.bool_)
+        stays[origin[kept]] = True
+        stream = np.empty(int(sizes.sum()), np.int32)
+        taken_over = np.repeat(kept, sizes)
+        stream[taken_over] = earlier.terms[np.repeat(stays, earlier.sizes)]  # in the same order in both
+        stream[~taken_over] = read
+        return cls._alphabetical(numbers.known, stream, sizes)
+
+    @classmethod
+    def _alphabetical(cls, known: dict[str, int], stream: IntArray, sizes: IntArray) -> Words:
+        used = np.bincount(stream, minlength=len(known)) > 0
+        vocabulary = sorted(term for term, i in known.items() if used[i])
+        number = np.empty(len(known), np.int32)
+        number[[known[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
+        return cls(vocabulary, number[stream], sizes)
+
+    def save(self, folder: Path) -> None:
+        np.save(folder / "words_terms.npy", self.terms)
+        np.save(folder / "words_sizes.npy", self.sizes)
+        (folder / "words.json").write_text(json.dumps(self.vocabulary, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Words:
+        vocabulary = json.loads((folder / "words.json").read_text(encoding="utf-8"))
+        terms, sizes = (np.asarray(np.load(folder / f"words_{name}.npy", mmap_mode="r")) for name in ("terms", "sizes"))
+        return cls(vocabulary, terms, sizes)
