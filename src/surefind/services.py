@@ -15,6 +15,8 @@ class Services:
 
     def __init__(self, cache_folder: Path | None = None, models_folder: Path | None = None) -> None:
         self._cache = VectorCache(cache_folder / "embeddings.db") if cache_folder else None
+        self.scores = VectorCache(cache_folder / "scores.db") if cache_folder else None
+        """What rerankers gave pairs of texts, kept for benchmarks."""
         self.models_folder = models_folder
         """Where models trained on this knowledge base are kept."""
         self._embedders: dict[str, CachedEmbedder] = {}
@@ -25,5 +27,6 @@ class Services:
         return self._embedders[model]
 
     def close(self) -> None:
-        if self._cache:
-            self._cache.close()
+        for cache in (self._cache, self.scores):
+            if cache:
+                cache.close()

@@ -73,7 +73,7 @@ class OnnxEncoder:
 
     def _run(self, ids: list[int], threads: int) -> FloatArray:
         model = self._files.model
-        session = _session(model, threads)
+        session = open_session(model, threads)
         output, inputs = _output(session, model), _inputs(session, model, ids or [0])
         try:
             found = np.asarray(session.run([output], inputs)[0][0], dtype=np.float32)
@@ -151,7 +151,7 @@ _TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 @cache
-def _session(model: Path, threads: int) -> Any:
+def open_session(model: Path, threads: int) -> Any:
     """A single text uses every core; of many, each uses one."""
     import onnxruntime
 

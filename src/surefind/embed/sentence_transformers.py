@@ -47,7 +47,7 @@ class SentenceTransformers(Stage):
 
     @property
     def fingerprint(self) -> str:
-        return f"sentence_transformers:{_identity(_folder(self.model, self.download))}"
+        return f"sentence_transformers:{digest_of(_folder(self.model, self.download))}"
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         if not texts:
@@ -113,7 +113,7 @@ def _cached(model: str) -> Path | None:
 
 
 @cache
-def _identity(folder: Path) -> str:
+def digest_of(folder: Path) -> str:
     """The commit of a model from the hub; of any other folder, the digest of its files."""
     if folder.parent.name == "snapshots":
         return folder.name

@@ -1,0 +1,113 @@
+"""What rerankers that give each passage a score share: whom they score, blending, and remembering scores.
+
+    score = (1 - blend) · minmax(score before) + blend · minmax(score of the model)
+
+both scaled over the passages that were scored. The model alone (`blend=1`) forgets what retrieval knew: docs/rerank.md
+has what that costs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.protocols import Passages
+from surefind.rerank._order import Decided, reordered
+from surefind.services import Services
+from surefind.spec import Stage, require
+from surefind.types import Chunk, Query, Rankings
+
+Floats = NDArray[np.float64]
+Scorer = Callable[[str, Sequence[Chunk]], Floats]
+"""(query, passages) -> a score each; for the first n only if there was no time for more."""
+
+
+class Model(Protocol):
+    """Something that scores passages for a query, each by itself."""
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever a score would."""
+        ...
+
+    def score(self, query: str, passages: Sequence[Chunk]) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class Blend:
+    """How many are looked at, how many of them are placed by what was seen, and how much that counts."""
+
+    top: int
+    keep: int
+    blend: float
+
+    @classmethod
+    def of(cls, stage: Stage, top: int, keep: int, blend: float) -> Blend:
+        require(top > 0, stage, "top must be above 0")
+        require(0 < keep <= top, stage, "keep must be from 1 to top")
+        require(0 <= blend <= 1, stage, "blend must be from 0 to 1")
+        return cls(top, keep, blend)
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, source: str, scorer: Scorer
+    ) -> Rankings:
+        decided = [self._decide(query, *rankings.row(i), passages, scorer) for i, query in enumerate(queries)]
+        return reordered(rankings, decided, k, source)
+
+    def _decide(
+        self, query: Query, ordinals: NDArray[np.int32], before: NDArray[np.float32], passages: Passages, scorer: Scorer
+    ) -> Decided:
+        head = ordinals[: self.top].tolist()
+        if not head:
+            return []
+        found = scorer(query.text, passages[head])
+        n = len(found)
+        blended = (1 - self.blend) * min_max(before[:n].astype(np.float64)) + self.blend * min_max(found)
+        best = np.lexsort((head[:n], -blended))[: self.keep].tolist()
+        return [(head[j], float(blended[j])) for j in best]
+
+
+def min_max(scores: Floats) -> Floats:
+    """From 0 (the lowest) to 1 (the highest); equal scores are all 1, as in fusion."""
+    if not len(scores):
+        return scores
+    spread = scores.max() - scores.min()
+    return (scores - scores.min()) / spread if spread > 0 else np.ones_like(scores)
+
+
+def remembering(model: Model, services: Services) -> Scorer:
+    """A model behind the cache of scores: a pair of texts is scored once, however many configurations ask.
+
+    For benchmarks. A single query is somebody's search: it goes straight to the model, so that a reader never writes.
+    """
+    cache = services.scores
+    if cache is None:
+        return model.score
+
+    def score(query: str, passages: Sequence[Chunk]) -> Floats:
+        keys = [_key(model.identity, query, chunk) for chunk in passages]
+        known = cache.get(list(dict.fromkeys(keys)))
+        missing = {key: chunk for key, chunk in zip(keys, passages, strict=True) if key not in known}
+        if missing:
+            new = model.score(query, list(missing.values()))
+            rows = [(key, value.tobytes()) for key, value in zip(missing, np.asarray(new, np.float64), strict=True)]
+            cache.put(rows)
+            known.update(rows)
+        return np.frombuffer(b"".join(known[key] for key in keys), np.float64)
+
+    return score
+
+
+def _key(identity: str, query: str, chunk: Chunk) -> bytes:
+    parts = (identity, query, title_of(chunk), chunk.text)
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def title_of(chunk: Chunk) -> str:
+    """What stands above a passage for the model to read: what enrichers wrote, or its headings."""
+    return chunk.context or " > ".join(chunk.headings)

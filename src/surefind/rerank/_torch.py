@@ -1,0 +1,59 @@
+"""A cross-encoder of the sentence-transformers library (needs torch), from a folder without an ONNX graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefind.embed.sentence_transformers import digest_of
+from surefind.errors import MissingPartError, SurefindError
+from surefind.rerank._rescore import Floats, title_of
+from surefind.types import Chunk
+
+
+class TorchCrossEncoder:
+    """Reads the beginning of each passage, as many tokens as the model's own setting or `max_tokens` says."""
+
+    def __init__(self, folder: Path, max_tokens: int | None = None) -> None:
+        if find_spec("sentence_transformers") is None:
+            raise MissingPartError(
+                f"The cross-encoder in {folder} has no ONNX graph, so it needs the sentence-transformers library. "
+                "Install it with pip install 'surefind[sentence-transformers]', or export the model to ONNX."
+            )
+        self._folder = folder
+        self._max_tokens = max_tokens
+        self._model: Any = None
+
+    @property
+    def identity(self) -> str:
+        return f"{digest_of(self._folder)}:{self._max_tokens}:torch"
+
+    def score(self, query: str, passages: Sequence[Chunk]) -> Floats:
+        pairs = [(query, f"{title_of(chunk)}\n{chunk.text}".strip()) for chunk in passages]
+        found = np.asarray(self._load().predict(pairs, show_progress_bar=False), dtype=np.float64)
+        if found.shape != (len(passages),) or not np.isfinite(found).all():
+            raise SurefindError(
+                f"The model in {self._folder} gives {found.shape[1:] or 'no finite number'} for a passage, where a "
+                "reranker gives one number. Name a cross-encoder with one label."
+            )
+        return found
+
+    def _load(self) -> Any:
+        if self._model is None:
+            import torch
+            from sentence_transformers import CrossEncoder
+
+            options: dict[str, Any] = {"max_length": self._max_tokens} if self._max_tokens else {}
+            try:
+                self._model = CrossEncoder(
+                    str(self._folder), activation_fn=torch.nn.Identity(), local_files_only=True, **options
+                )
+            except Exception as error:  # torch, transformers and safetensors each have their own
+                raise SurefindError(
+                    f"The cross-encoder in {self._folder} cannot be loaded: {error} Check the folder."
+                ) from error
+        return self._model

@@ -1,0 +1,97 @@
+"""`conditional(stage=…, when=max, below=0.95)`: another reranker, asked only where the ranking so far is unsure.
+
+    rerank(q)  if  confidence(q) < below,  else the ranking before
+
+`when` names the confidence. `max` is the highest score, as in the agentic-knowledge-base study, where `below` is τ: for
+scores that compare between queries (`dense` or `bm25` alone, `tm2c2`, `convex`, where 1 means that both retrievers have
+the same first). `margin` is how far the first is ahead of the second, as a share of how far it is ahead of the tenth:
+it compares for any scores. A query that found fewer than two passages has nothing to reorder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+
+from surefind import spec
+from surefind.notes import note
+from surefind.protocols import Passages, Reranker
+from surefind.services import Services
+from surefind.spec import Stage
+from surefind.types import PAD, Query, Rankings
+
+_SPREAD = 10
+"""The place that the margin is measured against."""
+
+
+@dataclass(frozen=True)
+class Conditional(Stage):
+    kind: ClassVar[str] = "rerank"
+    name: ClassVar[str] = "conditional"
+
+    stage: str = "cross_encoder"
+    when: Literal["max", "margin"] = "max"
+    below: float = 0.95
+
+    def __post_init__(self) -> None:
+        # Written out in full, so that equal stages have equal specs.
+        object.__setattr__(self, "stage", str(self.inner))
+
+    @property
+    def inner(self) -> Reranker:
+        return cast(Reranker, spec.make("rerank", self.stage))
+
+    @property
+    def runs_here(self) -> bool:
+        return bool(getattr(self.inner, "runs_here", False))
+
+    def stamp(self, services: Services) -> str:
+        inner: Any = self.inner
+        return str(inner.stamp(services)) if hasattr(inner, "stamp") else ""
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
+        sure = [confidence(rankings.row(i)[1], self.when) for i in range(len(queries))]
+        unsure = [i for i, value in enumerate(sure) if value < self.below]
+        if len(queries) == 1:
+            note(f"{self.when} {sure[0]:.3f}, {'under' if unsure else 'not under'} {self.below:g}")
+        else:
+            note(f"{self.when} under {self.below:g} for {len(unsure)} of {len(queries)} queries")
+        if not unsure:
+            return _head(rankings, k)
+        asked = [queries[i] for i in unsure]
+        answered = self.inner.rerank(asked, _rows(rankings, unsure), passages, k, services)
+        return _merged(_head(rankings, k), answered, unsure)
+
+
+def confidence(scores: Any, when: str) -> float:
+    """Of one query's scores, best first; infinite where there is nothing to reorder."""
+    if len(scores) < 2:
+        return float("inf")
+    if when == "max":
+        return float(scores[0])
+    spread = float(scores[0] - scores[min(_SPREAD, len(scores)) - 1])
+    return float(scores[0] - scores[1]) / spread if spread > 0 else 0.0
+
+
+def _head(rankings: Rankings, k: int) -> Rankings:
+    return Rankings(rankings.ordinals[:, :k], rankings.scores[:, :k], Conditional.name, "mixed")
+
+
+def _rows(rankings: Rankings, rows: Sequence[int]) -> Rankings:
+    return replace(rankings, ordinals=rankings.ordinals[rows], scores=rankings.scores[rows])
+
+
+def _merged(before: Rankings, answered: Rankings, rows: Sequence[int]) -> Rankings:
+    width = max(before.ordinals.shape[1], answered.ordinals.shape[1])
+    ordinals = np.full((len(before), width), PAD, np.int32)
+    scores = np.full((len(before), width), -np.inf, np.float32)
+    kept = [i for i in range(len(before)) if i not in set(rows)]
+    for places, found in ((kept, _rows(before, kept)), (list(rows), answered)):
+        ordinals[places, : found.ordinals.shape[1]] = found.ordinals
+        scores[places, : found.scores.shape[1]] = found.scores
+    return Rankings(ordinals, scores, Conditional.name, "mixed")

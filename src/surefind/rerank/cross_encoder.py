@@ -1,0 +1,117 @@
+"""`cross_encoder(model, top=20, keep=10, blend=0.5, max_ms)`: a model that reads query and passage together.
+
+    score = (1 - blend) · minmax(score before) + blend · minmax(logit of [CLS] over query and passage)
+
+Of what the stage before found, the first `top` are read; the best `keep` of them by this score take the first places,
+everything else follows in the order it had. The passage is read with its title, through its best window if it is too
+long (`_pairs`). With `max_ms` it reads, in order, as many as there is time to begin, and the trace says how many.
+
+Nogueira and Cho, Passage Re-ranking with BERT, 2019. The cascade study reads 100 and keeps 10, without blending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from surefind.errors import MissingPartError
+from surefind.notes import note
+from surefind.protocols import Passages
+from surefind.rerank._onnx import OnnxCrossEncoder
+from surefind.rerank._rescore import Blend, Floats, remembering
+from surefind.rerank._torch import TorchCrossEncoder
+from surefind.services import Services
+from surefind.spec import Stage, require
+from surefind.types import Chunk, Query, Rankings
+
+BUNDLED = "bundled"
+_GRAPHS = ("model.onnx", "onnx/model.onnx")
+
+
+@dataclass(frozen=True)
+class CrossEncoder(Stage):
+    kind: ClassVar[str] = "rerank"
+    name: ClassVar[str] = "cross_encoder"
+    runs_here: ClassVar[bool] = True
+    """Costs time and no money: a benchmark may try it to say how long it will take."""
+
+    model: str = BUNDLED
+    """`bundled`, a model that `surefind train reranker` made, or the folder of a cross-encoder: with an ONNX graph, or
+    one of the sentence-transformers library."""
+    top: int = 20
+    keep: int = 10
+    blend: float = 0.5
+    max_ms: float | None = None
+    max_tokens: int | None = None
+    """What the model reads of query and passage together; as its folder says, or 256."""
+
+    def __post_init__(self) -> None:
+        self._blend()
+        require(bool(self.model), self, "model must be named")
+        require(self.max_ms is None or self.max_ms > 0, self, "max_ms must be above 0")
+        require(self.max_tokens is None or 16 <= self.max_tokens <= 8192, self, "max_tokens must be from 16 to 8192")
+
+    def _blend(self) -> Blend:
+        return Blend.of(self, self.top, self.keep, self.blend)
+
+    def stamp(self, services: Services) -> str:
+        """Changes with the model's weights, which the spec only names."""
+        return self._model(services).identity
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
+        model = self._model(services)
+        if self.max_ms is not None:
+            scorer = lambda query, found: self._in_time(model, query, found)  # noqa: E731
+        else:
+            scorer = remembering(model, services) if len(queries) > 1 else model.score
+        return self._blend().rerank(queries, rankings, passages, k, self.name, scorer)
+
+    def _in_time(self, model: OnnxCrossEncoder | TorchCrossEncoder, query: str, found: Sequence[Chunk]) -> Floats:
+        if not isinstance(model, OnnxCrossEncoder):
+            return model.score(query, found)
+        scores = model.score(query, found, self.max_ms)
+        if len(scores) < len(found):
+            note(f"read {len(scores)} of {len(found)} passages in {self.max_ms:g} ms; the others keep their places")
+        return scores
+
+    def _model(self, services: Services) -> OnnxCrossEncoder | TorchCrossEncoder:
+        return _open(_folder(self.model, services.models_folder), self.max_tokens)
+
+
+def _folder(model: str, trained: Path | None) -> Path:
+    if model == BUNDLED:
+        return _bundled()
+    mine = trained / model if trained else None
+    if mine and "/" not in model and mine.is_dir():
+        return mine
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        raise MissingPartError(
+            f"There is no cross-encoder {model!r}: neither a folder nor a model that surefind train reranker made. "
+            f"Give the path of a folder with model.onnx and tokenizer.json, or leave model at {BUNDLED}."
+        )
+    return folder.resolve()
+
+
+def _bundled() -> Path:
+    try:
+        import surefind_models
+
+        return Path(surefind_models.path("reranker"))
+    except (ModuleNotFoundError, ValueError):
+        raise MissingPartError(
+            "The bundled reranker is not installed. Install the package surefind-models (from a clone: pip install "
+            "./models), or name the folder of a cross-encoder: cross_encoder(model=FOLDER)."
+        ) from None
+
+
+@cache
+def _open(folder: Path, max_tokens: int | None) -> OnnxCrossEncoder | TorchCrossEncoder:
+    if any((folder / graph).is_file() for graph in _GRAPHS):
+        return OnnxCrossEncoder(folder, max_tokens)
+    return TorchCrossEncoder(folder, max_tokens)
