@@ -1,1 +1,1 @@
-"""prompt -> text: chat models, prompts and what keeps document text apart from instructions."""
+"""The language-model service: one string names a model, one verb asks it, and no call is paid for twice."""
