@@ -6,19 +6,24 @@ from itertools import pairwise
 from math import ceil
 
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from surefind.chunk.fixed import Fixed
+from surefind.chunk.hierarchical import Hierarchical
 from surefind.chunk.markdown import Markdown
+from surefind.chunk.semantic import Semantic
+from surefind.chunk.sentence_window import SentenceWindow
 from surefind.chunk.whole import Whole
 from surefind.enrich.headings import Headings
+from surefind.enrich.neighbors import Neighbors
 from surefind.layout import Layout
+from surefind.protocols import Embedder
 from surefind.services import Services
 from surefind.testing import check_chunker
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import count_tokens, token_spans
-from surefind.types import Document
+from surefind.types import Chunk, Document
 
 LINES = [
     "# Title", "## Section", "### Deep ###", "Setext", "======", "---", "", "", "A sentence. Another one.",
@@ -151,13 +156,151 @@ def test_heading_that_repeats_the_title_stands_once_in_the_breadcrumb() -> None:
 
 
 def test_layout_has_a_text_form() -> None:
-    assert str(Layout.parse("fixed(tokens=5, overlap=0)", ["headings"])) == "fixed(tokens=5, overlap=0) + headings"
+    assert (
+        str(Layout.parse("fixed(tokens=5, overlap=0)", ["headings"]))
+        == "fixed(tokens=5, overlap=0, unit=tokens) + headings"
+    )
 
 
 def test_chunk_id_depends_on_document_position_and_text() -> None:
     a, b = Fixed(1, 0).chunk(document("same same"), SERVICES)
     (elsewhere,) = Whole().chunk(Document("other.md", "same"), SERVICES)
     assert len({a.id, b.id, elsewhere.id}) == 3
+
+
+def test_fixed_counts_words_if_asked_to() -> None:
+    chunks = Fixed(tokens=3, overlap=1, unit="words").chunk(document("EOD-7 (see page 4) now. And then"), SERVICES)
+    assert [chunk.text for chunk in chunks] == ["EOD-7 (see page", "page 4) now.", "now. And then"]
+
+
+# ---------------------------------------------------------------- tables
+
+
+@pytest.mark.parametrize(
+    "chunker",
+    [Markdown(20, 0), Hierarchical(200, 20, 0), Semantic(80.0, 0, 20, 0, "toy"), Semantic(80.0, 1, 30, 0, "toy")],
+)
+@pytest.mark.usefixtures("toys")
+def test_later_parts_of_a_long_table_carry_its_header_row(chunker: Markdown) -> None:
+    table = "\n".join(["| code | meaning |", "|---|---|", *(f"| row{i} | value{i} |" for i in range(20))])
+    text = f"# Codes\n\n{table}\n\nSome words that follow the table.\n"
+    chunks = chunker.chunk(document(text), SERVICES)
+    later = [chunk for chunk in chunks if chunk.text.startswith("| row")]
+    assert later
+    assert {chunk.context for chunk in later} == {"| code | meaning |\n|---|---|"}
+    assert all(not chunk.context for chunk in chunks if chunk not in later)
+
+
+# ---------------------------------------------------------------- children and parents
+
+
+@given(no_definitions, st.integers(2, 60), st.data())
+def test_hierarchical_keeps_the_contract_on_any_markdown(text: str, parent: int, data: st.DataObject) -> None:
+    child = data.draw(st.integers(1, parent - 1))
+    overlap = data.draw(st.integers(0, child - 1))
+    chunker = Hierarchical(parent, child, overlap)
+    check_chunker(chunker, [document(text)])
+    chunks = chunker.chunk(document(text), SERVICES)
+    assert all(count_tokens(chunk.text) <= child for chunk in chunks)
+    assert all(count_tokens(text[slice(*chunk.parent)]) <= parent for chunk in chunks)
+    parents = sorted({chunk.parent for chunk in chunks})
+    assert all(a[1] <= b[0] for a, b in pairwise(parents))
+
+
+def test_hierarchical_written_out() -> None:
+    text = "# A\n\na b c d e f\n\n# B\n\ng h i\n"
+    chunks = Hierarchical(parent=8, child=5, overlap=1).chunk(document(text), SERVICES)
+    first, second = (0, 16), (18, 28)
+    assert [(chunk.text, chunk.parent) for chunk in chunks] == [
+        ("# A\n\na b", first), ("b c d e f", first), ("# B\n\ng h", second), ("h i", second),
+    ]  # fmt: skip
+
+
+def test_parent_ends_at_the_first_heading_after_half_its_limit() -> None:
+    text = "# A\n\none two three\n\n# B\n\nfour five six\n\n# C\n\nseven eight nine\n"
+    chunks = Hierarchical(parent=14, child=7, overlap=0).chunk(document(text), SERVICES)
+    assert {text[slice(*chunk.parent)].count("#") for chunk in chunks} == {2, 1}
+
+
+@given(markdown_texts.filter(lambda text: "]:" not in text), st.integers(0, 4))
+def test_sentence_window_keeps_the_contract_on_any_markdown(text: str, window: int) -> None:
+    check_chunker(SentenceWindow(window), [document(text)])
+
+
+def test_sentence_window_returns_the_sentences_around_inside_the_section() -> None:
+    text = "# One\n\n" + "First of one. Second of one. Third of one. " * 8 + "\n\n# Two\n\nFirst of two. Second of two."
+    chunks = SentenceWindow(1).chunk(document(text), SERVICES)
+    windows = {chunk.text: text[slice(*chunk.parent)] for chunk in chunks}
+    assert windows["Second of one."] == "First of one. Second of one. Third of one."
+    assert windows["Second of two."] == "# Two\n\nFirst of two. Second of two."
+
+
+# ---------------------------------------------------------------- semantic
+
+
+TOPICS = ["cash deposit teller vault branch", "server restart kernel patch cluster", "oven bread flour yeast salt"]
+STORY = " ".join(f"{topic.capitalize()} {i}." for topic in TOPICS for i in range(6))
+"""Eighteen sentences that change their subject twice."""
+
+
+@pytest.mark.usefixtures("toys")
+@given(no_definitions | st.just(STORY), st.integers(1, 60), st.floats(0, 100), st.integers(0, 3))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_semantic_keeps_the_contract_on_any_markdown(text: str, most: int, threshold: float, buffer: int) -> None:
+    chunker = Semantic(threshold, buffer, most, min_tokens=0, model="toy")
+    check_chunker(chunker, [document(text), document(text, "text")])
+    assert all(count_tokens(chunk.text) <= most for chunk in chunker.chunk(document(text), SERVICES))
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("buffer", [0, 1])
+def test_semantic_cuts_where_the_subject_changes(buffer: int) -> None:
+    # Two of seventeen distances stand out: those above the 88th percentile.
+    chunks = Semantic(88.0, buffer, max_tokens=60, min_tokens=0, model="toy").chunk(document(STORY), SERVICES)
+    firsts = [chunk.text.split()[0] for chunk in chunks]
+    assert firsts == ["Cash", "Server", "Oven"]
+
+
+@pytest.mark.usefixtures("toys")
+def test_section_that_fits_is_not_looked_into() -> None:
+    class Deaf(Services):
+        def embedder(self, model: str) -> Embedder:
+            raise AssertionError("nothing to embed")
+
+    chunks = Semantic(80.0, 1, max_tokens=200, model="toy").chunk(document(f"# A\n\n{STORY}"), Deaf())
+    assert [chunk.text for chunk in chunks] == [f"# A\n\n{STORY}"]
+
+
+@pytest.mark.usefixtures("toys")
+def test_semantic_respects_sections_and_the_least_size() -> None:
+    text = f"# A\n\n{STORY}\n\n# B\n\n{STORY}"
+    chunks = Semantic(0.0, 0, max_tokens=60, min_tokens=20, model="toy").chunk(document(text), SERVICES)
+    assert sum(chunk.text.startswith("# ") for chunk in chunks) == 2
+    ends = [chunk for chunk, after in zip(chunks, [*chunks[1:], None], strict=True) if after and after.text[0] != "#"]
+    assert all(count_tokens(chunk.text) >= 20 for chunk in ends)
+
+
+# ---------------------------------------------------------------- neighbors
+
+
+def enriched(text: str, chunker: Markdown) -> list[Chunk]:
+    return Layout(chunker, (Neighbors(),)).cut(Document("d.md", text, "Manual"), SERVICES)
+
+
+def test_neighbors_are_the_lead_sentences_of_document_and_section() -> None:
+    text = "Cash needs care. More.\n\n# Vault\n\nTwo people open it.\n\nKeys are kept apart.\n"
+    contexts = {chunk.text: chunk.context for chunk in enriched(text, Markdown(7, 0))}
+    assert contexts["Keys are kept apart."] == "Manual\nCash needs care.\nVault\nTwo people open it."
+    # What the chunk says itself is not repeated.
+    assert contexts["Cash needs care. More."] == "Manual"
+
+
+def test_neighbors_cut_a_long_sentence_and_keep_earlier_context() -> None:
+    text = "one two three four five six seven eight.\n\nLast words."
+    chunks = Neighbors(tokens=3).enrich(
+        Document("d.md", text, ""), [Chunk("d.md", 42, 53, "Last words.", (), "before")], SERVICES
+    )
+    assert [chunk.context for chunk in chunks] == ["before\none two three"]
 
 
 # ---------------------------------------------------------------- sentences
@@ -188,6 +331,10 @@ def sentences(text: str) -> list[str]:
         "See J. R. Smith.",
         "It costs $10,000.00 In total.",
         "1. First do this.",
+        "Branches close at 5 p.m. Monday to Friday.",
+        "Run `systemctl stop x. Y` At once.",
+        "Read [the guide](https://example.org/a.b?c. D) First.",
+        "See para. 7 and Figs. 2 and 3.",
     ],
 )
 def test_stop_inside_a_sentence_does_not_end_it(sentence: str) -> None:
@@ -196,7 +343,14 @@ def test_stop_inside_a_sentence_does_not_end_it(sentence: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["It ended in 2024.|The next began.", "Really?|Yes!|Good.", 'He said "no way."|She left.', "(See above.)|Go on."],
+    [
+        "It ended in 2024.|The next began.",
+        "Really?|Yes!|Good.",
+        'He said "no way."|She left.',
+        "(See above.)|Go on.",
+        "the tax was due in 2020.|an asset was made.|it expired.",
+        "`Run it.` is a command.|Use the app.|Go on.",
+    ],
 )
 def test_end_of_a_sentence_is_found(text: str) -> None:
     assert sentences(text.replace("|", " ")) == text.split("|")

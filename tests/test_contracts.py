@@ -33,6 +33,11 @@ VARIANTS = {
     "chunk": [
         "fixed(tokens=1, overlap=0)",
         "fixed(tokens=7, overlap=6)",
+        "fixed(tokens=7, overlap=2, unit=words)",
+        "hierarchical(parent=30, child=10, overlap=3)",
+        "hierarchical(parent=2, child=1, overlap=0)",
+        "semantic(threshold=50, buffer=0, max_tokens=40, min_tokens=0)",
+        "sentence_window(window=0)",
         "markdown(tokens=1, min_tokens=0)",
         "markdown(tokens=20, min_tokens=20)",
         "markdown(tokens=20, min_tokens=0)",

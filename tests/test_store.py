@@ -143,8 +143,21 @@ def test_store_of_a_newer_version_is_refused_with_the_way_out(two: Home) -> None
     with sqlite3.connect(two.folder / ".surefind/catalogue.db") as db:
         db.execute("PRAGMA user_version=99")
     db.close()
-    with pytest.raises(NewerStoreError, match=r"format 99, this one reads 1.*pip install -U surefind"):
+    with pytest.raises(NewerStoreError, match=r"format 99, this one reads 2.*pip install -U surefind"):
         two.found("alpha")
+
+
+def test_store_of_the_first_format_is_brought_up_to_date(two: Home) -> None:
+    before = two.answers("common")
+    with sqlite3.connect(two.folder / ".surefind/catalogue.db") as db:
+        db.execute("ALTER TABLE chunks DROP COLUMN parent_start")
+        db.execute("ALTER TABLE chunks DROP COLUMN parent_end")
+        db.execute("PRAGMA user_version=1")
+    db.close()
+    assert two.answers("common") == before
+    two.write("docs/c.md", "gamma common")
+    two.sync()
+    assert two.found("gamma") == ["c.md"]
 
 
 @pytest.mark.parametrize("how", ["garbage", "truncated", "emptied", "removed"])

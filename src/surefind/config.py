@@ -28,9 +28,9 @@ exclude = []
 max_file_mb = 50
 
 [index]
-# How documents are cut into passages: markdown, fixed or whole.
+# How documents are cut into passages: markdown, hierarchical, semantic, sentence_window, fixed or whole.
 chunk = "markdown(tokens=250, min_tokens=50)"
-# What is indexed beside a passage's own text: headings = the titles above it.
+# What is indexed beside a passage's own text: headings = the titles above it, neighbors = lead sentences.
 enrich = ["headings"]
 
 [search]

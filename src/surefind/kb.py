@@ -215,7 +215,13 @@ class KnowledgeBase:
         with self._in_words():
             allow, withheld = snapshot.allow(filters, groups)
             run = chosen.run(
-                [Query(query)], k, lambda r: self.index(r, snapshot, report), snapshot, self.services, allow
+                [Query(query)],
+                k,
+                lambda r: self.index(r, snapshot, report),
+                snapshot,
+                self.services,
+                allow,
+                snapshot.families,
             )
             return SearchResult(query, _hits(run, snapshot, k), run.trace, str(chosen), withheld)
 
@@ -264,7 +270,7 @@ def _hits(run: Run, snapshot: Snapshot, k: int) -> tuple[Hit, ...]:
     places = {name: _places(rankings) for name, rankings in run.stages}
     hits = []
     for rank, (ordinal, score) in enumerate(zip(ordinals[:k].tolist(), scores[:k].tolist(), strict=True), 1):
-        chunk, title, metadata = snapshot.entry(ordinal)
+        chunk, title, metadata = snapshot.entry(ordinal, returned=True)
         stages = {name: found[ordinal] for name, found in places.items() if ordinal in found}
         hits.append(
             Hit(

@@ -19,10 +19,11 @@ from typing import cast
 from surefind import spec
 from surefind.completion import complete
 from surefind.errors import SpecError, SurefindError
+from surefind.families import enough, fold
 from surefind.notes import collecting, note
 from surefind.protocols import Fuser, Index, Passages, QueryFuser, Reranker, Retriever
 from surefind.services import Services
-from surefind.types import BoolArray, Query, Rankings, TraceEntry
+from surefind.types import BoolArray, IntArray, Query, Rankings, TraceEntry
 
 DEPTH = 100
 DEFAULT_FUSER = "rrf(k=60.0)"
@@ -101,7 +102,9 @@ class Pipeline:
         passages: Passages,
         services: Services,
         allow: BoolArray | None = None,
+        families: IntArray | None = None,
     ) -> Run:
+        """With `families` (`Snapshot.families`) the stages rank children, and the k best parents come out."""
         stages: list[tuple[str, Rankings]] = []
         trace: list[TraceEntry] = []
 
@@ -123,16 +126,19 @@ class Pipeline:
             trace.append(TraceEntry(stage, str(step), candidates, ms, heard.text, heard.calls, heard.dollars))
             return rankings
 
-        depth = max(self.depth, k)
+        wanted = k if families is None else enough(families, k)
+        depth = max(self.depth, wanted)
         ready = [(r, index_of(r)) for r in self.retrieve]  # loading is not searching: it stays out of the trace
         found = [record("retrieve", r, partial(index.search, r, queries, depth, allow)) for r, index in ready]
         best = found[0]
         if self.fuse is not None:
-            width = depth if self.rerank else k
+            width = depth if self.rerank else wanted
             best = record("fuse", self.fuse, partial(self.join, queries, found, width, [i for _, i in ready], services))
         for reranker in self.rerank:
-            work = partial(reranker.rerank, queries, best, passages, k, services)
+            work = partial(reranker.rerank, queries, best, passages, wanted, services)
             best = record("rerank", reranker, work, fallback=best)
+        if families is not None:
+            record("parents", "parents", partial(fold, best, families, k))
         return Run(tuple(stages), tuple(trace))
 
     @property

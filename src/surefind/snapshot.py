@@ -13,13 +13,13 @@ import numpy as np
 
 from surefind.errors import StoreError, UsageError
 from surefind.store.catalogue import Catalogue
-from surefind.types import BoolArray, Chunk
+from surefind.types import BoolArray, Chunk, IntArray
 
 EVERYTHING = "*"
 """The group that may read every document: for the owner of the knowledge base and for benchmarks."""
 
-_CONTEXT_FORMAT = 1
-"""Raised when an enricher writes other context for the same chunks."""
+_CONTEXT_FORMAT = 2
+"""Raised when a chunker or an enricher writes other context for the same chunks."""
 _FILTER = re.compile(r"([^!<>=]+)(!=|>=|<=|=)(.*)", re.DOTALL)
 
 
@@ -70,11 +70,11 @@ class Snapshot:
         self.rows = self._chunk_rows()
 
     def _chunk_rows(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """(document row, seq, start, end) per ordinal."""
+        """(document row, seq, start, end, start and end of what is returned) per ordinal."""
         if self._layout_id is None:
-            return np.zeros((0, 4), np.int64)
+            return np.zeros((0, 6), np.int64)
         rows = self.catalogue.chunk_rows(self._layout_id, self.generation)
-        return np.array(rows, dtype=np.int64).reshape(-1, 4)
+        return np.array(rows, dtype=np.int64).reshape(-1, 6)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -96,6 +96,14 @@ class Snapshot:
         digest.update(np.ascontiguousarray(self.rows[:, 2:]).tobytes())
         return digest.hexdigest()
 
+    @cached_property
+    def families(self) -> IntArray | None:
+        """For each ordinal the number of its parent, where several chunks share one: a search returns it once."""
+        if (self.rows[:, 2:4] == self.rows[:, 4:]).all():
+            return None
+        parents, numbers = np.unique(self.rows[:, [0, 4, 5]], axis=0, return_inverse=True)
+        return numbers.reshape(-1).astype(np.int32) if len(parents) < len(self.rows) else None
+
     def chunks(self) -> list[Chunk]:
         return list(self.catalogue.chunks(self._layout_id, self.generation)) if self._layout_id is not None else []
 
@@ -105,10 +113,10 @@ class Snapshot:
         names = {row: id for row, id, _ in self.catalogue.document_rows(self.generation)}
         return [names[row] for row in self.rows[:, 0].tolist()]
 
-    def entry(self, ordinal: int) -> tuple[Chunk, str, dict[str, Any]]:
-        """The chunk, its document's title and metadata."""
+    def entry(self, ordinal: int, returned: bool = False) -> tuple[Chunk, str, dict[str, Any]]:
+        """The chunk (or what a search returns in its place), its document's title and metadata."""
         document, seq = self.rows[ordinal, :2].tolist()
-        found = self.catalogue.chunk(self._layout_id or 0, document, seq)
+        found = self.catalogue.chunk(self._layout_id or 0, document, seq, returned)
         if found is None:
             raise StoreError("The knowledge base was rewritten twice while this search ran. Search again.")
         return found

@@ -144,6 +144,9 @@ def _check_chunks(document: Document, chunks: list[Chunk]) -> None:
         _rule(0 <= chunk.start < chunk.end <= len(document.text), f"Offsets must lie inside the text: {where}.")
         _rule(document.text[chunk.start : chunk.end] == chunk.text, f"Offsets must give the chunk's text: {where}.")
         _rule(chunk.text.strip(), f"A chunk must hold more than white space: {where}.")
+        if chunk.parent is not None:
+            inside = 0 <= chunk.parent[0] <= chunk.start and chunk.end <= chunk.parent[1] <= len(document.text)
+            _rule(inside, f"A chunk must lie inside its parent, and that in the text: {where} in {chunk.parent}.")
         covered[chunk.start : chunk.end] = b"\1" * (chunk.end - chunk.start)
     spans = [(chunk.start, chunk.end) for chunk in chunks]
     _rule(spans == sorted(spans), f"Chunks must stand in the order of the text: {document.id}.")

@@ -51,7 +51,9 @@ class Chunk:
     text: str
     headings: tuple[str, ...] = ()
     context: str = ""
-    """What an enricher adds for searching (a breadcrumb, a summary); never returned as text."""
+    """What is searched beside the text (a breadcrumb, a table's header row, a summary); never returned as text."""
+    parent: tuple[int, int] | None = None
+    """The span that a search returns in place of this one, where it is another."""
 
     @cached_property
     def id(self) -> str:

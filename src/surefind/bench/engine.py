@@ -232,14 +232,14 @@ class _SpanScores:
         ids = self._snapshot.document_ids
         texts = self._documents
         return SpanJudge(
-            self._plan.exam.queries, answers, lambda ordinal: texts[ids[ordinal]][rows[ordinal, 2] : rows[ordinal, 3]]
+            self._plan.exam.queries, answers, lambda ordinal: texts[ids[ordinal]][rows[ordinal, 4] : rows[ordinal, 5]]
         )
 
 
 def places_of(snapshot: Snapshot, documents: Mapping[str, str]) -> Places:
     numbers = {id: number for number, id in enumerate(documents)}
     by_ordinal = np.array([numbers[id] for id in snapshot.document_ids], dtype=np.int64)
-    return Places(by_ordinal, snapshot.rows[:, 2], snapshot.rows[:, 3], numbers)
+    return Places(by_ordinal, snapshot.rows[:, 4], snapshot.rows[:, 5], numbers)
 
 
 def _duration(minutes: float) -> str:

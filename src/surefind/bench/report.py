@@ -203,7 +203,7 @@ def _samples(outcome: Outcome, judge: Judge, titles: Mapping[str, str]) -> dict[
         queries.append({**row, "gold": gold, "results": results})
     chunks = []
     for ordinal in numbers:
-        chunk, title, _ = outcome.snapshot.entry(ordinal)
+        chunk, title, _ = outcome.snapshot.entry(ordinal, returned=True)
         place = {"document": chunk.document, "title": title, "headings": list(chunk.headings)}
         chunks.append({**place, "text": chunk.text[:240]})
     return {"queries": queries, "chunks": chunks}

@@ -5,9 +5,21 @@ from __future__ import annotations
 from surefind.types import Chunk, Document
 
 
-def make_chunk(document: Document, start: int, end: int, headings: tuple[str, ...] = ()) -> Chunk:
+def make_chunk(
+    document: Document,
+    start: int,
+    end: int,
+    headings: tuple[str, ...] = (),
+    context: str = "",
+    parent: tuple[int, int] | None = None,
+) -> Chunk:
     """The chunk of a span, white space at both ends left out. `start < end` must hold text."""
-    text = document.text[start:end]
-    stripped = text.strip()
-    start += text.index(stripped)
-    return Chunk(document.id, start, start + len(stripped), stripped, headings)
+    start, end = stripped(document.text, start, end)
+    return Chunk(document.id, start, end, document.text[start:end], headings, context, parent)
+
+
+def stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without the white space at both ends."""
+    inside = text[start:end].strip()
+    start += text[start:end].index(inside)
+    return start, start + len(inside)

@@ -1,6 +1,6 @@
-"""`fixed(tokens=500, overlap=50)`: a sliding window.
+"""`fixed(tokens=500, overlap=50, unit=tokens)`: a sliding window.
 
-For a document D of |D| tokens, window w and overlap o:
+For a document D of |D| tokens (or words, what white space parts, with `unit=words`), window w and overlap o:
 
     C_i = D[i(w-o) : i(w-o)+w]    for i = 0, 1, …, ceil((|D|-w) / (w-o))
 
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from surefind.chunk._spans import make_chunk
 from surefind.services import Services
 from surefind.spec import Stage, require
-from surefind.text.tokens import token_spans
+from surefind.text.tokens import token_spans, word_spans
 from surefind.types import Chunk, Document
 
 
@@ -28,13 +28,14 @@ class Fixed(Stage):
 
     tokens: int = 500
     overlap: int = 50
+    unit: Literal["tokens", "words"] = "tokens"
 
     def __post_init__(self) -> None:
         require(self.tokens >= 1, self, "tokens must be at least 1")
         require(0 <= self.overlap < self.tokens, self, "overlap must be at least 0 and below tokens")
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
-        spans = token_spans(document.text)
+        spans = token_spans(document.text) if self.unit == "tokens" else word_spans(document.text)
         if not spans:
             return []
         step = self.tokens - self.overlap

@@ -20,7 +20,7 @@ from typing import Any
 from surefind.errors import NewerStoreError, StoreError
 from surefind.types import Chunk, Document
 
-VERSION = 1
+VERSION = 2
 _NEVER = 2**62
 
 _SCHEMA = f"""
@@ -34,11 +34,16 @@ CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE);
 CREATE TABLE chunked (layout INTEGER, document INTEGER, PRIMARY KEY (layout, document)) WITHOUT ROWID;
 CREATE TABLE chunks (
     layout INTEGER, document INTEGER, seq INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
-    PRIMARY KEY (layout, document, seq)) WITHOUT ROWID;
+    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, document, seq)) WITHOUT ROWID;
 CREATE TABLE problems (source INTEGER, path TEXT, reason TEXT, PRIMARY KEY (source, path));
 CREATE TABLE generations (number INTEGER PRIMARY KEY, created TEXT, documents INTEGER);
 CREATE TABLE indexes (key TEXT PRIMARY KEY, layout TEXT, spec TEXT, generation INTEGER);
 """
+
+_UPGRADES = {
+    1: ("ALTER TABLE chunks ADD COLUMN parent_start INTEGER", "ALTER TABLE chunks ADD COLUMN parent_end INTEGER"),
+}
+"""What brings a catalogue from one format to the next."""
 
 _LIVE = "added <= :g AND removed > :g"
 
@@ -86,6 +91,12 @@ class Catalogue:
                 f"{self.path.parent} was written by a newer Surefind (format {found}, this one reads {VERSION}). "
                 "Upgrade with: pip install -U surefind."
             )
+        for version in range(max(1, found), VERSION) if found else ():
+            with self.transaction():
+                if self.db.execute("PRAGMA user_version").fetchone()[0] == version:  # nobody was faster
+                    for statement in _UPGRADES[version]:
+                        self.db.execute(statement)
+                    self.db.execute(f"PRAGMA user_version={version + 1}")
         if found == 0:
             with self.transaction():
                 if self.db.execute("PRAGMA user_version").fetchone()[0] == 0:  # nobody was faster
@@ -249,17 +260,19 @@ class Catalogue:
     def add_chunks(self, layout: int, document: int, chunks: Sequence[Chunk]) -> None:
         self.db.execute("INSERT OR IGNORE INTO chunked VALUES (?, ?)", (layout, document))
         self.db.executemany(
-            "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                (layout, document, seq, c.start, c.end, json.dumps(c.headings, ensure_ascii=False), c.context)
+                (layout, document, seq, c.start, c.end, _listed(c.headings), c.context, *(c.parent or (None, None)))
                 for seq, c in enumerate(chunks)
             ),
         )
 
-    def chunk_rows(self, layout: int, generation: int) -> list[tuple[int, int, int, int]]:
-        """(document row, seq, start, end) of every chunk, in the order that gives them their ordinals."""
+    def chunk_rows(self, layout: int, generation: int) -> list[tuple[int, int, int, int, int, int]]:
+        """(document row, seq, start, end, start and end of what is returned) of every chunk, in the order that gives
+        them their ordinals."""
         return self.db.execute(
-            "SELECT d.row, c.seq, c.start, c.end FROM documents d JOIN chunks c ON c.document = d.row "
+            "SELECT d.row, c.seq, c.start, c.end, coalesce(c.parent_start, c.start), coalesce(c.parent_end, c.end) "
+            "FROM documents d JOIN chunks c ON c.document = d.row "
             f"WHERE c.layout = :l AND {_LIVE} ORDER BY d.id, d.row, c.seq",
             {"l": layout, "g": generation},
         ).fetchall()
@@ -275,10 +288,16 @@ class Catalogue:
         for id, start, end, text, headings, context in rows:
             yield Chunk(id, start, end, text, tuple(json.loads(headings)), context)
 
-    def chunk(self, layout: int, document: int, seq: int) -> tuple[Chunk, str, dict[str, Any]] | None:
-        """A chunk with its document's title and metadata; None if a later writer swept it away."""
+    def chunk(
+        self, layout: int, document: int, seq: int, returned: bool = False
+    ) -> tuple[Chunk, str, dict[str, Any]] | None:
+        """A chunk with its document's title and metadata; None if a later writer swept it away. With `returned` it has
+        the span and text of its parent, where it has one."""
+        start, end = "c.start", "c.end"
+        if returned:
+            start, end = "coalesce(c.parent_start, c.start)", "coalesce(c.parent_end, c.end)"
         row = self.db.execute(
-            "SELECT d.id, c.start, c.end, substr(d.text, c.start + 1, c.end - c.start), c.headings, c.context, "
+            f"SELECT d.id, {start}, {end}, substr(d.text, {start} + 1, {end} - {start}), c.headings, c.context, "
             "d.title, d.metadata FROM chunks c JOIN documents d ON d.row = c.document "
             "WHERE c.layout = ? AND c.document = ? AND c.seq = ?",
             (layout, document, seq),
@@ -309,3 +328,7 @@ class Catalogue:
 
     def drop_index(self, key: str) -> None:
         self.db.execute("DELETE FROM indexes WHERE key = ?", (key,))
+
+
+def _listed(items: Sequence[str]) -> str:
+    return json.dumps(items, ensure_ascii=False)

@@ -29,6 +29,8 @@ class Block:
     parts: tuple[Span, ...]
     prose: bool = False
     """A paragraph of running text, not a list, table, quotation or code."""
+    table: bool = False
+    """Its first part is the header row, the others are rows."""
 
 
 @cache
@@ -77,7 +79,7 @@ def _block(text: str, lines: list[int], tokens: list[Any], i: int) -> Block:
         title = _MARKUP.sub(lambda m: m.group(1) or "", tokens[i + 1].content).strip()
         return Block(start, end, int(token.tag[1]), title, ())
     parts = tuple(_parts(text, lines, tokens, i, start, end))
-    return Block(start, end, 0, "", parts, token.type == "paragraph_open")
+    return Block(start, end, 0, "", parts, token.type == "paragraph_open", token.type == "table_open")
 
 
 def _parts(text: str, lines: list[int], tokens: list[Any], i: int, start: int, end: int) -> Iterator[Span]:

@@ -1,0 +1,99 @@
+"""The pieces of a document that stay together: what structured chunkers build their chunks of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+
+from surefind.chunk._spans import make_chunk
+from surefind.text.blocks import Block, Span, blocks, paragraphs
+from surefind.text.sentences import sentence_spans
+from surefind.text.tokens import count_tokens, token_spans
+from surefind.types import Chunk, Document
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of text that stays together, with the headings above it."""
+
+    start: int
+    end: int
+    tokens: int
+    path: Path
+    opens: bool
+    """Whether it begins a section."""
+    header: str = ""
+    """For rows in the middle of a table: its header row."""
+
+
+def pieces(document: Document, limit: int, sentences: bool = False) -> Iterator[Piece]:
+    """Blocks, each heading glued to what follows it, too long ones cut at their joints. With `sentences` paragraphs are
+    cut into sentences even if they fit."""
+    text = document.text
+    found = blocks(text) if document.format == "markdown" else paragraphs(text)
+    trail: list[tuple[int, str]] = []
+    glued: int | None = None
+    for i, block in enumerate(found):
+        if block.level:
+            trail = [step for step in trail if step[0] < block.level] + [(block.level, block.title)]
+            glued = block.start if glued is None else glued
+            following = found[i + 1] if i + 1 < len(found) else None
+            if following is not None and (not following.level or following.level > block.level):
+                continue
+        path = tuple(title for _, title in trail)
+        start = block.start if glued is None else glued
+        header = text[block.parts[0][0] : block.parts[0][1]].strip() if block.table else ""
+        for j, (a, b) in enumerate(_cut(text, start, block, 0 if sentences and block.prose else limit, limit)):
+            yield Piece(a, b, count_tokens(text[a:b]), path, glued is not None and j == 0, header if j else "")
+        glued = None
+
+
+def groups(found: Iterable[Piece], limit: int, least: int) -> Iterator[list[Piece]]:
+    """Consecutive pieces, at most `limit` tokens together; a new section begins a new group once the one before it
+    has `least`."""
+    group: list[Piece] = []
+    size = 0
+    for piece in found:
+        new_section = piece.opens and size >= least
+        if group and (new_section or size + piece.tokens > limit):
+            yield group
+            group, size = [], 0
+        group.append(piece)
+        size += piece.tokens
+    if group:
+        yield group
+
+
+def chunk_of(document: Document, group: Sequence[Piece], start: int | None = None, parent: Span | None = None) -> Chunk:
+    """The chunk of consecutive pieces, from `start` if it begins before the first of them."""
+    begins = group[0].start if start is None else start
+    headings = common_path(piece.path for piece in group)
+    return make_chunk(document, begins, group[-1].end, headings, group[0].header, parent)
+
+
+def common_path(paths: Iterable[Path]) -> Path:
+    """The headings that all of a chunk stands under."""
+    levels = zip(*paths, strict=False)
+    return tuple(level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels))
+
+
+def _cut(text: str, start: int, block: Block, fits: int, limit: int) -> list[Span]:
+    if count_tokens(text[start : block.end]) <= fits:
+        return [(start, block.end)]
+    parts = [(start, block.parts[0][1]), *block.parts[1:]] if block.parts else [(start, block.end)]
+    return [window for part in parts for window in _windows(text, *part, limit)]
+
+
+def _windows(text: str, start: int, end: int, limit: int) -> list[Span]:
+    """A span cut so that no piece has more than `limit` tokens; at sentences if that is enough."""
+    tokens = token_spans(text, start, end)
+    if len(tokens) <= limit:
+        return [(start, end)]
+    sentences = sentence_spans(text, start, end)
+    if len(sentences) > 1:
+        return [window for sentence in sentences for window in _windows(text, *sentence, limit)]
+    cuts = [start, *(tokens[i][0] for i in range(limit, len(tokens), limit)), end]
+    return list(pairwise(cuts))

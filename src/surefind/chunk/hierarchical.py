@@ -1,0 +1,56 @@
+"""`hierarchical(parent=2000, child=500, overlap=100)`: small passages are searched, larger ones returned.
+
+    |C_child| <= child,  |C_parent| <= parent,  child < parent,  each child in exactly one parent
+
+(eq. 3 of the agentic-knowledge-base study, 2025). A parent is a run of whole blocks that ends at the first heading
+after half its limit, or where it is full. A child is a run of blocks or parts of them; it begins anew at a section once
+it has a fifth of its limit, and otherwise repeats the last `overlap` tokens of the child before it. A ranking of
+children counts each parent once, at its best child, and goes on until k different parents are found.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefind.chunk._pieces import Piece, chunk_of, groups, pieces
+from surefind.chunk._spans import stripped
+from surefind.services import Services
+from surefind.spec import Stage, require
+from surefind.text.blocks import Span
+from surefind.text.tokens import token_spans
+from surefind.types import Chunk, Document
+
+
+@dataclass(frozen=True)
+class Hierarchical(Stage):
+    kind: ClassVar[str] = "chunk"
+    name: ClassVar[str] = "hierarchical"
+
+    parent: int = 2000
+    child: int = 500
+    overlap: int = 100
+
+    def __post_init__(self) -> None:
+        require(1 <= self.child < self.parent, self, "child must be at least 1 and below parent")
+        require(0 <= self.overlap < self.child, self, "overlap must be at least 0 and below child")
+
+    def chunk(self, document: Document, services: Services) -> list[Chunk]:
+        own = self.child - self.overlap
+        found = groups(pieces(document, own), self.parent, self.parent // 2)
+        return [child for family in found for child in self._children(document, family, own)]
+
+    def _children(self, document: Document, family: list[Piece], own: int) -> Iterator[Chunk]:
+        span = stripped(document.text, family[0].start, family[-1].end)
+        tokens = token_spans(document.text, *span)
+        section = span[0]
+        for group in groups(family, own, self.child // 5):
+            section = group[0].start if group[0].opens else section
+            yield chunk_of(document, group, self._start(group[0].start, section, tokens), span)
+
+    def _start(self, own: int, section: int, tokens: list[Span]) -> int:
+        """Where a child begins that repeats the end of the one before it, but not from before its section."""
+        before = bisect_left(tokens, (own, 0))
+        return max(section, tokens[max(0, before - self.overlap)][0]) if self.overlap and before else own

@@ -1,0 +1,44 @@
+"""`sentence_window(window=3)`: each sentence is searched by itself and returned with `window` sentences on either side.
+
+Sharp vectors and enough text to read (the small-to-big retrieval of LlamaIndex, 2023). Table rows, list items and lines
+of code count as sentences. A window does not leave its section; a short section is joined to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefind.chunk._pieces import Piece, chunk_of, groups, pieces
+from surefind.chunk._spans import stripped
+from surefind.services import Services
+from surefind.spec import Stage, require
+from surefind.types import Chunk, Document
+
+_LONGEST = 200
+"""Tokens of one piece: what has no sentences (a block of code, a table) is still searched in parts."""
+_LEAST = 50
+
+
+@dataclass(frozen=True)
+class SentenceWindow(Stage):
+    kind: ClassVar[str] = "chunk"
+    name: ClassVar[str] = "sentence_window"
+
+    window: int = 3
+
+    def __post_init__(self) -> None:
+        require(self.window >= 0, self, "window must be at least 0")
+
+    def chunk(self, document: Document, services: Services) -> list[Chunk]:
+        found = pieces(document, _LONGEST, sentences=True)
+        whole = len(document.text) + 1  # no limit: sections alone decide
+        return [chunk for section in groups(found, whole, _LEAST) for chunk in self._sentences(document, section)]
+
+    def _sentences(self, document: Document, section: list[Piece]) -> Iterator[Chunk]:
+        for i, piece in enumerate(section):
+            if not document.text[piece.start : piece.end].strip():
+                continue
+            around = section[max(0, i - self.window) : i + self.window + 1]
+            yield chunk_of(document, [piece], parent=stripped(document.text, around[0].start, around[-1].end))

@@ -1,0 +1,114 @@
+"""Children are searched, parents returned: each once, and as many as were asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers import Home
+from surefind.families import enough, fold
+from surefind.testing import check_rankings, rankings_of
+
+SETTINGS = """
+[index]
+chunk = "hierarchical(parent=40, child=8, overlap=2)"
+enrich = []
+[search]
+pipeline = "words"
+[pipelines.words]
+retrieve = ["bm25"]
+[pipelines.meaning]
+retrieve = ["dense(model=toy)"]
+[pipelines.shallow]
+retrieve = ["bm25", "dense(model=toy)"]
+fuse = "convex(alpha=0.5, missing=score)"
+depth = 1
+[pipelines.reranked]
+retrieve = ["bm25", "dense(model=toy)"]
+rerank = ["shared_words"]
+depth = 1
+[pipelines.failing]
+retrieve = ["bm25"]
+rerank = ["failing"]
+depth = 1
+"""
+PIPELINES = ["words", "meaning", "shallow", "reranked", "failing"]
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+def test_fold_written_out() -> None:
+    families = np.array([0, 0, 1, 1, 1, 2], np.int32)
+    folded = fold(rankings_of([([3, 2, 0, 1, 5], [9.0, 8.0, 7.0, 6.0, 5.0]), ([4], [1.0])]), families, 2)
+    assert folded.ordinals.tolist() == [[3, 0], [4, -1]]
+    assert folded.scores.tolist() == [[9.0, 7.0], [1.0, -np.inf]]
+
+
+def test_enough_written_out() -> None:
+    families = np.array([0, 0, 1, 1, 1, 2], np.int32)
+    assert [enough(families, k) for k in (1, 2, 3, 4)] == [1, 3 + 1, 3 + 2 + 1, 6]
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=40), st.integers(1, 10), st.randoms())
+def test_any_children_that_are_enough_hold_k_parents(owners: list[int], k: int, chance: object) -> None:
+    families = np.unique(owners, return_inverse=True)[1].astype(np.int32)
+    order = list(range(len(owners)))
+    chance.shuffle(order)
+    taken = order[: enough(families, k)]
+    ranking = rankings_of([(taken, [float(-rank) for rank in range(len(taken))])])
+    folded = fold(ranking, families, k)
+    check_rankings(folded, 1, k, len(owners))
+    ordinals = folded.row(0)[0]
+    assert len(set(families[ordinals].tolist())) == len(ordinals) == min(k, len(set(owners)))
+    assert ordinals.tolist() == [o for i, o in enumerate(order) if families[o] not in families[order[:i]]][:k]
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Home:
+    """One document whose children crowd the top ranks, others that match once, and a secret one."""
+    home = Home(tmp_path, SETTINGS)
+    crowd = "\n\n".join("deposit deposit deposit insurance limit" for _ in range(7))
+    home.write("docs/crowd.md", crowd)
+    home.write("docs/secret.md", f"---\nacl: [board]\n---\n{crowd}")
+    for i in range(5):
+        filler = "\n\n".join(f"paragraph {j} about other matters" for j in range(4))
+        home.write(f"docs/single{i}.md", f"{filler}\n\nthe deposit in branch {i}")
+    home.sync("docs")
+    return home
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_search_goes_on_until_k_different_parents_are_found(library: Home, pipeline: str, k: int) -> None:
+    with library.open() as kb:
+        hits = kb.search("deposit", k=k, pipeline=pipeline).hits
+    assert len(hits) == k
+    assert len({(hit.document, hit.start, hit.end) for hit in hits}) == k
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_hit_is_the_parent_with_its_offsets_and_the_scores_of_its_best_child(library: Home, pipeline: str) -> None:
+    with library.open() as kb:
+        found = kb.search("deposit branch 3", k=3, pipeline=pipeline)
+        (hit,) = [hit for hit in found.hits if hit.document == "single3.md"]
+        (document,) = [document for document in kb.documents() if document.id == "single3.md"]
+    assert hit.text == document.text[hit.start : hit.end] == document.text
+    assert "parents" in hit.stages
+    assert found.trace[-1].stage == "parents"
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_access_holds_for_parents(library: Home, pipeline: str) -> None:
+    assert "secret.md" not in library.found("deposit insurance", k=50, pipeline=pipeline)
+    assert "secret.md" in library.found("deposit insurance", k=50, pipeline=pipeline, groups=["board"])
+
+
+def test_layout_without_parents_has_no_families(home: Home) -> None:
+    home.write("docs/a.md", "alpha")
+    home.sync("docs")
+    with home.open() as kb:
+        assert kb.snapshot().families is None
