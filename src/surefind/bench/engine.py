@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from surefind.bench.cache import RunCache
 from surefind.bench.latency import measure_latency
 from surefind.bench.plan import Contender, Plan
-from surefind.errors import ExamError, SurefindError
+from surefind.bench.reranking import Reranking, Step, stamp
+from surefind.errors import ExamError
 from surefind.exam.model import Exam
 from surefind.exam.relocate import relocate
 from surefind.kb import KnowledgeBase
@@ -24,6 +25,7 @@ from surefind.layout import Layout
 from surefind.measure.gains import Judge, Places
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
+from surefind.pipeline import Pipeline
 from surefind.protocols import Retriever
 from surefind.services import Services
 from surefind.snapshot import Snapshot
@@ -72,6 +74,8 @@ class Outcome:
     memory_bytes: int
     dropped: int
     """Questions left out because their passage is gone."""
+    steps: tuple[tuple[Step, ...], ...] = ()
+    """What each contender's rerankers did, in order."""
 
 
 class Bench:
@@ -88,7 +92,8 @@ class Bench:
         missing = [r for key, r in keys.items() if self.cache.rankings(key) is None]
         embeddings = len(plan.exam.queries) * sum(r.signal == "dense" for r in missing)
         cached = len(keys) - len(missing)
-        minutes = sum(self._seconds(r, plan.exam) for r in missing) / 60
+        seconds = sum(self._seconds(r, plan.exam) for r in missing)
+        minutes = (seconds + self._rerank_seconds(plan)) / 60
         return Quote(len(plan.exam.queries), len(plan.contenders), len(keys), cached, embeddings, minutes)
 
     def _seconds(self, retriever: Retriever, exam: Exam) -> float:
@@ -106,6 +111,28 @@ class Bench:
             index.search(retriever, [query], 10)
         return (time.perf_counter() - started) / len(few) * len(exam.queries)
 
+    def _rerank_seconds(self, plan: Plan) -> float:
+        """Of rerankers that run here, at most: a pair that was scored before costs nothing again."""
+        if not plan.exam.queries:
+            return 0.0
+        reranking = self._reranking(plan.exam)
+        work = {
+            (" + ".join(map(str, pipeline.retrieve)), str(pipeline.fuse), getattr(reranker, "work", "")): reranker
+            for pipeline in (contender.pipeline for contender in plan.contenders)
+            for reranker in pipeline.rerank
+            if getattr(reranker, "runs_here", False) and not self.cache.data(self._reranked_key(pipeline, plan.exam))
+        }
+        probe = Query(plan.exam.queries[0].text)
+        return len(plan.exam.queries) * sum(reranking.seconds(r, probe, len(self.snapshot)) for r in work.values())
+
+    def _reranked_key(self, pipeline: Pipeline, exam: Exam) -> str:
+        """Of the mark that a pipeline's rerankers have been through an exam, so that a second run is not quoted."""
+        stamps = [stamp(reranker, self.kb.services) for reranker in pipeline.rerank]
+        return self.cache.key("reranked", self.snapshot.fingerprint, exam.fingerprint, pipeline, *stamps)
+
+    def _reranking(self, exam: Exam) -> Reranking:
+        return Reranking(self.snapshot, self.kb.services, self.cache, self.snapshot.fingerprint, exam.fingerprint)
+
     def run(self, plan: Plan) -> Outcome:
         documents = {document.id: document.text for document in self.kb.documents()}
         exam, dropped = relocate(plan.exam, documents)
@@ -114,11 +141,13 @@ class Bench:
         plan = replace(plan, exam=exam)
         queries = [Query(query.text, query.id) for query in exam.queries]
         found = {key: self._retrieve(plan, key[1], r, queries) for key, r in plan.retrievers().items()}
-        rankings = tuple(self._finish(contender, found, queries) for contender in plan.contenders)
+        finished = [self._finish(contender, found, queries, exam) for contender in plan.contenders]
+        rankings = tuple(ranking for ranking, _ in finished)
         scores = self._scores(plan, rankings, documents)
         latency = self._latency(plan, queries)
         sizes = [sum(self._index_bytes(r) for r in contender.pipeline.retrieve) for contender in plan.contenders]
-        return Outcome(plan, self.snapshot, rankings, scores, latency, sizes, _peak_memory(), dropped)
+        steps = tuple(steps for _, steps in finished)
+        return Outcome(plan, self.snapshot, rankings, scores, latency, sizes, _peak_memory(), dropped, steps)
 
     # ------------------------------------------------------------ rankings
 
@@ -144,18 +173,22 @@ class Bench:
         return rankings
 
     def _finish(
-        self, contender: Contender, found: Mapping[tuple[str, int], Rankings], queries: Sequence[Query]
-    ) -> Rankings:
+        self, contender: Contender, found: Mapping[tuple[str, int], Rankings], queries: Sequence[Query], exam: Exam
+    ) -> tuple[Rankings, tuple[Step, ...]]:
         pipeline = contender.pipeline
         lists = [found[str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
         # Only completing rankings needs the indexes: a run from the cache must not load them for nothing.
         indexes = [self.kb.index(r, self.snapshot) for r in pipeline.retrieve] if pipeline.completes else []
         best = pipeline.join(queries, lists, K, indexes, self.kb.services)
+        steps: list[Step] = []
+        reranking = self._reranking(exam)
         for reranker in pipeline.rerank:
-            # As in a search: a stage that fails leaves the ranking before it.
-            with contextlib.suppress(SurefindError):
-                best = reranker.rerank(queries, best, self.snapshot, K, self.kb.services)
-        return best
+            told = partial(self.report, f"Reranking {contender.name}")
+            steps.append(reranking.run(reranker, queries, best, K, told))
+            best = steps[-1].after
+        if steps and not any(step.fell_back for step in steps):
+            self.cache.put_data(self._reranked_key(pipeline, exam), True)
+        return best, tuple(steps)
 
     # ------------------------------------------------------------ scores
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from surefind.bench.html import render
+from surefind.bench.movement import in_words
 from surefind.bench.terminal import exam_label, mark, ordered
 from surefind.snapshot import Snapshot
 from surefind.types import Rankings
@@ -57,11 +58,37 @@ def markdown(report: dict[str, Any]) -> str:
         "`*` winner, `>` recommended. Rows that share a letter cannot be told apart (p >= 0.05 after Holm).",
         "",
     ]
+    lines += _reranking(report)
     lines += _grouped(report, "families", "family")
     if report["leakage"]:
         lines += [report["leakage"]["text"], "", *_grouped(report, "bands", "lexical overlap")]
     lines += ["```console", f"$ {report['command']}", "```", ""]
     return "\n".join(lines)
+
+
+def _reranking(report: dict[str, Any]) -> list[str]:
+    """What rerankers moved, and the questions they harmed most."""
+    lines = [f"- {text}" for row in ordered(report) for text in in_words(row)]
+    if not lines:
+        return []
+    lines = ["What reranking changed:", "", *lines, *(f"- {problem}" for problem in report["problems"]), ""]
+    for row in ordered(report):
+        for moved in row["reranking"]:
+            if moved.get("worst"):
+                lines += [f"Most degraded by {moved['stage']} in {row['name']}:", ""]
+                lines += [f"| {moved['measure']} | first relevant | question |", "|---|---|---|"]
+                lines += [_degraded(worst) for worst in moved["worst"]]
+                lines.append("")
+    return lines
+
+
+def _degraded(worst: dict[str, Any]) -> str:
+    before, after = (rank or "none" for rank in worst["first_relevant"])
+    return f"| {worst['change']:+.3f} | {before} → {after} | {_cell(worst['text'])} |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _grouped(report: dict[str, Any], key: str, title: str) -> list[str]:

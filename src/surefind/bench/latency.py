@@ -13,13 +13,18 @@ from typing import Any
 import numpy as np
 
 from surefind.bench.plan import Contender
+from surefind.errors import SurefindError
 from surefind.pipeline import Pipeline
-from surefind.protocols import Index, Passages, Retriever
+from surefind.protocols import Index, Passages, Reranker, Retriever
 from surefind.services import Services
 from surefind.types import Query, Rankings
 
 SAMPLE = 30
 _WARM = 3
+_SLOW = 1.0
+"""Seconds of warming up after which a stage is warm, however few queries that were."""
+_LEAST, _LONGEST = 8, 10.0
+"""A stage is timed on at least 8 queries, and on no more once that has taken 10 seconds."""
 
 
 def measure_latency(
@@ -37,14 +42,23 @@ def measure_latency(
     found: dict[str, list[Rankings]] = {}
 
     def stage(
-        key: str, work: Callable[[int], Rankings], before: Callable[[int], object] | None = None
+        key: str,
+        work: Callable[[int], Rankings],
+        before: Callable[[int], object] | None = None,
+        reach: int = len(sample),
     ) -> list[Rankings]:
-        """`before` brings things into the state in which this stage finds them in a search; it is not timed."""
+        """`before` brings things into the state in which this stage finds them in a search; it is not timed. `reach` is
+        how many queries the stage before was timed on. One that takes seconds a query is timed on fewer of them."""
         if key not in timed:
-            for i in range(min(_WARM, len(sample))):
-                work(i)
+            begun = time.perf_counter()
+            for i in range(min(_WARM, reach)):
+                if not i or time.perf_counter() - begun < _SLOW:
+                    work(i)
             timed[key], found[key] = [], []
-            for i in range(len(sample)):
+            begun = time.perf_counter()
+            for i in range(reach):
+                if i >= _LEAST and time.perf_counter() - begun > _LONGEST:
+                    break
                 if before:
                     before(i)
                 started = time.perf_counter()
@@ -74,10 +88,10 @@ def measure_latency(
             keys.append((_name(pipeline.fuse), path))
         for reranker in pipeline.rerank:
             path = f"{path} >> {reranker}"
-            before = best
-            best = stage(path, lambda i, r=reranker, b=before: r.rerank([sample[i]], b[i], passages, k, services))  # type: ignore[misc]
+            best = stage(path, partial(_reranked, reranker, sample, best, passages, k, services), reach=len(best))
             keys.append((_name(reranker), path))
-        total = np.sum([timed[key] for _, key in keys], axis=0)
+        shortest = min(len(timed[key]) for _, key in keys)
+        total = np.sum([timed[key][:shortest] for _, key in keys], axis=0)
         results.append({**_percentiles(total), "stages": _by_stage(keys, timed)})
     return results
 
@@ -92,6 +106,22 @@ def _joined(
     i: int,
 ) -> Rankings:
     return pipeline.join([sample[i]], [rankings[i] for rankings in lists], k, indexes, services)
+
+
+def _reranked(
+    reranker: Reranker,
+    sample: Sequence[Query],
+    given: Sequence[Rankings],
+    passages: Passages,
+    k: int,
+    services: Services,
+    i: int,
+) -> Rankings:
+    """As in a search: a stage that fails leaves the ranking before it, and its time counts."""
+    try:
+        return reranker.rerank([sample[i]], given[i], passages, k, services)
+    except SurefindError:
+        return given[i]
 
 
 def _search_again(pipeline: Pipeline, sample: Sequence[Query], indexes: Sequence[Index], i: int) -> None:

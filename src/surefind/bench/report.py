@@ -14,6 +14,8 @@ import numpy as np
 
 from surefind import __version__
 from surefind.bench.engine import Floats, K, Outcome
+from surefind.bench.movement import Movement
+from surefind.bench.reranking import Step
 from surefind.bench.verdict import compare, decide
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
@@ -52,6 +54,8 @@ def build_report(
     families = _groups(outcome, [query.family for query in exam.queries])
     bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)
     known = leakage(exam)
+    movement = Movement(exam.queries, judge, plan.primary, outcome.snapshot, titles)
+    reranking = [[movement.of(step) for step in steps] for steps in outcome.steps]
     return {
         "surefind": __version__,
         "created": datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -79,6 +83,7 @@ def build_report(
                 "families": families[i],
                 "bands": bands[i],
                 "index_bytes": outcome.index_bytes[i],
+                "reranking": reranking[i],
                 "held_out": {m: asdict(held[m][i]) for m in held},
                 "scores": [round(value, 4) for value in outcome.scores[primary][:, i].tolist()],
             }
@@ -93,8 +98,18 @@ def build_report(
         "leakage": asdict(known) if known else None,
         "alpha_sweep": _alpha_sweep(outcome, judge, retrieved),
         "memory_bytes": outcome.memory_bytes,
+        "problems": _problems(names, outcome.steps),
         **_samples(outcome, judge, titles),
     }  # fmt: skip
+
+
+def _problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str]:
+    return [
+        f"{name}: {step.name} failed for {step.fell_back} questions, which kept the ranking before it ({step.why})"
+        for name, made in zip(names, steps, strict=True)
+        for step in made
+        if step.fell_back
+    ]
 
 
 def environment() -> dict[str, Any]:

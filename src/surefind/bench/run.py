@@ -12,6 +12,7 @@ from surefind import __version__
 from surefind.bench.engine import Bench, Outcome, places_of
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
+from surefind.bench.reranking import stamp
 from surefind.config import FILE_NAME
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.known_item import PER_FAMILY, generate, origin_of
@@ -63,7 +64,8 @@ def run_bench(
     judge = Judge(outcome.plan.exam.queries, places_of(bench.snapshot, {d.id: d.text for d in documents}))
     titles = {document.id: document.title for document in documents}
     made = build_report(outcome, judge, _retrieved(outcome), titles, command)
-    bench.cache.put_data(key, made)
+    if not made["problems"]:  # what failed is tried again next time
+        bench.cache.put_data(key, made)
     return Finished(made, outcome)
 
 
@@ -79,8 +81,9 @@ def unseen(plan: Plan, services: Services) -> Plan:
 
 
 def _stamp(contender: Contender, services: Services) -> str:
-    fuser = contender.pipeline.fuse
-    return f" {fuser.stamp(services)}" if isinstance(fuser, Learned) else ""
+    """What the pipeline's text only names: the weights of models that fuse and rerank."""
+    stages = (contender.pipeline.fuse, *contender.pipeline.rerank)
+    return "".join(f" {stamp(stage, services)}" for stage in stages if stage is not None)
 
 
 def _retrieved(outcome: Outcome) -> Sequence[Rankings]:

@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from surefind.bench.movement import in_words
+
 
 def show(report: dict[str, Any], console: Console) -> None:
     primary = report["primary"]
@@ -35,6 +37,11 @@ def show(report: dict[str, Any], console: Console) -> None:
     )
     console.print(table)
     console.print("* winner, > recommended. Rows that share a letter cannot be told apart (p >= 0.05 after Holm).")
+    for row in ordered(report):
+        for text in in_words(row):
+            console.print(text, highlight=False)
+    for problem in report["problems"]:
+        console.print(problem, style="yellow")
     if report["leakage"]:
         console.print(report["leakage"]["text"])
     if exam["dropped"]:

@@ -48,6 +48,10 @@ class Conditional(Stage):
     def runs_here(self) -> bool:
         return bool(getattr(self.inner, "runs_here", False))
 
+    @property
+    def work(self) -> str:
+        return str(getattr(self.inner, "work", self))
+
     def stamp(self, services: Services) -> str:
         inner: Any = self.inner
         return str(inner.stamp(services)) if hasattr(inner, "stamp") else ""

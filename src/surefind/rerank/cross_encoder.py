@@ -57,6 +57,11 @@ class CrossEncoder(Stage):
     def _blend(self) -> Blend:
         return Blend.of(self, self.top, self.keep, self.blend)
 
+    @property
+    def work(self) -> str:
+        """What decides how long it takes: stages that differ only in blend and keep share their scores."""
+        return str(self.replace(blend=0.5, keep=1))
+
     def stamp(self, services: Services) -> str:
         """Changes with the model's weights, which the spec only names."""
         return self._model(services).identity

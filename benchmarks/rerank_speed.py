@@ -1,0 +1,121 @@
+"""How long a cross-encoder takes for one query: our way against batches, and against torch, in one run.
+
+    python benchmarks/rerank_speed.py [--model FOLDER] [--passages 20] [--tokens 200]
+
+torch and transformers are timed where they are installed: a BERT of the same shape in float32 (its weights do not
+matter for time), one padded batch on all cores, as sentence-transformers runs it. Turns are taken round by round, so
+that whatever else the machine does falls on all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefind.embed._onnx import open_session
+from surefind.rerank._onnx import OnnxCrossEncoder
+from surefind.rerank._pairs import PairTokenizer
+from surefind.types import Chunk
+
+QUERY = "who signs off a currency transaction report that is late"
+WORDS = (
+    "the teller counts cash twice and signs the form before noon when two officers open vault doors while members "
+    "wait for a wire transfer that must be filed within fifteen days of the report"
+).split()
+
+
+def passages(count: int, tokens: int, seed: int = 0) -> list[Chunk]:
+    """Of about `tokens` tokens with the query: every word here is one token."""
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, tokens - 14).tolist()) for _ in range(count)]
+    return [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(texts)]
+
+
+def batched(folder: Path, found: list[Chunk]) -> Callable[[], Any]:
+    pairs = PairTokenizer(folder / "tokenizer.json", 256)
+    session = open_session(folder / "model.onnx", os.cpu_count() or 1)
+
+    def run() -> Any:
+        query = pairs.query(QUERY)
+        made = [pairs.pair(query, "", chunk.text) for chunk in found]
+        longest = max(len(pair.ids) for pair in made)
+        for pair in made:
+            pair.pad(longest)
+        rows = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+        feed = {name: np.array([getattr(pair, what) for pair in made], np.int64) for name, what in rows.items()}
+        return session.run(None, feed)[0].ravel()
+
+    return run
+
+
+def with_torch(folder: Path, found: list[Chunk]) -> Callable[[], Any] | None:
+    if find_spec("torch") is None or find_spec("transformers") is None:
+        return None
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    shape = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+    model = BertForSequenceClassification(BertConfig(num_labels=1, **shape)).eval()
+    pairs = PairTokenizer(folder / "tokenizer.json", 256)
+
+    def run() -> Any:
+        query = pairs.query(QUERY)
+        made = [pairs.pair(query, "", chunk.text) for chunk in found]
+        longest = max(len(pair.ids) for pair in made)
+        for pair in made:
+            pair.pad(longest)
+        with torch.inference_mode():
+            return model(
+                input_ids=torch.tensor([pair.ids for pair in made]),
+                attention_mask=torch.tensor([pair.attention_mask for pair in made]),
+                token_type_ids=torch.tensor([pair.type_ids for pair in made]),
+            ).logits.numpy()
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", type=Path, help="a folder with model.onnx and tokenizer.json; the bundled one")
+    parser.add_argument("--passages", type=int, default=20)
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=9)
+    given = parser.parse_args()
+    folder = given.model
+    if folder is None:
+        import surefind_models
+
+        folder = surefind_models.path("reranker")
+    found = passages(given.passages, given.tokens)
+    model = OnnxCrossEncoder(folder, 256)
+    ways: dict[str, Callable[[], Any] | None] = {
+        "one pair a core (ours)": lambda: model.score(QUERY, found),
+        "one batch, int8": batched(folder, found),
+        "one batch, torch float32": with_torch(folder, found),
+    }
+    usable = {name: way for name, way in ways.items() if way}
+    first = {name: np.asarray(way()).ravel() for name, way in usable.items()}
+    times: dict[str, list[float]] = {name: [] for name in usable}
+    for _ in range(given.rounds):
+        for name, way in usable.items():
+            started = time.perf_counter()
+            way()
+            times[name].append(time.perf_counter() - started)
+    ours = np.median(times["one pair a core (ours)"])
+    print(f"{given.passages} passages of {given.tokens} tokens, {os.cpu_count()} cores, median of {given.rounds}")
+    for name, taken in times.items():
+        print(f"  {name:<26}{np.median(taken):7.3f} s   {np.median(taken) / ours:5.2f} x ours   min {min(taken):.3f}")
+    alone, together = first["one pair a core (ours)"], first["one batch, int8"]
+    spread = alone.max() - alone.min()
+    print(f"  a score's change by its neighbours: up to {abs(alone - together).max() / spread:.1%} of the range")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""What rerankers changed: how much they moved, and whom they harmed (the cascade study's tables IV to VI).
+
+- *Swaps*: of the first ten places, how many hold another passage than before; on average over the questions.
+- *Top-1 changed*: the share of questions whose first passage is another one.
+- *Degraded*: questions whose primary measure fell, how many of them hold a number, how long they are against all; the
+  worst with their text and what moved. *Improved* stands beside it: a stage is judged by both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.bench.reranking import Step
+from surefind.exam.model import ExamQuery
+from surefind.measure.gains import Judge
+from surefind.measure.names import Measure
+from surefind.measure.ranks import MEASURES
+from surefind.measure.statistics import bootstrap
+from surefind.snapshot import Snapshot
+from surefind.types import Rankings
+
+Floats = NDArray[np.float64]
+PLACES = 10
+_WORST = 10
+_HELD = 0.00005
+"""Changes below this are rounding."""
+
+
+def swaps(before: Rankings, after: Rankings, places: int = PLACES) -> Floats:
+    """For each question the places, of the first ten, that hold another passage than before (or none any more)."""
+    width = min(places, max(before.ordinals.shape[1], after.ordinals.shape[1]))
+    return np.asarray((_wide(before, width) != _wide(after, width)).sum(axis=1), np.float64)
+
+
+def top_changed(before: Rankings, after: Rankings) -> NDArray[np.bool_]:
+    return np.asarray(_wide(before, 1)[:, 0] != _wide(after, 1)[:, 0])
+
+
+def _wide(rankings: Rankings, width: int) -> NDArray[np.int32]:
+    ordinals = rankings.ordinals[:, :width]
+    return np.pad(ordinals, ((0, 0), (0, width - ordinals.shape[1])), constant_values=-1)
+
+
+class Movement:
+    """Measures steps of rerankers against an exam."""
+
+    def __init__(
+        self,
+        queries: Sequence[ExamQuery],
+        judge: Judge,
+        measure: Measure,
+        snapshot: Snapshot,
+        titles: Mapping[str, str],
+    ) -> None:
+        self._queries = queries
+        self._judge = judge
+        self._measure = measure
+        self._snapshot = snapshot
+        self._titles = titles
+
+    def of(self, step: Step) -> dict[str, Any]:
+        """As plain data for the report. Without judgments by rank (a gold-span measure), only the swaps."""
+        moved = {
+            "stage": step.name,
+            "swaps": round(float(swaps(step.before, step.after).mean()), 3),
+            "top1_changed": round(float(top_changed(step.before, step.after).mean()), 4),
+            "fell_back": step.fell_back,
+            "why": step.why,
+        }
+        return moved if self._measure.of_spans else {**moved, **self._effect(step)}
+
+    def _effect(self, step: Step) -> dict[str, Any]:
+        gains = [self._judge.gains(ranking, self._measure.level) for ranking in (step.before, step.after)]
+        before, after = (np.asarray(MEASURES[self._measure.name](g, self._measure.k), np.float64) for g in gains)
+        change = after - before
+        firsts = [_first_relevant(g.gains) for g in gains]
+        worse = np.flatnonzero(change < -_HELD)
+        order = worse[np.argsort(change[worse], kind="stable")][:_WORST].tolist()
+        lengths = np.array([len(query.text.split()) for query in self._queries])
+        numeric = np.array([bool(re.search(r"\d", query.text)) for query in self._queries])
+        return {
+            "measure": str(self._measure),
+            "change": asdict(bootstrap(change[:, None])[0]),
+            "improved": int((change > _HELD).sum()),
+            "degraded": len(worse),
+            "queries": len(change),
+            "degraded_with_numbers": int(numeric[worse].sum()),
+            "with_numbers": int(numeric.sum()),
+            "words": {"degraded": _mean(lengths[worse]), "all": _mean(lengths)},
+            "worst": [
+                {
+                    "id": self._queries[q].id,
+                    "text": self._queries[q].text,
+                    "family": self._queries[q].family,
+                    "change": round(float(change[q]), 4),
+                    "first_relevant": [firsts[0][q], firsts[1][q]],
+                    "top": [self._passage(step.before, q), self._passage(step.after, q)],
+                }
+                for q in order
+            ],
+        }
+
+    def _passage(self, rankings: Rankings, q: int) -> str:
+        """The title of what stands first."""
+        ordinals = rankings.row(q)[0]
+        if not len(ordinals):
+            return ""
+        document = self._snapshot.document_ids[int(ordinals[0])]
+        return self._titles.get(document) or document
+
+
+def _first_relevant(gains: Any) -> list[int | None]:
+    return [int(np.argmax(row > 0)) + 1 if (row > 0).any() else None for row in np.asarray(gains)]
+
+
+def _mean(values: NDArray[Any]) -> float | None:
+    return round(float(values.mean()), 1) if len(values) else None
+
+
+def in_words(row: dict[str, Any]) -> list[str]:
+    """For the terminal and Markdown: a line for each reranker of a row of the report, and its worst question."""
+    lines = []
+    for moved in row["reranking"]:
+        text = (
+            f"{row['name']}, {moved['stage']}: {moved['swaps']:.1f} of the first {PLACES} places and "
+            f"{moved['top1_changed']:.0%} of the first passages changed"
+        )
+        if "degraded" in moved:
+            change = moved["change"]
+            text += (
+                f"; {moved['improved']} questions better, {moved['degraded']} worse of {moved['queries']} "
+                f"({moved['measure']} {change['mean']:+.3f} [{change['low']:+.3f}, {change['high']:+.3f}])"
+            )
+        if moved["fell_back"]:
+            text += f"; {moved['fell_back']} questions kept the ranking before: {moved['why']}"
+        lines.append(text)
+    return lines

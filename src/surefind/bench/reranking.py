@@ -1,0 +1,125 @@
+"""Rerankers in a benchmark: run in batches, cached by what they were given, failures counted and not hidden.
+
+In a search a reranker that fails leaves the ranking before it. So it does here, batch by batch; but a benchmark says
+for how many questions that was so, and stops at once where the reranker is not set up (a missing package, model or
+key), for a row that silently equals another one would be a lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from surefind.bench.cache import RunCache
+from surefind.errors import MissingPartError, SpecError, SurefindError, UsageError
+from surefind.notes import collecting
+from surefind.protocols import Passages, Reranker
+from surefind.services import Services
+from surefind.types import PAD, Query, Rankings
+
+_BATCH, _SLOW_BATCH = 64, 8
+"""Questions between two reports of progress: many where they can wait for a service together, few where each costs this
+machine its time."""
+_GIVE_UP = 2
+"""Batches in a row that may fail before the others are not tried."""
+_TRIED = 100
+"""Candidates shown to a reranker whose time is to be quoted."""
+_SETUP = (MissingPartError, SpecError, UsageError)
+
+Told = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one reranker of one configuration did."""
+
+    name: str
+    before: Rankings
+    after: Rankings
+    fell_back: int = 0
+    """Questions that kept the ranking before because the stage failed."""
+    why: str = ""
+    """The first failure."""
+
+
+class Reranking:
+    """Runs rerankers over a whole exam."""
+
+    def __init__(self, passages: Passages, services: Services, cache: RunCache, corpus: str, exam: str) -> None:
+        self._passages = passages
+        self._services = services
+        self._cache = cache
+        self._scope = (corpus, exam)
+
+    def key(self, reranker: Reranker, given: Rankings, k: int) -> str:
+        digest = hashlib.blake2b(given.ordinals.tobytes() + given.scores.tobytes(), digest_size=16).hexdigest()
+        return self._cache.key("rerank", *self._scope, reranker, stamp(reranker, self._services), digest, k)
+
+    def seconds(self, reranker: Reranker, query: Query, chunks: int) -> float:
+        """What one question takes, by trying it on passages from all over; nothing is said where it is not set up."""
+        ordinals = np.unique(np.linspace(0, chunks - 1, min(chunks, _TRIED)).astype(np.int32))
+        given = Rankings(ordinals[None], -np.arange(len(ordinals), dtype=np.float32)[None])
+        try:
+            for _ in range(2):  # models load in the first, outside the time
+                started = time.perf_counter()
+                reranker.rerank([query], given, self._passages, 10, self._services)
+        except SurefindError:
+            return 0.0
+        return time.perf_counter() - started
+
+    def run(self, reranker: Reranker, queries: Sequence[Query], given: Rankings, k: int, told: Told) -> Step:
+        name = str(getattr(reranker, "name", type(reranker).__name__))
+        key = self.key(reranker, given, k)
+        known = self._cache.rankings(key)
+        if known is not None:
+            return Step(name, given, known)
+        size = _SLOW_BATCH if getattr(reranker, "runs_here", False) else _BATCH
+        parts: list[Rankings] = []
+        failed, in_a_row, why = 0, 0, ""
+        for at in range(0, len(queries), size):
+            told(at, len(queries))
+            rows = _rows(given, at, at + size)
+            try:
+                if in_a_row >= _GIVE_UP:
+                    raise SurefindError(why)
+                with collecting():
+                    parts.append(reranker.rerank(queries[at : at + size], rows, self._passages, k, self._services))
+                in_a_row = 0
+            except _SETUP:
+                raise
+            except SurefindError as error:
+                parts.append(rows)
+                failed, in_a_row, why = failed + len(rows), in_a_row + 1, why or str(error)
+        told(len(queries), len(queries))
+        after = stacked(parts, k)
+        if not failed:
+            self._cache.put_rankings(key, after)
+        return Step(name, given, after, failed, why)
+
+
+def stamp(stage: Any, services: Services) -> str:
+    """What a stage's spec only names: the weights of a model."""
+    return str(stage.stamp(services)) if hasattr(stage, "stamp") else ""
+
+
+def _rows(rankings: Rankings, start: int, end: int) -> Rankings:
+    return replace(rankings, ordinals=rankings.ordinals[start:end], scores=rankings.scores[start:end])
+
+
+def stacked(parts: Sequence[Rankings], k: int) -> Rankings:
+    """Batches as one, cut or padded to the widest, which is at most k."""
+    width = min(k, max(part.ordinals.shape[1] for part in parts))
+    shape = (sum(len(part) for part in parts), width)
+    ordinals, scores = np.full(shape, PAD, np.int32), np.full(shape, -np.inf, np.float32)
+    at = 0
+    for part in parts:
+        n = min(width, part.ordinals.shape[1])
+        ordinals[at : at + len(part), :n] = part.ordinals[:, :n]
+        scores[at : at + len(part), :n] = part.scores[:, :n]
+        at += len(part)
+    return replace(parts[-1], ordinals=ordinals, scores=scores)
