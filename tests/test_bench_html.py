@@ -99,4 +99,4 @@ def test_text_is_never_inserted_as_markup() -> None:
 
 
 def test_the_page_is_small() -> None:
-    assert len(render({}).encode()) < 60_000
+    assert len(render({}).encode()) < 72_000

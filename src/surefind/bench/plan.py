@@ -141,9 +141,10 @@ def _alternatives(kind: str, text: str) -> list[str]:
 
 
 def short(pipeline: Pipeline) -> str:
-    """A name for a row: the pipeline's text without the retrievers' default parameters."""
+    """A name for a row: the pipeline's text without the default parameters of retrievers and rerankers."""
     head = " + ".join(_short(retriever) for retriever in pipeline.retrieve)
-    later = [str(stage) for stage in ([pipeline.fuse] if pipeline.fuse else []) + list(pipeline.rerank)]
+    later = [str(pipeline.fuse)] if pipeline.fuse else []
+    later += [_short(reranker) for reranker in pipeline.rerank]
     return " >> ".join([head + (f" @{pipeline.depth}" if pipeline.depth != 100 else ""), *later])
 
 
