@@ -8,7 +8,8 @@ import pytest
 from hypothesis import settings
 
 from helpers import Home
-from surefind import spec
+from llm_server import LLMServer, serving
+from surefind import endpoint, spec
 
 settings.register_profile("surefind", deadline=None, max_examples=50)
 settings.load_profile("surefind")
@@ -23,6 +24,16 @@ TOYS = {
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
+
+
+@pytest.fixture
+def llm(monkeypatch: pytest.MonkeyPatch) -> Iterator[LLMServer]:
+    """A language-model server on the loopback; a proxy that must not be asked about it; short waits between tries."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setattr(endpoint, "_FIRST_WAIT", 0.01)
+    with serving() as server:
+        yield server
 
 
 @pytest.fixture

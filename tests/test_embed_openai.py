@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from helpers import Home
+from surefind import endpoint as _endpoint
 from surefind import spec
-from surefind.embed import _endpoint
 from surefind.embed._cache import CachedEmbedder, VectorCache
 from surefind.embed._remote import batches, quote, sendable, unit_rows
 from surefind.embed.openai import OpenAI, _address
@@ -304,7 +304,7 @@ def test_hanging_server_ends_in_an_error_that_names_the_timeout(server: Server) 
 @pytest.mark.parametrize(
     ("act", "expected"),
     [
-        ("tomorrow", "answered 429 (daily limit) and asks to wait 86400 s. Set requests_per_minute."),
+        ("tomorrow", "answered 429 (daily limit) and asks to wait 86400 s. Set requests_per_minute"),
         ("quota", "answered 429 (You exceeded your quota). The account has no credit left."),
         ("400", "answered 400 (this is 400). Check model; lower batch or max_characters;"),
         ("404", "answered 404 (this is 404). Check url and model."),
@@ -468,7 +468,7 @@ def test_local_addresses(url: str, local: bool) -> None:
 
 
 def test_azure_gets_its_own_header() -> None:
-    endpoint = _endpoint.Endpoint("https://me.openai.azure.com/openai/v1/embeddings", "K", 1, 0, 0)
+    endpoint = _endpoint.Endpoint("https://me.openai.azure.com/openai/v1/embeddings", "K", 1, 0)
     assert endpoint._headers(KEY) == {"Authorization": f"Bearer {KEY}", "api-key": KEY}
 
 

@@ -18,7 +18,7 @@ ROOT = Path(surefind.__file__).parent
 LAYERS = [
     {"types", "errors", "notes", "sample"},
     {"spec", "protocols"},
-    {"analyze", "embed", "llm", "store", "text", "graph", "services"},
+    {"analyze", "embed", "llm", "store", "text", "graph", "services", "endpoint"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"completion", "families", "layout", "pipeline", "snapshot", "sync", "config"},
     {"kb"},

@@ -13,6 +13,9 @@
     │   ├── NewerStoreError        written by a newer version of Surefind
     │   ├── CorruptIndexError      a checksum does not match
     │   └── DiskFullError          no room left; nothing was lost
+    ├── RefusedError               a server answered a request with an error; has its status
+    ├── AnswerError                a language model's answer cannot be used
+    ├── BudgetError                the money that may be spent is spent; what was paid for is kept
     └── MissingPartError           an optional package or model is not installed                (exit 4)
 
 A message is one sentence that names the bad value, and one that gives the way out.
@@ -73,6 +76,20 @@ class CorruptIndexError(StoreError):
 
 
 class DiskFullError(StoreError):
+    pass
+
+
+class RefusedError(SurefindError):
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class AnswerError(SurefindError):
+    pass
+
+
+class BudgetError(SurefindError):
     pass
 
 

@@ -7,14 +7,15 @@ make, safe to hash and compare. What it builds is *state*: an `Index` that is sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from surefind.types import BoolArray, Chunk, Document, FloatArray, IntArray, Query, Rankings, Signal
 
 if TYPE_CHECKING:
+    from surefind.llm.values import Completion, Message
     from surefind.services import Services
 
 Progress = Callable[[int, int], None]
@@ -80,6 +81,21 @@ class QueryEmbedder(Embedder, Protocol):
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """Asks a language model. Raises a `SurefindError` for every way in which it can fail, inside the timeout."""
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+        logprobs: int = 0,
+    ) -> Completion: ...
 
 
 class Index(Protocol):

@@ -1,4 +1,4 @@
-"""What stages may use besides their input: loaded encoders and their cache. Made once per knowledge base."""
+"""What stages may use besides their input: encoders, language models, their caches. Made once per knowledge base."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ from typing import cast
 
 from surefind import spec
 from surefind.embed._cache import CachedEmbedder, VectorCache
-from surefind.protocols import Embedder
+from surefind.llm.models import Models
+from surefind.llm.settings import LLMSettings
+from surefind.protocols import ChatModel, Embedder
 
 
 class Services:
-    """Loads each encoder once, behind the cache where there is one."""
+    """Loads each encoder and connects to each language model once, behind the cache where there is one."""
 
-    def __init__(self, cache_folder: Path | None = None, models_folder: Path | None = None) -> None:
+    def __init__(
+        self, cache_folder: Path | None = None, models_folder: Path | None = None, llm: LLMSettings | None = None
+    ) -> None:
         self._cache = VectorCache(cache_folder / "embeddings.db") if cache_folder else None
         self.scores = VectorCache(cache_folder / "scores.db") if cache_folder else None
         """What rerankers gave pairs of texts, kept for benchmarks."""
         self.models_folder = models_folder
         """Where models trained on this knowledge base are kept."""
+        self.llm = Models(llm, cache_folder)
+        """The language models, what they cost and what may be spent."""
         self._embedders: dict[str, CachedEmbedder] = {}
+
+    def chat(self, model: str = "") -> ChatModel:
+        """A language model by its name (`openai:gpt-4.1-mini`); "" is the one that surefind.toml chooses."""
+        return self.llm.chat(model)
 
     def embedder(self, model: str) -> CachedEmbedder:
         if model not in self._embedders:
@@ -27,6 +37,7 @@ class Services:
         return self._embedders[model]
 
     def close(self) -> None:
+        self.llm.close()
         for cache in (self._cache, self.scores):
             if cache:
                 cache.close()

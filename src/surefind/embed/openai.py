@@ -16,8 +16,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
-from surefind.embed._endpoint import Endpoint, need_httpx
 from surefind.embed._remote import batches, quote, sendable, unit_rows
+from surefind.endpoint import Endpoint, need_httpx
 from surefind.errors import SpecError, SurefindError
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
@@ -25,6 +25,7 @@ from surefind.types import FloatArray
 
 _REQUEST_CHARACTERS = 200_000
 """OpenAI takes 300,000 tokens in a request, Voyage 120,000."""
+_ADVICE = "Check model; lower batch or max_characters; leave dimensions at 0 if the model has one size only."
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class _State:
         self._stage = stage
         self._width = stage.dimensions
         self._endpoint = Endpoint(
-            _address(stage.url), stage.key_env, stage.timeout, stage.retries, stage.requests_per_minute
+            _address(stage.url), stage.key_env, stage.timeout, stage.retries, stage.requests_per_minute, advice=_ADVICE
         )
 
     def dimension(self) -> int:

@@ -14,10 +14,11 @@ import os
 import random
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from surefind.errors import MissingPartError, SurefindError, UsageError
+from surefind.errors import MissingPartError, RefusedError, SurefindError, UsageError
 
 _LONGEST_WAIT = 60.0
 """Seconds between two tries. A server that asks for more is not asked again."""
@@ -25,57 +26,90 @@ _FIRST_WAIT = 0.5
 _LONGEST_CONNECT = 10.0
 _SHOWN = 200
 """Characters of a server's answer that an error shows."""
-_AGAIN = "Run it again later: finished batches are in the cache."
+_AGAIN = "Run it again later: what was answered is in the cache."
+Headers = Callable[[str], dict[str, str]]
+"""What is sent beside the body, made from the key."""
 
 
 class _RequestError(Exception):
     """A request that failed; `passing` if the same request may work in a while."""
 
-    def __init__(self, what: str, way_out: str, passing: bool = False, wait: float | None = None) -> None:
+    def __init__(
+        self, what: str, way_out: str, passing: bool = False, wait: float | None = None, status: int = 0
+    ) -> None:
         super().__init__(what)
-        self.what, self.way_out, self.passing, self.wait = what, way_out, passing, wait
+        self.what, self.way_out, self.passing, self.wait, self.status = what, way_out, passing, wait, status
 
 
 class Endpoint:
-    def __init__(self, url: str, key_env: str, timeout: float, retries: int, requests_per_minute: int) -> None:
+    def __init__(
+        self,
+        url: str,
+        key_env: str,
+        timeout: float,
+        retries: int,
+        requests_per_minute: int = 0,
+        headers: Headers | None = None,
+        connections: int = 20,
+        advice: str = "Check model.",
+    ) -> None:
+        """`advice` is what to say when the server finds fault with a request; `headers` those of the key, where they
+        are not OpenAI's; `connections` how many are kept open between requests."""
         self.url = url
         self._key_env = key_env
         self._timeout = timeout
         self._retries = retries
         self._pace = _Pace(requests_per_minute)
+        self._headers = headers or self._bearer
+        self._connections = connections
+        self._advice = advice
         self._lock = threading.Lock()
         self._client: Any = None
         self._answered = False
 
-    def post(self, body: dict[str, Any]) -> Any:
-        """The answer's JSON."""
+    def post(self, body: dict[str, Any], total: float | None = None) -> Any:
+        """The answer's JSON. All tries together, and the waits between them, end after `total` seconds."""
         key = self._key()
+        deadline = time.monotonic() + total if total else float("inf")
         for attempt in itertools.count(1):
             self._pace.wait()
             try:
-                return self._send(body, key)
+                return self._send(body, key, min(self._timeout, deadline - time.monotonic()))
             except _RequestError as trouble:
                 wait = _backoff(attempt) if trouble.wait is None else trouble.wait
-                if not trouble.passing or attempt > self._retries or wait > _LONGEST_WAIT:
-                    raise SurefindError(self._complaint(trouble, attempt, key)) from None
+                late = time.monotonic() + wait >= deadline
+                if not trouble.passing or attempt > self._retries or wait > _LONGEST_WAIT or late:
+                    raise self._complaint(trouble, attempt, key) from None
                 time.sleep(wait)
         raise AssertionError  # the loop has no end of its own
 
-    def _complaint(self, trouble: _RequestError, attempt: int, key: str) -> str:
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def _complaint(self, trouble: _RequestError, attempt: int, key: str) -> SurefindError:
         tries = f" after {attempt} tries" if attempt > 1 else ""
         asked = f" and asks to wait {trouble.wait:.0f} s" if (trouble.wait or 0) > _LONGEST_WAIT else ""
-        return _without(key, f"{self.url} {trouble.what}{asked}{tries}. {trouble.way_out}")
+        text = _without(key, f"{self.url} {trouble.what}{asked}{tries}. {trouble.way_out}")
+        return RefusedError(text, trouble.status) if trouble.status else SurefindError(text)
 
-    def _send(self, body: dict[str, Any], key: str) -> Any:
+    def _send(self, body: dict[str, Any], key: str, timeout: float) -> Any:
         import httpx
 
+        deadline = time.monotonic() + timeout
+        limits = httpx.Timeout(max(timeout, 0.001), connect=max(min(timeout, _LONGEST_CONNECT), 0.001))
         try:
-            response = self._http().post(self.url, json=body, headers=self._headers(key))
+            with self._http().stream(
+                "POST", self.url, json=body, headers=self._headers(key), timeout=limits
+            ) as response:
+                content = _read(response, deadline)
         except httpx.ConnectTimeout:
             raise self._unreachable("no connection in time") from None
-        except httpx.TimeoutException:
-            what = f"did not answer within {self._timeout:g} s"
-            raise _RequestError(what, f"Raise timeout or lower batch. {_AGAIN}", passing=True) from None
+        except (httpx.TimeoutException, _TooLateError):
+            what = f"did not answer within {timeout:.3g} s"
+            raise _RequestError(what, f"Raise timeout or ask for less at once. {_AGAIN}", passing=True) from None
         except httpx.ConnectError as error:
             raise self._unreachable(str(error)) from None
         except httpx.TransportError as error:
@@ -84,26 +118,25 @@ class Endpoint:
             raise _RequestError(f"cannot be used ({error})", "Check url.") from None
         self._answered = True
         if response.status_code != 200:
-            raise self._refusal(response, key)
+            raise self._refusal(response.status_code, response.headers, content, key)
         try:
-            return json.loads(response.content)
+            return json.loads(content)
         except (ValueError, RecursionError):
             kind = response.headers.get("content-type", "no content type")
-            what = f"did not answer with JSON but with {kind}: {_shorten(response.text, key)!r}"
+            what = f"did not answer with JSON but with {kind}: {_shorten(_text(content), key)!r}"
             raise _RequestError(what, "Check that url is the address of the API, not of a web page.") from None
 
     def _unreachable(self, why: str) -> _RequestError:
         """Worth a retry only where a server has been seen: elsewhere it is more likely not there at all."""
         return _RequestError(f"cannot be reached ({why})", "Is the server running, and is url right?", self._answered)
 
-    def _refusal(self, response: Any, key: str) -> _RequestError:
-        status = response.status_code
-        said = _shorten(_message(response), key)
-        spent = "insufficient_quota" in response.text
+    def _refusal(self, status: int, headers: Any, content: bytes, key: str) -> _RequestError:
+        said = _shorten(_message(content), key)
+        spent = b"insufficient_quota" in content
         passing = (status in (408, 429) or status >= 500) and not spent
         way_out = "The account has no credit left." if spent else self._way_out(status)
-        wait = _retry_after(response.headers.get("retry-after")) if passing else None
-        return _RequestError(f"answered {status}" + (f" ({said})" if said else ""), way_out, passing, wait)
+        wait = _retry_after(headers.get("retry-after")) if passing else None
+        return _RequestError(f"answered {status}" + (f" ({said})" if said else ""), way_out, passing, wait, status)
 
     def _way_out(self, status: int) -> str:
         if status in (401, 403):
@@ -112,10 +145,10 @@ class Endpoint:
         if status in (404, 405) or 300 <= status < 400:
             return "Check url and model."
         if status == 429:
-            return f"Set requests_per_minute. {_AGAIN}"
+            return f"Set requests_per_minute, or lower concurrency. {_AGAIN}"
         if status >= 500 or status == 408:
             return _AGAIN
-        return "Check model; lower batch or max_characters; leave dimensions at 0 if the model has one size only."
+        return self._advice
 
     def _key(self) -> str:
         key = os.environ.get(self._key_env, "").strip() if self._key_env else ""
@@ -130,7 +163,7 @@ class Endpoint:
             )
         return key
 
-    def _headers(self, key: str) -> dict[str, str]:
+    def _bearer(self, key: str) -> dict[str, str]:
         if not key:
             return {}
         azure = (urlsplit(self.url).hostname or "").endswith(".azure.com")
@@ -141,9 +174,23 @@ class Endpoint:
             if self._client is None:
                 import httpx
 
-                timeout = httpx.Timeout(self._timeout, connect=min(self._timeout, _LONGEST_CONNECT))
-                self._client = httpx.Client(timeout=timeout, trust_env=not is_local(self.url))
+                limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._connections)
+                self._client = httpx.Client(limits=limits, trust_env=not is_local(self.url))
             return self._client
+
+
+class _TooLateError(Exception):
+    pass
+
+
+def _read(response: Any, deadline: float) -> bytes:
+    """The whole body; a server that sends a byte now and then never runs into a read timeout, so time is kept here."""
+    parts = []
+    for part in response.iter_bytes():
+        parts.append(part)
+        if time.monotonic() > deadline:
+            raise _TooLateError
+    return b"".join(parts)
 
 
 class _Pace:
@@ -162,12 +209,12 @@ class _Pace:
         time.sleep(mine - now)
 
 
-def need_httpx() -> None:
+def need_httpx(what: str = "Encoders", extra: str = "openai") -> None:
     try:
         import httpx  # noqa: F401
     except ModuleNotFoundError:
         raise MissingPartError(
-            "Encoders behind HTTP need the package httpx. Install it with pip install 'surefind[openai]'."
+            f"{what} behind HTTP need the package httpx. Install it with pip install 'surefind[{extra}]'."
         ) from None
 
 
@@ -198,16 +245,20 @@ def _retry_after(value: str | None) -> float | None:
         return None
 
 
-def _message(response: Any) -> str:
+def _message(content: bytes) -> str:
     """What the server says is wrong, in any of the usual shapes."""
     try:
-        said = json.loads(response.content)
+        said = json.loads(content)
     except (ValueError, RecursionError):
-        return str(response.text)
+        return _text(content)
     for name in ("error", "message", "detail"):
         if isinstance(said, dict) and said.get(name):
             said = said[name]
     return said if isinstance(said, str) else json.dumps(said)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
 
 
 def _without(key: str, text: str) -> str:

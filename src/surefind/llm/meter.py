@@ -1,0 +1,70 @@
+"""What is being spent, and a hard stop.
+
+Before a call is sent its worst price (the prompt's tokens, `max_tokens` of answer) is set aside; if that would pass the
+limit, the call is refused, however many are under way. Answers are kept as they come, so a stopped job goes on
+later from where the money ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from surefind.errors import BudgetError
+
+
+@dataclass(frozen=True)
+class Spent:
+    calls: int = 0
+    cached: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    dollars: float = 0.0
+
+    def __str__(self) -> str:
+        free = f" ({self.cached:,} from the cache)" if self.cached else ""
+        used = self.tokens_in + self.tokens_out
+        return f"{self.calls + self.cached:,} calls{free}, {used:,} tokens, ${self.dollars:.4f}"
+
+
+class Meter:
+    def __init__(self, limit: float | None = None) -> None:
+        self.limit = limit
+        self.spent = Spent()
+        self._aside = 0.0
+        self._refused = False
+        self._lock = threading.Lock()
+
+    def reserve(self, dollars: float) -> None:
+        """Set money aside for a call; refuses it where it might pass the limit."""
+        with self._lock:
+            if self.limit is not None and self.spent.dollars + self._aside + dollars > self.limit + 1e-9:
+                self._refused = True
+                raise self._stop()
+            self._aside += dollars
+
+    def release(self, dollars: float) -> None:
+        """The call is over, whatever came of it."""
+        with self._lock:
+            self._aside -= dollars
+
+    def count(self, tokens_in: int, tokens_out: int, dollars: float, cached: bool) -> None:
+        with self._lock:
+            s = self.spent
+            if cached:
+                self.spent = Spent(s.calls, s.cached + 1, s.tokens_in, s.tokens_out, s.dollars)
+            else:
+                self.spent = Spent(
+                    s.calls + 1, s.cached, s.tokens_in + tokens_in, s.tokens_out + tokens_out, s.dollars + dollars
+                )
+
+    def check(self) -> None:
+        """Raises if a call was refused: long jobs ask after each step, since a stage that falls back would hide it."""
+        if self._refused:
+            raise self._stop()
+
+    def _stop(self) -> BudgetError:
+        return BudgetError(
+            f"The budget of ${self.limit:.2f} does not reach any further: ${self.spent.dollars:.2f} went into "
+            f"{self.spent.calls:,} calls. Their answers are kept; run it again with a higher --budget and it goes on."
+        )

@@ -1,0 +1,64 @@
+"""Model string -> the `ChatModel` behind it, made once; the cache, the meter and the prompts that they share."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from surefind.errors import UsageError
+from surefind.llm.address import Address, parse_model
+from surefind.llm.cache import CompletionCache
+from surefind.llm.chat import Adapter, Chat
+from surefind.llm.meter import Meter
+from surefind.llm.prices import price_of
+from surefind.llm.settings import LLMSettings
+
+
+class Models:
+    def __init__(self, settings: LLMSettings | None = None, cache_folder: Path | None = None) -> None:
+        self.settings = settings or LLMSettings()
+        self.meter = Meter(self.settings.budget)
+        self.cache = CompletionCache(cache_folder / "answers.db") if cache_folder else None
+        self._chats: dict[str, Chat] = {}
+        self._lock = threading.RLock()
+
+    def chat(self, model: str = "") -> Chat:
+        """The model of this name; "" is the one that the settings choose."""
+        name = model or self.settings.model
+        if not name:
+            raise UsageError(
+                "No language model is chosen. Write one into surefind.toml, such as "
+                '[llm] model = "ollama:llama3.2", or name it in the stage: model="openai:gpt-4.1-mini".'
+            )
+        with self._lock:
+            if name not in self._chats:
+                self._chats[name] = self._make(name)
+            return self._chats[name]
+
+    def close(self) -> None:
+        for chat in self._chats.values():
+            chat.close()
+        self._chats.clear()
+        if self.cache:
+            self.cache.close()
+
+    def _make(self, name: str) -> Chat:
+        settings = self.settings
+        address = parse_model(name, settings.key_env)
+        second = settings.fallback
+        fallback = self.chat(second) if second and second != name else None
+        return Chat(
+            address, _adapter(address, settings), price_of(address, settings.prices), self.meter, self.cache, fallback,
+            settings.total_timeout, settings.concurrency,
+        )  # fmt: skip
+
+
+def _adapter(address: Address, settings: LLMSettings) -> Adapter:
+    """Each is imported when it is first asked for: they need different packages."""
+    if address.wire == "anthropic":
+        from surefind.llm.anthropic import AnthropicChat
+
+        return AnthropicChat(address, settings)
+    from surefind.llm.openai import OpenAIChat
+
+    return OpenAIChat(address, settings)

@@ -1,0 +1,146 @@
+"""Models behind OpenAI's `/chat/completions`: OpenAI, Azure, Gemini, Ollama, vLLM, the llama.cpp server, gateways.
+
+They differ in what they refuse: structured output, `max_tokens` (newer models of OpenAI want `max_completion_tokens`),
+a temperature. What a server has refused once is left out, or said differently, in every request after that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from surefind.endpoint import Endpoint, need_httpx
+from surefind.errors import AnswerError, RefusedError
+from surefind.llm.address import Address
+from surefind.llm.settings import LLMSettings
+from surefind.llm.values import Completion, Message, Request
+
+_ADVICE = "Check model, or ask it for less: the prompt may be longer than it can read."
+_CLOSED_BY = {
+    "max_completion_tokens": "max_tokens",
+    "temperature": "temperature",
+    "response_format": "response_format",
+    "json_schema": "response_format",
+}
+"""A word in the server's complaint -> the parameter that it is about."""
+
+
+class OpenAIChat:
+    def __init__(self, address: Address, settings: LLMSettings) -> None:
+        need_httpx("Language models", "llm")
+        self._model = address.model
+        self.fingerprint = f"{address.url.partition('?')[0]}#{address.model}"
+        self._endpoint = Endpoint(
+            _path(address.url), address.key_env, settings.timeout, settings.retries, settings.requests_per_minute,
+            connections=settings.concurrency, advice=_ADVICE,
+        )  # fmt: skip
+        self._refused: frozenset[str] = frozenset()
+
+    def ask(self, request: Request, total: float) -> Completion:
+        while True:
+            refused = self._refused
+            body = self._body(request, refused)
+            try:
+                return self._completion(self._endpoint.post(body, total), request)
+            except RefusedError as error:
+                culprit = _culprit(error, body, refused)
+                if culprit is None:
+                    raise
+                self._refused |= {culprit}
+
+    def close(self) -> None:
+        self._endpoint.close()
+
+    def _body(self, request: Request, refused: frozenset[str]) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._model, "messages": _wire(request.messages)}
+        body["max_completion_tokens" if "max_tokens" in refused else "max_tokens"] = request.max_tokens
+        if "temperature" not in refused:
+            body["temperature"] = request.temperature
+        if request.schema is not None:
+            if "response_format" in refused:
+                body["messages"] = _wire(with_schema(request.messages, request.schema))
+            else:
+                schema = {"name": "answer", "strict": True, "schema": closed(request.schema)}
+                body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        if request.logprobs:
+            body |= {"logprobs": True, "top_logprobs": request.logprobs}
+        return body
+
+    def _completion(self, answer: Any, request: Request) -> Completion:
+        try:
+            choice = answer["choices"][0]
+            text = _content(choice["message"])
+        except (KeyError, IndexError, TypeError):
+            raise AnswerError(
+                f"{self._endpoint.url} (model {self._model}) gave JSON that holds no answer. "
+                "Check that the address is OpenAI-compatible."
+            ) from None
+        if not text:
+            raise AnswerError(f"{self._endpoint.url} (model {self._model}) gave an empty answer. Try another model.")
+        usage = answer.get("usage") or {}
+        return Completion(
+            text,
+            _count(usage.get("prompt_tokens")),
+            _count(usage.get("completion_tokens")),
+            logprobs=_logprobs(choice) if request.logprobs else (),
+            cut=choice.get("finish_reason") == "length",
+        )
+
+
+def with_schema(messages: tuple[Message, ...], schema: Mapping[str, Any]) -> tuple[Message, ...]:
+    """For endpoints that hold a model to no schema: it is asked."""
+    *before, last = messages
+    wish = f"{last.content}\n\nAnswer with JSON alone, after this JSON schema: {json.dumps(schema)}"
+    return (*before, Message(last.role, wish))
+
+
+def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """As OpenAI's strict mode wants it: every property required, and no others."""
+    made = {
+        key: closed(value) if isinstance(value, Mapping) and key != "properties" else value
+        for key, value in schema.items()
+    }
+    if isinstance(schema.get("properties"), Mapping):
+        made["properties"] = {name: closed(value) for name, value in schema["properties"].items()}
+        made |= {"required": list(schema["properties"]), "additionalProperties": False}
+    return made
+
+
+def _culprit(error: RefusedError, body: Mapping[str, Any], refused: frozenset[str]) -> str | None:
+    """Which parameter to do without, if that may be it."""
+    if error.status not in (400, 404, 415, 422, 501):
+        return None
+    said = str(error)
+    named = [parameter for word, parameter in _CLOSED_BY.items() if word in said and parameter in body]
+    silent = ["response_format"] if "response_format" in body and error.status != 404 else []
+    return next((parameter for parameter in (*named, *silent) if parameter not in refused), None)
+
+
+def _path(url: str) -> str:
+    """With `/chat/completions`, before Azure's `?api-version=…`."""
+    base, mark, version = url.partition("?")
+    return base.rstrip("/").removesuffix("/chat/completions") + "/chat/completions" + mark + version
+
+
+def _wire(messages: tuple[Message, ...]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    content = message["content"]
+    if isinstance(content, list):  # some gateways answer in parts
+        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _logprobs(choice: Mapping[str, Any]) -> tuple[dict[str, float], ...]:
+    try:
+        tokens = (choice.get("logprobs") or {}).get("content") or []
+        return tuple({top["token"]: float(top["logprob"]) for top in token["top_logprobs"]} for token in tokens)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ()
