@@ -49,6 +49,8 @@ class LLMServer(ThreadingHTTPServer):
         self.logprobs: dict[str, float] = {}
         """What stands at every token of an answer, where log-probabilities are asked for."""
         self.delay = 0.0
+        self.now = self.most = 0
+        """Requests under way, and the most there were."""
         self.over = threading.Event()
         self.lock = threading.Lock()
 
@@ -91,8 +93,12 @@ class Handler(BaseHTTPRequestHandler):
             server.times.append(time.monotonic())
             act = server.script.pop(0) if server.script else "good"
             text = server.reply(prompt_of(body)) if act in ("good", "malformed", "truncated", "plain", "drip") else ""
+            server.now += 1
+            server.most = max(server.most, server.now)
         if server.delay:
             time.sleep(server.delay)
+        with server.lock:
+            server.now -= 1
         refused = [name for name in server.refuses if name in body]
         if refused:
             self.answer({"error": {"message": server.complaint or f"Unsupported parameter: {refused[0]}"}}, 400)

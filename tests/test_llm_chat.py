@@ -227,10 +227,9 @@ def test_stage_hears_what_its_calls_cost_also_from_the_cache(llm: LLMServer, tmp
 
 
 def test_concurrency_is_bounded(llm: LLMServer) -> None:
-    llm.delay = 0.05
-    started = time.monotonic()
-    complete_many(services(llm, concurrency=4).chat(), [ask(str(i)) for i in range(8)])
-    assert 0.1 <= time.monotonic() - started < 0.35
+    llm.delay = 0.1
+    complete_many(services(llm, concurrency=4).chat(), [ask(str(i)) for i in range(12)])
+    assert 1 < llm.most <= 4
 
 
 def test_budget_is_a_hard_stop_that_keeps_what_was_paid_for(llm: LLMServer, tmp_path: Path) -> None:
