@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from surefind import KnowledgeBase
-from surefind.sync import SyncReport
+from surefind.intake import SyncReport
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "quillhaven"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import real_files
 from helpers import EXAMPLE
 from surefind import spec
 from surefind.embed._cache import CachedEmbedder, VectorCache
@@ -45,11 +46,22 @@ VARIANTS = {
     "retrieve": ["bm25(k1=0, b=0)", "bm25(k1=3, b=1, analyzer=plain)"],
     "fuse": ["rrf(k=0)", "rrf(weights=[0, 2])", "convex(alpha=0)", "convex(alpha=1)"],
 }
-SAMPLES = {
+SAMPLES: dict[str, str | bytes] = {
     "corpus.jsonl": '{"_id": "1", "title": "Title", "text": "Text"}\n\n{"_id": "2", "text": "More"}\n',
     ".html": "<html><head><title>Title</title></head><body><h1>Head</h1><p>Text</p></body></html>",
     ".md": "---\ntags: [a]\n---\n# Head\r\n\r\nText\r\n",
     ".txt": "\ufeffText\r\nand more",
+    ".csv": "name;fee\r\nwire;25\r\n",
+    ".docx": real_files.docx(real_files.handbook),
+    ".eml": real_files.mail("body\r\nmore", {"note.txt": b"attached"}),
+    ".ipynb": real_files.notebook(),
+    ".json": '[{"id": 1, "title": "One", "text": "a\\r\\nb"}, {"id": 1, "text": "same id"}]',
+    ".pdf": real_files.pdf(real_files.policy),
+    ".pptx": real_files.pptx(),
+    ".py": "import os\r\n\r\ndef f():\r\n    pass\r\n",
+    ".rst": real_files.RST,
+    ".xlsx": real_files.xlsx({"Fees": [("service", "fee"), ("wire", 25)]}),
+    ".zip": real_files.zipped({"a.md": "# A\r\n\r\ntext", "b/c.txt": "more"}),
 }
 CHUNKS = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate((*TEXTS, *TEXTS[:2], "cash cash the"))]
 QUERIES = [Query("cash report"), Query("KubeAPIErrorBudgetBurn restart"), Query("the teller counts cash"), Query("7")]
@@ -69,7 +81,8 @@ def test_reader(name: str, tmp_path: Path) -> None:
     reader = spec.make("read", name)
     suffix = next(s for s in reader.suffixes if s in SAMPLES)
     good, bad = tmp_path / f"good-{suffix}", tmp_path / f"bad-{suffix}"
-    good.write_text(SAMPLES[suffix], encoding="utf-8", newline="")
+    content = SAMPLES[suffix]
+    good.write_bytes(content.encode() if isinstance(content, str) else content)
     bad.write_bytes(b"\x80\x81 not text")
     check_reader(reader, good, bad)
 

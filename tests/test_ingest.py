@@ -14,14 +14,14 @@ from surefind import spec
 from surefind.errors import SourceError
 from surefind.ingest._decode import read_text
 from surefind.ingest._front_matter import access_groups, split_front_matter
-from surefind.ingest._readers import reader_for
+from surefind.ingest._readers import Readers
 from surefind.ingest._scan import scan
 from surefind.types import Document
 
 
 def read(path: Path, content: str | bytes) -> Document:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    (document,) = reader_for(path.name).read(path, "id")
+    (document,) = Readers().find(path.name).read(path, "id")
     return document
 
 
@@ -189,12 +189,12 @@ def test_text_title_is_the_file_name(tmp_path: Path) -> None:
         ("a.htm", "html"),
         ("a.log", "text"),
         ("notes.md/README", None),
-        ("a.docx", None),
+        ("a.docx", "docx"),
         ("md", None),
     ],
 )
 def test_reader_is_chosen_by_suffix(name: str, reader: str | None) -> None:
-    found = reader_for(name)
+    found = Readers().find(name)
     assert (found and found.name) == reader
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from surefind.errors import ConfigError, SpecError, choices
+from surefind.ingest._limits import Limits
+from surefind.ingest._readers import Readers
 from surefind.layout import Layout
 from surefind.pipeline import DEPTH, Pipeline
 
@@ -24,8 +26,10 @@ TEMPLATE = """\
 [sync]
 # Files to pass over, as patterns on the path below the folder: "drafts/*", "*.tmp.md".
 exclude = []
-# Files above this size are skipped and reported.
+# Files above this size are skipped and reported; docs/ingest.md has the other limits.
 max_file_mb = 50
+# Readers with other settings than their own, such as the fields of JSON records: 'json(title=subject, text=[body])'.
+readers = []
 
 [index]
 # How documents are cut into passages: markdown, hierarchical, semantic, sentence_window, fixed or whole.
@@ -58,7 +62,7 @@ retrieve = ["dense(model=minilm)"]
 """
 
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "sync": {"exclude": list, "max_file_mb": (int, float)},
+    "sync": {"exclude": list, "readers": list, **{f"max_{f.name}": (int, float) for f in fields(Limits)}},
     "index": {"chunk": str, "enrich": list},
     "search": {"pipeline": str, "k": int},
 }
@@ -72,7 +76,8 @@ class Settings:
     pipeline: str
     k: int = 10
     exclude: tuple[str, ...] = ()
-    max_file_mb: float = 50
+    readers: Readers = field(default_factory=Readers)
+    limits: Limits = field(default_factory=Limits)
     bench: Mapping[str, Any] = field(default_factory=dict)
 
     def named(self, name: str) -> Pipeline:
@@ -134,9 +139,25 @@ class _SettingsReader:
             name,
             merged["search"]["k"],
             tuple(map(str, merged["sync"]["exclude"])),
-            float(merged["sync"]["max_file_mb"]),
+            self.readers(merged["sync"]["readers"]),
+            self.limits(merged["sync"]),
             self.data.get("bench", {}),
         )
+
+    def readers(self, specs: list[str]) -> Readers:
+        made = Readers(tuple(specs))
+        try:
+            _ = made.by_name
+        except SpecError as error:
+            raise self.error("sync", "readers", str(error)) from None
+        return made
+
+    def limits(self, sync: dict[str, Any]) -> Limits:
+        given = {f.name: sync[f"max_{f.name}"] for f in fields(Limits) if f"max_{f.name}" in sync}
+        for name, value in given.items():
+            if value <= 0:
+                raise self.error("sync", f"max_{name}", f"max_{name} must be above 0, not {value}.")
+        return Limits(**given)
 
     def layout(self, index: dict[str, Any]) -> Layout:
         try:

@@ -19,15 +19,17 @@ from typing import Any, Self
 
 from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
 from surefind.errors import CorruptIndexError, DiskFullError, NothingIndexedError, QueryError, StoreError
+from surefind.ingest._reading import Reading
+from surefind.intake import Problem, Report, SyncReport
 from surefind.layout import Layout
 from surefind.pipeline import Pipeline, Run
 from surefind.protocols import Index, Retriever
 from surefind.services import Services
 from surefind.snapshot import Filter, Snapshot
-from surefind.store.catalogue import Catalogue
+from surefind.store.catalogue import Catalogue, Source
 from surefind.store.indexes import IndexStore
 from surefind.store.lock import writer_lock
-from surefind.sync import Problem, Report, Syncer, SyncReport, build_index, index_key
+from surefind.sync import Syncer, build_index, index_key
 from surefind.types import Document, Hit, Query, SearchResult, StageScore
 
 MAX_QUERY = 10_000
@@ -105,10 +107,11 @@ class KnowledgeBase:
     def _writing(
         self, layout: Layout, retrievers: Sequence[Retriever] = (), report: Report | None = None
     ) -> Iterator[Syncer]:
-        with self._in_words(), writer_lock(self.data):
+        reading = Reading(self.settings.readers, self.settings.limits)
+        with self._in_words(), writer_lock(self.data), reading:
             yield Syncer(
-                self.catalogue, self.indexes, self.services, layout, retrievers, self.settings.exclude,
-                int(self.settings.max_file_mb * 1e6), report or (lambda what, done, total: None),
+                self.catalogue, self.indexes, self.services, layout, retrievers, reading, self.settings.exclude,
+                report or (lambda what, done, total: None),
             )  # fmt: skip
 
     @contextlib.contextmanager
@@ -239,12 +242,12 @@ class KnowledgeBase:
             chunks=len(snapshot),
             generation=snapshot.generation,
             last_sync=self.catalogue.last_sync(),
-            sources=[str(source.root) for source in self.catalogue.sources()],
+            sources=[_described(source) for source in self.catalogue.sources()],
             layout=str(self.settings.layout),
             pipelines={name: str(pipeline) for name, pipeline in self.settings.pipelines.items()},
             indexes={_label(spec, current): self.indexes.size(key) for key, spec in current},
             restricted=len(self.catalogue.restricted(snapshot.generation)),
-            problems=[Problem(path, reason) for path, reason in self.catalogue.problems()],
+            problems=[Problem(found.path, found.reason) for found in self.catalogue.problems()],
         )
 
 
@@ -252,6 +255,10 @@ def _label(index: str, all_of_them: Sequence[tuple[str, str]]) -> str:
     """An index without its model's fingerprint, unless only that tells two apart."""
     short = index.partition("@")[0]
     return short if sum(spec.partition("@")[0] == short for _, spec in all_of_them) == 1 else index
+
+
+def _described(source: Source) -> str:
+    return f"{source.origin} ({source.revision[:12] or 'not fetched'})" if source.origin else str(source.root)
 
 
 def _check_query(query: str, k: int) -> None:
@@ -285,6 +292,7 @@ def _hits(run: Run, snapshot: Snapshot, k: int) -> tuple[Hit, ...]:
                 chunk.text,
                 metadata,
                 stages,
+                snapshot.location(ordinal, chunk.start, chunk.end),
             )
         )
     return tuple(hits)

@@ -13,6 +13,7 @@ import numpy as np
 
 from surefind.errors import StoreError, UsageError
 from surefind.store.catalogue import Catalogue
+from surefind.text.places import location
 from surefind.types import BoolArray, Chunk, IntArray
 
 EVERYTHING = "*"
@@ -120,6 +121,10 @@ class Snapshot:
         if found is None:
             raise StoreError("The knowledge base was rewritten twice while this search ran. Search again.")
         return found
+
+    def location(self, ordinal: int, start: int, end: int) -> str:
+        """Where a span of a chunk's document stands in its source: `page 3`; empty where there is no such thing."""
+        return location(self.catalogue.places(int(self.rows[ordinal, 0])), start, end)
 
     def __getitem__(self, ordinals: Sequence[int]) -> list[Chunk]:
         return [self.entry(int(ordinal))[0] for ordinal in ordinals]

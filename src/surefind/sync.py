@@ -3,56 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from surefind.errors import CorruptIndexError, SourceError
-from surefind.ingest._readers import known_suffixes, reader_for
-from surefind.ingest._scan import FileEntry, scan
+from surefind.ingest._reading import Reading
+from surefind.ingest._scan import scan
+from surefind.intake import Intake, SyncReport
+from surefind.intake import Report as Report
 from surefind.layout import Layout
 from surefind.protocols import Index, Retriever, Reuse
 from surefind.services import Services
 from surefind.snapshot import Snapshot
-from surefind.store.catalogue import Catalogue, FileRow, Source
+from surefind.store.catalogue import Catalogue, Source
 from surefind.store.indexes import IndexStore
-from surefind.types import Document
-
-Report = Callable[[str, int, int], None]
-"""Called with (what, done, total) while a sync goes on."""
 
 _INDEX_FORMAT = 2
 _BATCH = 200
-_RACY_NS = 2_000_000_000
-"""A file read this soon after it was written may have been written again within the clock's tick."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    path: str
-    reason: str
-
-
-@dataclass
-class SyncReport:
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    documents: int = 0
-    chunks: int = 0
-    generation: int = 0
-    seconds: float = 0.0
-    problems: list[Problem] = field(default_factory=list)
-    ignored: Counter[str] = field(default_factory=Counter)
-    """Files of types that no reader takes, by suffix."""
-    rebuilt: list[str] = field(default_factory=list)
-    """Indexes that were built or brought up to date."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +34,8 @@ class Syncer:
     services: Services
     layout: Layout
     retrievers: Sequence[Retriever]
+    reading: Reading
     exclude: Sequence[str] = ()
-    max_bytes: int = 50_000_000
     report: Report = lambda what, done, total: None
 
     def sync(self, paths: Sequence[Path], forget: Sequence[Path] = ()) -> SyncReport:
@@ -74,8 +46,9 @@ class Syncer:
         generation = self.catalogue.generation() + 1
         dropped = self._forgotten(forget)
         result.removed = sum(map(self._remove_documents, dropped))
+        intake = Intake(self.catalogue, self.layout, self.services, self.reading, generation, self.exclude, self.report)
         for source, below in self._targets(paths, dropped) if paths or not forget else ():
-            self._sync_source(source, below, generation, result)
+            intake.take(source, below, result)
         changed = result.added + result.changed + result.removed
         if not changed and generation > 1:
             generation -= 1
@@ -134,11 +107,13 @@ class Syncer:
     def _check_not_empty(self, path: Path) -> None:
         seen: Counter[str] = Counter()
         for entry in scan(path, self.exclude):
-            if reader_for(entry.relative):
+            if self.reading.find(entry.relative):
                 return
             seen[Path(entry.relative).suffix or "no suffix"] += 1
         found = f"its {sum(seen.values())} files are {_listing(seen)}" if seen else "it holds no files"
-        raise SourceError(f"There is nothing to index in {path}: {found}. Known types: {', '.join(known_suffixes())}.")
+        raise SourceError(
+            f"There is nothing to index in {path}: {found}. Known types: {', '.join(self.reading.readers.suffixes())}."
+        )
 
     def _forgotten(self, roots: Sequence[Path]) -> list[Source]:
         known = {source.root: source for source in self.catalogue.sources()}
@@ -152,80 +127,6 @@ class Syncer:
         rows = [row for file in self.catalogue.files(source).values() for row in file.rows]
         self.catalogue.remove_documents(rows, self.catalogue.generation() + 1)
         return len(rows)
-
-    # ------------------------------------------------------------ files
-
-    def _sync_source(self, source: Source, below: str, generation: int, result: SyncReport) -> None:
-        unreadable: list[str] = []
-        entries = [e for e in scan(source.root, self.exclude, unreadable) if _within(e.relative, below)]
-        known = {path: row for path, row in self.catalogue.files(source).items() if _within(path, below)}
-        problems = [p for p in self.catalogue.problems(source) if below and not _within(p[0], below)]
-        before = len(problems)
-        problems += [(path, "cannot be opened; what was indexed below it is kept") for path in unreadable]
-        stale: list[FileEntry] = []
-        for entry in entries:
-            row = known.get(entry.relative)
-            if reader_for(entry.relative) is None:
-                result.ignored[Path(entry.relative).suffix or "no suffix"] += 1
-            elif row and _unchanged(entry, row):
-                result.unchanged += 1
-            else:
-                stale.append(entry)
-        for at in range(0, len(stale), _BATCH):
-            self.report("Reading", at, len(stale))
-            with self.catalogue.transaction():
-                for entry in stale[at : at + _BATCH]:
-                    reason = self._read(source, entry, known.get(entry.relative), generation, result)
-                    if reason:
-                        problems.append((printable(entry.relative), reason))
-        if stale:
-            self.report("Reading", len(stale), len(stale))
-        gone = known.keys() - {entry.relative for entry in entries}
-        gone = {path for path in gone if not any(_within(path, folder) for folder in unreadable)}
-        with self.catalogue.transaction():
-            self.catalogue.remove_documents((row for path in gone for row in known[path].rows), generation)
-            self.catalogue.set_problems(source, problems)
-        result.removed += len(gone)
-        result.problems += [Problem(path, reason) for path, reason in problems[before:]]
-
-    def _read(self, source: Source, entry: FileEntry, row: FileRow | None, generation: int, result: SyncReport) -> str:
-        """Take one file in. Returns why not, or nothing."""
-        kept = "; the version indexed before is kept" if row else ""
-        if entry.size > self.max_bytes:
-            return f"is larger than {self.max_bytes / 1e6:g} MB ({entry.size / 1e6:.3g} MB){kept}"
-        if not _encodable(entry.relative):
-            return "has a name that is not UTF-8; rename it"
-        seen = time.time_ns()
-        try:
-            digest = hashlib.sha256(entry.path.read_bytes()).hexdigest()
-            if row and digest == row.sha256:
-                self.catalogue.touch(row, entry.size, entry.mtime_ns, seen)
-                result.unchanged += 1
-                return ""
-            reader = reader_for(entry.relative)
-            documents = list(reader.read(entry.path, self._id(source, entry.relative, generation))) if reader else []
-        except (SourceError, OSError) as error:
-            return f"{error}{kept}"
-        except Exception as error:  # a reader's library met something it did not expect: this file, not the sync
-            return f"cannot be read ({type(error).__name__}: {error}){kept}"
-        if row:
-            self.catalogue.remove_documents(row.rows, generation)
-        file = (source.id, entry.relative, entry.size, entry.mtime_ns, seen, digest)
-        for document in documents:
-            number = self.catalogue.add_document(document, _content_hash(document), file, generation)
-            self.catalogue.add_chunks(
-                self.catalogue.layout(str(self.layout)), number, self.layout.cut(document, self.services)
-            )
-        result.changed += bool(row)
-        result.added += not row
-        return ""
-
-    def _id(self, source: Source, relative: str, generation: int) -> str:
-        """The path inside its source; where two sources hold the same path, the later one's name comes first."""
-        id = relative
-        while self.catalogue.owner_of(id, generation) not in (None, source.id):
-            id = f"{source.name}/{id}"
-        return id
 
     # ------------------------------------------------------------ chunks and indexes
 
@@ -298,28 +199,6 @@ def origin(earlier: Snapshot, later: Snapshot) -> np.ndarray[tuple[int], np.dtyp
     """For each chunk of the later snapshot its ordinal in the earlier one, or -1."""
     places = {tuple(pair): i for i, pair in enumerate(earlier.rows[:, :2].tolist())}
     return np.array([places.get(tuple(pair), -1) for pair in later.rows[:, :2].tolist()], dtype=np.int32)
-
-
-def _unchanged(entry: FileEntry, row: FileRow) -> bool:
-    same = entry.size == row.size and entry.mtime_ns == row.mtime_ns
-    return same and row.seen_ns - row.mtime_ns > _RACY_NS
-
-
-def _within(path: str, below: str) -> bool:
-    return not below or path == below or path.startswith(f"{below}/")
-
-
-def _encodable(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def printable(path: str) -> str:
-    return path.encode("utf-8", "replace").decode()
-
-
-def _content_hash(document: Document) -> str:
-    parts = [document.title, document.format, document.text, dict(document.metadata), document.acl]
-    return hashlib.blake2b(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _listing(counts: Counter[str]) -> str:

@@ -28,6 +28,13 @@ PAD = -1
 """The ordinal that fills up the end of a short row of `Rankings`."""
 
 
+class Place(NamedTuple):
+    """From character `start` of a document on, its text stands at `name` in the source: `page 3`, `sheet Q2`."""
+
+    start: int
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One source document. Every offset anywhere in Surefind counts characters of `text`."""
@@ -39,6 +46,8 @@ class Document:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     acl: tuple[str, ...] = ()
     """The groups that may read it; empty means everybody."""
+    places: tuple[Place, ...] = ()
+    """Where its parts stand in a source that has pages, sheets, slides, cells or lines; in order."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +127,8 @@ class Hit:
     metadata: Mapping[str, Any]
     stages: Mapping[str, StageScore]
     """For each stage that saw this passage: its rank and score there."""
+    location: str = ""
+    """Where in its source it stands, if that has pages, sheets or the like: `page 3`, `sheet Q2`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,20 +10,22 @@ from surefind.errors import SourceError
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_text(path: Path) -> str:
-    """The file's text, line ends as `\\n`, byte order mark removed."""
+def read_text(path: Path, encoding: str = "") -> str:
+    """The file's text, line ends as `\\n`, byte order mark removed. UTF-8 or UTF-16 unless an encoding is given."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise SourceError(f"cannot be read: {error.strerror or error}") from error
-    encoding = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"
+    chosen = encoding or ("utf-16" if data.startswith(_UTF16) else "utf-8-sig")
     try:
-        text = data.decode(encoding)
+        text = data.decode(chosen)
+    except LookupError:
+        raise SourceError(f"cannot be read: there is no encoding called {encoding!r}") from None
     except UnicodeDecodeError as error:
         if b"\0" in data:
             raise SourceError("looks binary (it holds NUL bytes)") from None
         wrong = data[error.start : error.start + 1].hex()
-        name = "UTF-16" if encoding == "utf-16" else "UTF-8"
+        name = {"utf-16": "UTF-16", "utf-8-sig": "UTF-8"}.get(chosen, chosen)
         raise SourceError(f"is not {name} text (byte 0x{wrong} at {error.start}); save it as UTF-8") from None
     if "\0" in text:
         raise SourceError("looks binary (it holds NUL bytes)")

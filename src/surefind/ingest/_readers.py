@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from functools import cache
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 from surefind import spec
+from surefind.errors import MissingPartError
 from surefind.protocols import Reader
 
 
-@cache
-def _by_suffix() -> dict[str, Reader]:
-    readers = [cast(Reader, spec.make("read", name)) for name in spec.names("read")]
-    return {suffix: reader for reader in readers for suffix in reader.suffixes}
+@dataclass(frozen=True)
+class Readers:
+    """Every reader there is; `specs` replace the ones of the same name: `json(text=[question, answer])`."""
+
+    specs: tuple[str, ...] = ()
+
+    @cached_property
+    def by_name(self) -> dict[str, Reader]:
+        made = {name: cast(Reader, spec.make("read", name)) for name in spec.names("read")}
+        for text in self.specs:
+            made[spec.parse_spec(text)[0]] = cast(Reader, spec.make("read", text))
+        return made
+
+    @cached_property
+    def _by_suffix(self) -> dict[str, Reader]:
+        return {suffix: reader for reader in self.by_name.values() for suffix in reader.suffixes}
+
+    def find(self, name: str) -> Reader | None:
+        """The reader of the file's whole name or of the longest suffix that it ends in, if any."""
+        base = name.lower().rpartition("/")[2]
+        endings = [base, *(base[i:] for i, char in enumerate(base) if char == ".")]
+        return next((self._by_suffix[ending] for ending in endings if ending in self._by_suffix), None)
+
+    def suffixes(self) -> list[str]:
+        return sorted(self._by_suffix)
 
 
-def reader_for(name: str) -> Reader | None:
-    """The reader of the file's whole name or of the longest suffix that it ends in, if any."""
-    lowered = name.lower()
-    table = _by_suffix()
-    base = lowered.rpartition("/")[2]
-    endings = [base, *(base[i:] for i, char in enumerate(base) if char == ".")]
-    return next((table[ending] for ending in endings if ending in table), None)
-
-
-def known_suffixes() -> list[str]:
-    return sorted(_by_suffix())
+def need(modules: Sequence[str], extra: str) -> None:
+    """Called by a reader before it imports what an extra installs."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingPartError(f"needs {', '.join(missing)}; run: pip install 'surefind[{extra}]'")

@@ -9,6 +9,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 IGNORED = frozenset({"node_modules", "__pycache__", "venv"})
+_MACHINE_MADE = ("package-lock.json", "*.min.js", "*.min.css", "*.map")
+_BEIR = "corpus.jsonl"
+_BESIDE_BEIR = frozenset({"queries.jsonl", "qrels", "spans.jsonl"})
+"""Beside a BEIR corpus: the questions and their answers, which are for measuring and not for finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +25,43 @@ class FileEntry:
 
 
 def scan(root: Path, exclude: Sequence[str] = (), unreadable: list[str] | None = None) -> Iterator[FileEntry]:
-    """Every file below `root`, in order of name; hidden names and tool folders are passed over.
+    """Every file below `root`; hidden names, tool folders and machine-made files are passed over.
 
-    Links to folders are followed once: a loop of links ends where it meets itself. Folders that cannot be opened
-    are added to `unreadable`: what is in them is unknown, not gone.
+    Each folder is visited once, under its own name before that of a link to it, so links can neither loop nor multiply.
+    Folders that cannot be opened are added to `unreadable`: what is in them is unknown, not gone.
     """
     if root.is_file():
         yield _entry(root, root.name, root.stat())
         return
-    yield from _scan_folder(root, "", exclude, {_identity(root.stat())}, [] if unreadable is None else unreadable)
+    missed = [] if unreadable is None else unreadable
+    seen = {_identity(root.stat())}
+    waiting = [(root, "")]
+    while waiting:
+        links: list[tuple[Path, str]] = []
+        for folder, prefix in waiting:
+            yield from _scan_folder(folder, prefix, exclude, seen, links, missed)
+        waiting = [(path, prefix) for path, prefix in links if _is_new(path, seen)]
 
 
 def _scan_folder(
-    folder: Path, prefix: str, exclude: Sequence[str], above: set[tuple[int, int]], unreadable: list[str]
+    folder: Path,
+    prefix: str,
+    exclude: Sequence[str],
+    seen: set[tuple[int, int]],
+    links: list[tuple[Path, str]],
+    unreadable: list[str],
 ) -> Iterator[FileEntry]:
+    """In order of name. Links to folders are put off until every folder proper was seen."""
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
     except OSError:
         unreadable.append(prefix.rstrip("/"))
         return
+    passed = _BESIDE_BEIR if any(entry.name == _BEIR for entry in entries) else frozenset()
     for entry in entries:
         relative = prefix + entry.name
-        if entry.name.startswith(".") or entry.name in IGNORED or any(fnmatch(relative, p) for p in exclude):
+        if entry.name in passed or _is_passed_over(entry.name, relative, exclude):
             continue
         try:
             stat = entry.stat()
@@ -55,8 +73,26 @@ def _scan_folder(
         if not is_folder:
             if entry.is_file():
                 yield _entry(Path(entry.path), relative, stat)
-        elif _identity(stat) not in above:
-            yield from _scan_folder(Path(entry.path), relative + "/", exclude, above | {_identity(stat)}, unreadable)
+        elif entry.is_symlink():
+            links.append((Path(entry.path), relative + "/"))
+        else:
+            seen.add(_identity(stat))
+            yield from _scan_folder(Path(entry.path), relative + "/", exclude, seen, links, unreadable)
+
+
+def _is_passed_over(name: str, relative: str, exclude: Sequence[str]) -> bool:
+    if name.startswith(".") or name in IGNORED or any(fnmatch(name, pattern) for pattern in _MACHINE_MADE):
+        return True
+    return any(fnmatch(relative, pattern) for pattern in exclude)
+
+
+def _is_new(folder: Path, seen: set[tuple[int, int]]) -> bool:
+    """Whether a link leads to a folder that was not visited; it counts as visited from here on."""
+    found = _identity(folder.stat())
+    if found in seen:
+        return False
+    seen.add(found)
+    return True
 
 
 def _entry(path: Path, relative: str, stat: os.stat_result) -> FileEntry:

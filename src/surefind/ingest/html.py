@@ -1,8 +1,7 @@
-"""`html`: a page as Markdown: headings, lists, tables and code kept; scripts, menus and footers left out."""
+"""`html`: a page as Markdown: headings, lists, tables and code kept; menus, banners and notices left out."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,9 @@ from typing import Any, ClassVar
 
 from surefind.ingest._decode import read_text
 from surefind.ingest._front_matter import access_groups
+from surefind.ingest._html import content, parse, to_markdown
 from surefind.spec import Stage
 from surefind.types import Document
-
-_NOT_CONTENT = ["script", "style", "noscript", "template", "nav", "footer", "aside", "form", "iframe", "svg"]
-_BLANKS = re.compile(r"\n{3,}")
 
 
 @dataclass(frozen=True)
@@ -22,20 +19,13 @@ class Html(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "html"
     suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
+    isolated: ClassVar[bool] = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        from bs4 import BeautifulSoup
-        from markdownify import MarkdownConverter
-
-        soup = BeautifulSoup(read_text(path), "html.parser")
+        soup = parse(read_text(path))
         metadata = _metadata(soup)
-        heading = soup.find("h1")
-        title = _text(soup.title) or _text(heading) or path.stem
-        for element in soup(_NOT_CONTENT):
-            element.decompose()
-        content = soup.find("main") or soup.find("article") or soup.body or soup
-        body = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(content)
-        text = _BLANKS.sub("\n\n", body).strip() + "\n"
+        title = _text(soup.title) or _text(soup.find("h1")) or path.stem
+        text = to_markdown(content(soup))
         yield Document(id, text, title, "markdown", metadata, access_groups(metadata))
 
 

@@ -24,6 +24,10 @@ class Markdown(Stage):
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         metadata, body = split_front_matter(read_text(path))
-        heading = _FIRST_HEADING.search(body)
-        title = metadata.get("title") or (heading.group(1) if heading else path.name.split(".")[0])
+        title = metadata.get("title") or first_heading(body) or path.name.split(".")[0]
         yield Document(id, body, str(title), "markdown", metadata, access_groups(metadata))
+
+
+def first_heading(text: str) -> str:
+    heading = _FIRST_HEADING.search(text)
+    return heading.group(1) if heading else ""

@@ -18,30 +18,45 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import NewerStoreError, StoreError
-from surefind.types import Chunk, Document
+from surefind.types import Chunk, Document, Place
 
-VERSION = 2
+VERSION = 3
 _NEVER = 2**62
 
 _SCHEMA = f"""
-CREATE TABLE sources (id INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT UNIQUE, name TEXT);
+CREATE TABLE sources (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT UNIQUE, name TEXT, origin TEXT DEFAULT '',
+    revision TEXT DEFAULT '');
 CREATE TABLE documents (
     row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
     seen_ns INTEGER, sha256 TEXT, content TEXT, title TEXT, format TEXT, metadata TEXT, acl TEXT, text TEXT,
-    added INTEGER, removed INTEGER DEFAULT {_NEVER});
+    added INTEGER, removed INTEGER DEFAULT {_NEVER}, places TEXT DEFAULT '[]', reader TEXT DEFAULT '');
 CREATE INDEX documents_by_id ON documents (id);
 CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE);
 CREATE TABLE chunked (layout INTEGER, document INTEGER, PRIMARY KEY (layout, document)) WITHOUT ROWID;
 CREATE TABLE chunks (
     layout INTEGER, document INTEGER, seq INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
     parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, document, seq)) WITHOUT ROWID;
-CREATE TABLE problems (source INTEGER, path TEXT, reason TEXT, PRIMARY KEY (source, path));
+CREATE TABLE problems (
+    source INTEGER, path TEXT, reason TEXT, file TEXT, size INTEGER DEFAULT -1, mtime_ns INTEGER DEFAULT 0,
+    seen_ns INTEGER DEFAULT 0, reader TEXT DEFAULT '', PRIMARY KEY (source, path));
 CREATE TABLE generations (number INTEGER PRIMARY KEY, created TEXT, documents INTEGER);
 CREATE TABLE indexes (key TEXT PRIMARY KEY, layout TEXT, spec TEXT, generation INTEGER);
 """
 
 _UPGRADES = {
     1: ("ALTER TABLE chunks ADD COLUMN parent_start INTEGER", "ALTER TABLE chunks ADD COLUMN parent_end INTEGER"),
+    2: (
+        "ALTER TABLE sources ADD COLUMN origin TEXT DEFAULT ''",
+        "ALTER TABLE sources ADD COLUMN revision TEXT DEFAULT ''",
+        "ALTER TABLE documents ADD COLUMN places TEXT DEFAULT '[]'",
+        "ALTER TABLE documents ADD COLUMN reader TEXT DEFAULT ''",
+        "ALTER TABLE problems ADD COLUMN file TEXT",
+        "ALTER TABLE problems ADD COLUMN size INTEGER DEFAULT -1",
+        "ALTER TABLE problems ADD COLUMN mtime_ns INTEGER DEFAULT 0",
+        "ALTER TABLE problems ADD COLUMN seen_ns INTEGER DEFAULT 0",
+        "ALTER TABLE problems ADD COLUMN reader TEXT DEFAULT ''",
+    ),
 }
 """What brings a catalogue from one format to the next."""
 
@@ -53,6 +68,10 @@ class Source:
     id: int
     root: Path
     name: str
+    origin: str = ""
+    """Where its files are fetched from, such as `git+https://host/repository@main`; empty for a plain folder."""
+    revision: str = ""
+    """What was fetched from the origin: a commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +83,25 @@ class FileRow:
     mtime_ns: int
     seen_ns: int
     sha256: str
+    reader: str
+    """The spec of the reader that read it; empty if that was not noted."""
     rows: tuple[int, ...]
     """The document rows that came out of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemRow:
+    """A file, or something inside one, that could not be read."""
+
+    path: str
+    """What is shown: the file, or the file and its member."""
+    reason: str
+    file: str
+    size: int = -1
+    """Size, times and reader are those of the attempt: while they stay, there is no use in another. -1: try again."""
+    mtime_ns: int = 0
+    seen_ns: int = 0
+    reader: str = ""
 
 
 class Catalogue:
@@ -159,12 +195,21 @@ class Catalogue:
     # ------------------------------------------------------------ sources and files
 
     def sources(self) -> list[Source]:
-        rows = self.db.execute("SELECT id, root, name FROM sources ORDER BY id")
-        return [Source(id, Path(root), name) for id, root, name in rows]
+        """What is fetched lies beside the catalogue, so its path is kept relative and moves along."""
+        rows = self.db.execute("SELECT id, root, name, origin, revision FROM sources ORDER BY id")
+        folder = self.path.parent.resolve()
+        return [Source(id, folder / root, name, origin, revision) for id, root, name, origin, revision in rows]
 
-    def add_source(self, root: Path) -> Source:
-        self.db.execute("INSERT OR IGNORE INTO sources (root, name) VALUES (?, ?)", (str(root), root.name))
+    def add_source(self, root: Path, name: str = "", origin: str = "") -> Source:
+        kept = root.relative_to(self.path.parent.resolve()) if origin else root
+        self.db.execute(
+            "INSERT OR IGNORE INTO sources (root, name, origin) VALUES (?, ?, ?)",
+            (str(kept), name or root.name, origin),
+        )
         return next(source for source in self.sources() if source.root == root)
+
+    def set_revision(self, source: Source, revision: str) -> None:
+        self.db.execute("UPDATE sources SET revision = ? WHERE id = ?", (revision, source.id))
 
     def drop_source(self, source: Source) -> None:
         self.db.execute("DELETE FROM sources WHERE id = ?", (source.id,))
@@ -172,13 +217,13 @@ class Catalogue:
 
     def files(self, source: Source) -> dict[str, FileRow]:
         rows = self.db.execute(
-            "SELECT path, size, mtime_ns, seen_ns, sha256, group_concat(row) FROM documents "
+            "SELECT path, size, mtime_ns, seen_ns, sha256, reader, group_concat(row) FROM documents "
             f"WHERE {_LIVE} AND source = :s GROUP BY path",
             {"g": self.generation(), "s": source.id},
         )
         return {
-            path: FileRow(path, size, mtime, seen, sha, tuple(map(int, found.split(","))))
-            for path, size, mtime, seen, sha, found in rows
+            path: FileRow(path, size, mtime, seen, sha, reader, tuple(map(int, found.split(","))))
+            for path, size, mtime, seen, sha, reader, found in rows
         }
 
     def touch(self, row: FileRow, size: int, mtime_ns: int, seen_ns: int) -> None:
@@ -192,14 +237,14 @@ class Catalogue:
     # ------------------------------------------------------------ documents
 
     def add_document(self, document: Document, content: str, file: Sequence[Any], generation: int) -> int:
-        """`file` is (source id, path, size, mtime_ns, seen_ns, sha256)."""
+        """`file` is (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
         cursor = self.db.execute(
-            "INSERT INTO documents (id, source, path, size, mtime_ns, seen_ns, sha256, content, title, format, "
-            "metadata, acl, text, added) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO documents (id, source, path, size, mtime_ns, seen_ns, sha256, reader, content, title, format, "
+            "metadata, acl, text, places, added) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 document.id, *file, content, document.title, document.format,
                 json.dumps(dict(document.metadata), ensure_ascii=False), json.dumps(document.acl),
-                document.text, generation,
+                document.text, json.dumps(document.places, ensure_ascii=False), generation,
             ),
         )  # fmt: skip
         return int(cursor.lastrowid or 0)
@@ -224,7 +269,12 @@ class Catalogue:
         id, text, title, format, metadata, acl = self.db.execute(
             "SELECT id, text, title, format, metadata, acl FROM documents WHERE row = ?", (row,)
         ).fetchone()
-        return Document(id, text, title, format, json.loads(metadata), tuple(json.loads(acl)))
+        return Document(id, text, title, format, json.loads(metadata), tuple(json.loads(acl)), self.places(row))
+
+    def places(self, row: int) -> tuple[Place, ...]:
+        """Where the parts of a document stand in its source."""
+        found = self.db.execute("SELECT places FROM documents WHERE row = ?", (row,)).fetchone()
+        return tuple(Place(start, name) for start, name in json.loads(found[0])) if found else ()
 
     def metadata(self, generation: int) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
         """(row, metadata, acl) of every document."""
@@ -309,15 +359,22 @@ class Catalogue:
 
     # ------------------------------------------------------------ problems and indexes
 
-    def set_problems(self, source: Source, problems: Iterable[tuple[str, str]]) -> None:
-        """What could not be read in the last sync of a source: (path, reason)."""
+    def set_problems(self, source: Source, problems: Iterable[ProblemRow]) -> None:
+        """What could not be read in the last sync of a source."""
         self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
-        rows = ((source.id, path, reason) for path, reason in problems)
-        self.db.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", rows)
+        self.db.executemany(
+            "INSERT OR REPLACE INTO problems VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            ((source.id, p.path, p.reason, p.file, p.size, p.mtime_ns, p.seen_ns, p.reader) for p in problems),
+        )
 
-    def problems(self, source: Source | None = None) -> list[tuple[str, str]]:
+    def problems(self, source: Source | None = None) -> list[ProblemRow]:
         where, values = ("WHERE source = ?", (source.id,)) if source else ("", ())
-        return self.db.execute(f"SELECT path, reason FROM problems {where} ORDER BY path", values).fetchall()
+        rows = self.db.execute(
+            "SELECT path, reason, coalesce(file, path), size, mtime_ns, seen_ns, reader FROM problems "
+            f"{where} ORDER BY path",
+            values,
+        )
+        return [ProblemRow(*row) for row in rows]
 
     def record_index(self, key: str, layout: str, spec: str, generation: int) -> None:
         self.db.execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)", (key, layout, spec, generation))

@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from surefind.sync import Report
+    from surefind.intake import Report
 
 Folder = Annotated[
     Path,

@@ -24,7 +24,7 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
     for hit in result.hits:
         head = Text.assemble((f"{hit.rank:>2}. ", "bold"), (hit.title or hit.document, "bold"), f"  {hit.score:.3f}")
         screen.print(head)
-        place = f"{hit.document}:{hit.start}-{hit.end}"
+        place = f"{hit.document}:{hit.start}-{hit.end}" + (f"  {hit.location}" if hit.location else "")
         trail = " > ".join(heading for heading in hit.headings if heading != hit.title)
         screen.print(Padding(Text(f"{place}  {trail}".rstrip(), style="dim"), (0, 0, 0, 4), expand=False))
         if explain:

@@ -110,6 +110,7 @@ def as_data(result: SearchResult) -> dict[str, Any]:
                 "chunk": hit.chunk,
                 "title": hit.title,
                 "headings": list(hit.headings),
+                "location": hit.location,
                 "start": hit.start,
                 "end": hit.end,
                 "text": hit.text,

@@ -10,7 +10,7 @@ import typer
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
-    from surefind.sync import SyncReport
+    from surefind.intake import SyncReport
 
 _SHOWN = 10
 

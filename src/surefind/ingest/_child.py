@@ -1,0 +1,88 @@
+"""The process that reads files on behalf of a sync: `python -P -m surefind.ingest._child LIMITS`.
+
+Takes one request a line on standard input, answers each with the length of a JSON text and the text. It lives
+under a limit of memory, and an alarm that the system enforces ends it even if its parent is gone and a library
+never returns. Nothing that a hostile file makes of it is trusted: its answers are JSON, never objects.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from surefind import spec
+from surefind.errors import MissingPartError, SourceError
+from surefind.ingest._inside import Scope, reading
+from surefind.ingest._limits import Limits
+from surefind.ingest._readers import Readers
+
+_GRACE = 2
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    limits, readers = Limits(**settings["limits"]), Readers(tuple(settings["readers"]))
+    answers = os.fdopen(os.dup(1), "wb")
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)  # what a library prints must not get between the answers
+    os.dup2(silence, 2)
+    memory = int(limits.memory_mb * 1e6)
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))  # what is written to; threads reserve far more space
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    largest = int(limits.unpacked_mb * 1e6)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+    for line in sys.stdin.buffer:
+        alive = partial(_still_working, answers, limits)
+        signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE)
+        _send(answers, json.dumps(_read(json.loads(line), limits, readers, alive)).encode())
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _still_working(answers: IO[bytes], limits: Limits) -> None:
+    """An answer of no length asks for more time."""
+    signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE)
+    _send(answers, b"")
+
+
+def _send(answers: IO[bytes], data: bytes) -> None:
+    answers.write(struct.pack(">Q", len(data)) + data)
+    answers.flush()
+
+
+def _read(request: dict[str, str], limits: Limits, readers: Readers, alive: Callable[[], None]) -> dict[str, Any]:
+    with reading(limits, readers, alive) as here:
+        try:
+            return _documents(request, here)
+        except MissingPartError as error:
+            return {"missing": str(error)}
+        except SourceError as error:
+            return {"refused": str(error)}
+        except MemoryError:
+            return {"memory": True}
+        except RecursionError:
+            return {"refused": "is nested too deeply to be read"}
+        except Exception as error:  # a library met something it did not expect
+            return {"refused": f"cannot be read ({type(error).__name__}: {error})"}
+
+
+def _documents(request: dict[str, str], here: Scope) -> dict[str, Any]:
+    reader = spec.make("read", request["reader"])
+    found, size = [], 0
+    for d in reader.read(Path(request["path"]), request["id"]):
+        size += len(d.text)
+        if size > here.limits.unpacked_mb * 1e6:
+            raise SourceError(f"gives more than {here.limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
+        found.append([d.id, d.text, d.title, d.format, dict(d.metadata), d.acl, d.places])
+    return {"documents": found, "complaints": here.complaints}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""HTML -> Markdown, and what of a page is its content.
+
+Pages carry menus, banners, breadcrumbs, share buttons and cookie notices around what they say. Left in, they are in
+every document and match every query. What is taken out is named by the standard (nav, role=navigation, hidden …) or by
+the usual names of classes and ids; an element with the main heading or most of the text stays, whatever it is called.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from surefind.ingest._tables import repeat_headers
+
+_NEVER = (
+    "script style noscript template iframe svg canvas audio video object embed nav footer dialog button select input "
+    "textarea"
+).split()
+_OUTSIDE = ["header", "aside"]
+"""Not content of a page, but of an article: its title, a note."""
+_ROLES = {"navigation", "contentinfo", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"}
+_OUTSIDE_ROLES = {"banner", "complementary"}
+_NAMES = re.compile(
+    r"(?:^|[-_ ])(?:cookies?|consent|gdpr|breadcrumbs?|sidebar|side-bar|sidenav|navbar|navigation|nav|menu|toc|"
+    r"table-of-contents|tableofcontents|skip-?links?|skip-?to|share|sharing|social|newsletter|subscribe|advert|"
+    r"advertisement|ads|pagination|pager|prev-next|feedback|edit-?(?:this-)?page|headerlink|related-posts|comments|"
+    r"site-?header|site-?footer|page-?footer|masthead|copyright|popup|modal|toast)(?:$|[-_ ])",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_BLANKS = re.compile(r"\n{3,}")
+_SMALL_FORM = 300
+_CONTENT: tuple[dict[str, Any], ...] = ({"name": "main"}, {"attrs": {"role": "main"}}, {"name": "article"})
+
+
+def page_to_markdown(html: str) -> str:
+    return to_markdown(content(parse(html)))
+
+
+def parse(html: str) -> Any:
+    from bs4 import BeautifulSoup
+
+    return BeautifulSoup(html, "html.parser")
+
+
+def to_markdown(element: Any) -> str:
+    from markdownify import MarkdownConverter
+
+    for cell in element(["td", "th"]):
+        for text in cell.find_all(string=lambda text: "|" in text):
+            text.replace_with(text.replace("|", "\\|"))
+    body = MarkdownConverter(
+        heading_style="ATX", bullets="-", table_infer_header=True, escape_underscores=False, escape_asterisks=False
+    ).convert_soup(element)
+    return repeat_headers(_BLANKS.sub("\n\n", body).strip() + "\n")
+
+
+def content(soup: Any) -> Any:
+    """The element that holds what the page says, with everything else taken out of it. Changes the soup."""
+    for element in soup(_NEVER):
+        element.decompose()
+    body = soup.body or soup
+    for form in body("form"):
+        if len(form.get_text()) < _SMALL_FORM:
+            form.decompose()
+        else:
+            form.unwrap()  # some servers put the whole page into a form
+    _clear(body, len(body.get_text()))
+    return _main(body)
+
+
+def _clear(body: Any, whole: int) -> None:
+    """Take furniture out, from the top down: what is inside of it needs no look."""
+    waiting = [body]
+    while waiting:
+        for element in waiting.pop().find_all(True, recursive=False):
+            if _is_furniture(element) and not _is_the_page(element, whole):
+                element.decompose()
+            else:
+                waiting.append(element)
+
+
+def _main(body: Any) -> Any:
+    """The main element, unless it holds next to nothing of the page."""
+    whole = len(body.get_text())
+    for wanted in _CONTENT:
+        found = body.find_all(**wanted)
+        if len(found) == 1 and len(found[0].get_text()) > whole / 3:
+            return found[0]
+    return body
+
+
+def _is_furniture(element: Any) -> bool:
+    role = str(element.get("role") or "").lower()
+    if role in _ROLES or element.has_attr("hidden") or element.get("aria-hidden") == "true":
+        return True
+    if _HIDDEN.search(str(element.get("style") or "")):
+        return True
+    if element.name in _OUTSIDE or role in _OUTSIDE_ROLES:
+        return element.find_parent(["main", "article"]) is None
+    names = [*(element.get("class") or []), str(element.get("id") or "")]
+    return any(_NAMES.search(_CAMEL.sub("-", name)) for name in names if name)
+
+
+def _is_the_page(element: Any, whole: int) -> bool:
+    """Whether content is called by a name of furniture, as in <body class="with-sidebar">."""
+    if element.find(["main", "article", "h1"]) is not None or element.name in ("main", "article", "h1", "body"):
+        return True
+    return len(element.get_text()) > whole / 2

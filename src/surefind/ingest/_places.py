@@ -1,0 +1,27 @@
+"""Putting a document together out of parts that stand somewhere in its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from surefind.types import Place
+
+
+def numbered(kind: str, first: int, last: int) -> str:
+    """`row 7`, or `rows 7-9`"""
+    return f"{kind} {first}" if first == last else f"{kind}s {first}-{last}"
+
+
+def joined(named: Iterable[tuple[str, str]], between: str = "\n") -> tuple[str, tuple[Place, ...]]:
+    """(place, text) pairs -> the whole text and where each place begins in it. A part without text has no place."""
+    pieces: list[str] = []
+    places: list[Place] = []
+    at = 0
+    for name, text in named:
+        if not text.strip():
+            continue
+        if not places or places[-1].name != name:
+            places.append(Place(at, name))
+        pieces.append(text)
+        at += len(text) + len(between)
+    return between.join(pieces), tuple(places)

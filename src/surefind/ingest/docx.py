@@ -1,0 +1,56 @@
+"""`docx`: Word: headings by style, lists, tables, footnotes, by way of mammoth's HTML. Pictures are left out."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+from xml.etree import ElementTree
+
+from surefind.ingest._html import parse, to_markdown
+from surefind.ingest._package import check_package
+from surefind.ingest._readers import need
+from surefind.ingest.markdown import first_heading
+from surefind.spec import Stage
+from surefind.types import Document
+
+_STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
+_TITLE = "{http://purl.org/dc/elements/1.1/}title"
+
+
+@dataclass(frozen=True)
+class Docx(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "docx"
+    suffixes: ClassVar[tuple[str, ...]] = (".docx",)
+    isolated: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("mammoth",)
+    extra: ClassVar[str] = "office"
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        need(self.needs, self.extra)
+        check_package(path, "word/document.xml", "a Word file (.docx)")
+        import mammoth
+
+        with path.open("rb") as file:
+            html = mammoth.convert_to_html(file, style_map=_STYLES, convert_image=_no_picture).value
+        text = to_markdown(parse(html))
+        yield Document(id, text, package_title(path) or first_heading(text) or path.stem, "markdown")
+
+
+def _no_picture(image: Any) -> list[Any]:
+    return []
+
+
+def package_title(path: Path) -> str:
+    """The title among an office file's properties, if its author gave one."""
+    with zipfile.ZipFile(path) as package:
+        if "docProps/core.xml" not in package.namelist():
+            return ""
+        try:
+            found = ElementTree.fromstring(package.read("docProps/core.xml")).find(_TITLE)
+        except ElementTree.ParseError:
+            return ""
+    return (found.text or "").strip() if found is not None else ""

@@ -1,0 +1,81 @@
+"""`eml(attachments=true)`: an e-mail: subject, people and date, then the body; attachments are documents beside it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from email import policy
+from email.message import EmailMessage, MIMEPart
+from email.parser import BytesParser
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from surefind.errors import SourceError
+from surefind.ingest._inside import read_inside
+from surefind.spec import Stage
+from surefind.types import Document
+
+_HEADERS = ("From", "To", "Cc", "Date")
+
+
+@dataclass(frozen=True)
+class Eml(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "eml"
+    suffixes: ClassVar[tuple[str, ...]] = (".eml",)
+    isolated: ClassVar[bool] = True
+
+    attachments: bool = True
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        message = BytesParser(policy=policy.default).parsebytes(path.read_bytes())
+        if not any(message.get(name) for name in ("From", "To", "Subject", "Date", "Message-ID")):
+            raise SourceError("is not an e-mail (it has no From, To, Subject or Date)")
+        attached = list(_attachments(message))
+        headers = {name: _header(message, name) for name in _HEADERS if message.get(name)}
+        listed = {"Attachments": ", ".join(name for name, _ in attached)} if attached else {}
+        title = _header(message, "Subject") or path.stem
+        head = "".join(f"- {name}: {value}\n" for name, value in {**headers, **listed}.items())
+        text = f"# {title}\n\n{head}\n{_body(message)}\n"
+        yield Document(id, text, title, "markdown", {name.lower(): value for name, value in headers.items()})
+        if self.attachments:
+            for name, content in attached:
+                yield from read_inside(name, io.BytesIO(content), f"{id}/{name}")
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    return " ".join(str(message.get(name, "")).split())
+
+
+def _body(message: EmailMessage) -> str:
+    part = message.get_body(("plain", "html"))
+    if part is None:
+        return ""
+    text = _decoded(part)
+    if part.get_content_subtype() == "html":
+        from surefind.ingest._html import page_to_markdown
+
+        text = page_to_markdown(text)
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def _decoded(part: MIMEPart) -> str:
+    try:
+        return str(part.get_content())
+    except (LookupError, UnicodeError):  # a charset that does not exist or does not fit
+        return cast(bytes, part.get_payload(decode=True)).decode("utf-8", "replace")
+
+
+def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
+    """(name, content), names made unique."""
+    taken: set[str] = set()
+    for number, part in enumerate(message.iter_attachments(), 1):
+        content: Any = part.get_payload(decode=True)
+        if part.get_content_type() == "message/rfc822":
+            content = cast(EmailMessage, part.get_content()).as_bytes()
+        base = (part.get_filename() or "").replace("\\", "/").rpartition("/")[2]
+        name = base or ("message.eml" if part.get_content_type() == "message/rfc822" else f"attachment {number}")
+        name = name if name not in taken else f"{number} {name}"
+        taken.add(name)
+        yield name, content or b""

@@ -1,0 +1,144 @@
+"""`json(records="", id="", title="", text=[])`: records as documents, from .json, .jsonl and .ndjson.
+
+A list, or each line of a .jsonl, is a list of records; any other value is one. `records="data.items"` says where in
+a file the list stands, and `title="fields.summary"` where in a record a field: names with dots between. Without
+`title`, `id` and `text` the usual names are tried; without any field for the text, the whole record is written
+out as Markdown. Fields that hold plain values are metadata to filter by, `acl` among them.
+"""
+
+from __future__ import annotations
+
+import json as json_library
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from surefind.errors import SourceError
+from surefind.ingest._decode import read_text
+from surefind.ingest._front_matter import access_groups
+from surefind.spec import Stage
+from surefind.types import Document
+
+_IDS = ("id", "_id", "key", "uuid")
+_TITLES = ("title", "name", "subject", "heading", "question", "summary")
+_TEXTS = ("text", "body", "content", "answer", "description")
+_DEEPEST_HEADING = 6
+
+
+@dataclass(frozen=True)
+class Json(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "json"
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson")
+    isolated: ClassVar[bool] = True
+
+    records: str = ""
+    id: str = ""
+    title: str = ""
+    text: tuple[str, ...] = ()
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        content = read_text(path)
+        lines = path.suffix.lower() in (".jsonl", ".ndjson")
+        found = list(_lines(content)) if lines else self._records(_parsed(content))
+        taken: set[str] = set()
+        for number, record in found:
+            name = self._id(record, number)
+            while name in taken:
+                name = f"{name}-{number}"
+            taken.add(name)
+            whole = f"{id}#{name}" if lines or len(found) > 1 else id
+            try:
+                yield self._document(record, whole, "" if whole != id else path.stem)
+            except SourceError as error:
+                raise SourceError(f"{error} (record {number})") from None
+
+    def _records(self, value: Any) -> list[tuple[int, Any]]:
+        if self.records:
+            value = _at(value, self.records)
+            if value is None:
+                raise SourceError(f"holds nothing at {self.records!r}, where its records should be")
+        return list(enumerate(value, 1)) if isinstance(value, list) else [(1, value)]
+
+    def _id(self, record: Any, number: int) -> str:
+        return str(_first(record, (self.id,) if self.id else _IDS) or number)
+
+    def _document(self, record: Any, id: str, fallback: str) -> Document:
+        title = str(_first(record, (self.title,) if self.title else _TITLES) or fallback)
+        fields = [_at(record, name) for name in self.text] or [_first(record, _TEXTS)]
+        texts = [value if isinstance(value, str) else _markdown(value) for value in fields if value not in (None, "")]
+        if self.text and not texts:
+            raise SourceError(f"has no field {' or '.join(map(repr, self.text))}; check readers in surefind.toml")
+        body = "\n\n".join(texts) if texts else _markdown(record)
+        metadata = _metadata(record)
+        return Document(
+            id, body.replace("\r\n", "\n").replace("\r", "\n"), title, "markdown", metadata, access_groups(metadata)
+        )
+
+
+def _parsed(content: str) -> Any:
+    try:
+        return json_library.loads(content)
+    except ValueError as error:
+        raise SourceError(f"is not JSON: {error}") from None
+
+
+def _lines(content: str) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(content.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, json_library.loads(line)
+            except ValueError as error:
+                raise SourceError(f"is not JSON at line {number}: {error}") from None
+
+
+def _at(value: Any, path: str) -> Any:
+    """`fields.labels.0` -> what stands there, or None."""
+    for step in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
+def _first(record: Any, names: Sequence[str]) -> Any:
+    values = (_at(record, name) for name in names)
+    return next((value for value in values if isinstance(value, str | int) and value != ""), None)
+
+
+def _metadata(record: Any) -> dict[str, Any]:
+    """Short plain values, and lists of them."""
+    if not isinstance(record, Mapping):
+        return {}
+    return {str(key): value for key, value in record.items() if str(key).lower() == "acl" or _short(value)}
+
+
+def _short(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(not isinstance(item, list) and _short(item) for item in value)
+    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= 200 and "\n" not in value)
+
+
+def _markdown(value: Any, level: int = 2) -> str:
+    """A value as Markdown: plain fields as a list, those that hold more under headings of their own."""
+    if isinstance(value, list):
+        if all(not isinstance(item, list | Mapping) for item in value):
+            return "".join(f"- {_plain(item)}\n" for item in value)
+        return "\n".join(_markdown(item, level) for item in value)
+    if not isinstance(value, Mapping):
+        return f"{_plain(value)}\n"
+    mark = "#" * min(level, _DEEPEST_HEADING)
+    nested = {key: item for key, item in value.items() if isinstance(item, list | Mapping) and item}
+    flat = "".join(f"- {key}: {_plain(item)}\n" for key, item in value.items() if key not in nested)
+    return (
+        "\n".join([flat, *(f"{mark} {key}\n\n{_markdown(item, level + 1)}" for key, item in nested.items())]).strip()
+        + "\n"
+    )
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json_library.dumps(value, ensure_ascii=False)

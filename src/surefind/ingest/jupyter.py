@@ -1,0 +1,66 @@
+"""`jupyter(outputs=true)`: a notebook: text as it is, code and what it printed in fences. Cells are its places."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from surefind.errors import SourceError
+from surefind.ingest._decode import read_text
+from surefind.ingest._places import joined
+from surefind.ingest.markdown import first_heading
+from surefind.spec import Stage
+from surefind.types import Document
+
+_MOST = 2000
+"""Characters of a result: beyond that it is data rather than something to find."""
+
+
+@dataclass(frozen=True)
+class Jupyter(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "jupyter"
+    suffixes: ClassVar[tuple[str, ...]] = (".ipynb",)
+    isolated: ClassVar[bool] = True
+
+    outputs: bool = True
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        try:
+            notebook = json.loads(read_text(path))
+            language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python"))
+            cells = notebook["cells"]
+            text, places = joined((f"cell {i}", self._cell(cell, language)) for i, cell in enumerate(cells, 1))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SourceError(f"is not a Jupyter notebook ({type(error).__name__}: {error})") from None
+        yield Document(id, text, first_heading(text) or path.stem, "markdown", places=places)
+
+    def _cell(self, cell: dict[str, Any], language: str) -> str:
+        source = _text(cell.get("source", "")).strip("\n")
+        if cell["cell_type"] == "markdown":
+            return f"{source}\n"
+        if cell["cell_type"] != "code" or not source:
+            return ""
+        results = "".join(_fence("", result) for result in _results(cell)) if self.outputs else ""
+        return _fence(language, source) + results
+
+
+def _results(cell: dict[str, Any]) -> Iterator[str]:
+    for output in cell.get("outputs", ()):
+        text = _text(output.get("text") or output.get("data", {}).get("text/plain", "")).strip("\n")
+        if text.strip():
+            yield text[:_MOST]
+
+
+def _fence(language: str, code: str) -> str:
+    mark = "```" if "```" not in code else "~~~~"
+    return f"{mark}{language}\n{code}\n{mark}\n"
+
+
+def _text(value: Any) -> str:
+    """Notebooks keep text as a string or as a list of lines."""
+    whole = "".join(value) if isinstance(value, list) else str(value)
+    return whole.replace("\r\n", "\n").replace("\r", "\n")

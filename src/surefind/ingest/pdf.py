@@ -1,0 +1,110 @@
+"""`pdf(ocr=false)`: PDF as Markdown: headings by size, columns in reading order, tables. Pages are its places.
+
+Layout is liteparse's (PDFium inside). A page that is a picture of text is reported; with `ocr=true` and the
+extra `ocr` it is read by RapidOCR, whose models come with its package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from surefind.errors import SourceError
+from surefind.ingest._inside import complain
+from surefind.ingest._places import joined
+from surefind.ingest._readers import need
+from surefind.ingest._tables import repeat_headers
+from surefind.ingest.markdown import first_heading
+from surefind.spec import Stage
+from surefind.types import Document
+
+_MARK = b"%PDF-"
+_WITHIN = 1024
+_ESCAPED = re.compile(r"\\([\\`*_{}\[\]<>()#+\-.!~|])")
+_SCANNED_TEXT, _SCANNED_AREA = 20, 0.3
+"""A page with fewer characters than this, and pictures on more of its area than that, is a scan."""
+
+
+@dataclass(frozen=True)
+class Pdf(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "pdf"
+    suffixes: ClassVar[tuple[str, ...]] = (".pdf",)
+    isolated: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("liteparse",)
+    extra: ClassVar[str] = "pdf"
+
+    ocr: bool = False
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        need(self.needs, self.extra)
+        with path.open("rb") as file:
+            if _MARK not in file.read(_WITHIN):
+                raise SourceError("is not a PDF (it does not begin like one)")
+        pages = _parsed(path)
+        scanned = [page.page_num for page in pages if _is_scan(page)]
+        seen = self._recognised(path, scanned)
+        text, places = joined((f"page {page.page_num}", seen.get(page.page_num) or _text(page)) for page in pages)
+        if not text and scanned:
+            raise SourceError(f"is scanned: its {len(scanned)} pages are pictures without text{_WAY_OUT}")
+        if missed := [number for number in scanned if number not in seen]:
+            complain(f"has scanned pages, which are pictures without text: {_ranges(missed)}{_WAY_OUT}")
+        yield Document(id, text, first_heading(text) or path.stem, "markdown", places=places)
+
+    def _recognised(self, path: Path, numbers: Sequence[int]) -> dict[int, str]:
+        if not (self.ocr and numbers):
+            return {}
+        from surefind.ingest._ocr import recognise
+
+        return recognise(path, numbers)
+
+
+_WAY_OUT = "; to read them, write readers = ['pdf(ocr=true)'] in surefind.toml and run: pip install 'surefind[ocr]'"
+
+
+def _parsed(path: Path) -> Sequence[Any]:
+    from liteparse import LiteParse, ParseError
+
+    parser = LiteParse(
+        ocr_enabled=False,
+        output_format="markdown",
+        image_mode="off",
+        include_complexity=True,
+        num_workers=1,
+        quiet=True,
+    )
+    try:
+        return list(parser.parse(str(path)).pages)
+    except ParseError as error:
+        reason = str(error)
+        if "password" in reason.lower():
+            raise SourceError("is encrypted; save it without a password") from None
+        raise SourceError(f"is a broken PDF ({reason})") from None
+
+
+def _text(page: Any) -> str:
+    """The page as Markdown, without the escapes that only hide words from a search."""
+    if not page.complexity.text_length:
+        return ""
+    markdown = (page.markdown or "").replace("\r\n", "\n").replace("\r", "\n")
+    return repeat_headers(_ESCAPED.sub(r"\1", markdown).strip() + "\n")
+
+
+def _is_scan(page: Any) -> bool:
+    facts = page.complexity
+    picture = facts.full_page_image or facts.image_coverage > _SCANNED_AREA
+    return bool(facts.is_garbled or (picture and facts.text_length < _SCANNED_TEXT))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """1, 2, 3, 7 -> `1-3, 7`"""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

@@ -1,0 +1,75 @@
+"""`pptx(notes=true)`: PowerPoint: a heading a slide, bullets, tables, speaker's notes. Slides are its places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from surefind.errors import SourceError
+from surefind.ingest._package import check_package
+from surefind.ingest._places import joined
+from surefind.ingest._readers import need
+from surefind.ingest._tables import table
+from surefind.ingest.docx import package_title
+from surefind.ingest.markdown import first_heading
+from surefind.spec import Stage
+from surefind.types import Document
+
+_DEEPEST_GROUP = 20
+
+
+@dataclass(frozen=True)
+class Pptx(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "pptx"
+    suffixes: ClassVar[tuple[str, ...]] = (".pptx",)
+    isolated: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("pptx",)
+    extra: ClassVar[str] = "office"
+
+    notes: bool = True
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        need(self.needs, self.extra)
+        check_package(path, "ppt/presentation.xml", "a PowerPoint file (.pptx)")
+        from pptx import Presentation
+
+        slides = Presentation(str(path)).slides
+        text, places = joined((f"slide {i}", self._slide(slide)) for i, slide in enumerate(slides, 1))
+        yield Document(id, text, package_title(path) or first_heading(text) or path.stem, "markdown", places=places)
+
+    def _slide(self, slide: Any) -> str:
+        title = slide.shapes.title
+        named = " ".join(title.text_frame.text.split()) if title is not None else ""
+        others = [s for s in _flat(slide.shapes) if title is None or s.shape_id != title.shape_id]
+        body = [part for shape in others if (part := _shape(shape))]
+        if self.notes and slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            noted = slide.notes_slide.notes_text_frame.text.strip()
+            body += [f"Notes: {noted}\n"] if noted else []
+        return "\n".join([*([f"# {named}\n"] if named else []), *body])
+
+
+def _flat(shapes: Any, depth: int = 0) -> Iterator[Any]:
+    """Shapes as one reads them, from top to bottom; groups opened."""
+    if depth > _DEEPEST_GROUP:
+        raise SourceError("nests groups of shapes too deeply")
+    for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
+        if hasattr(shape, "shapes"):
+            yield from _flat(shape.shapes, depth + 1)
+        else:
+            yield shape
+
+
+def _shape(shape: Any) -> str:
+    if getattr(shape, "has_table", False):
+        rows = [[cell.text for cell in row.cells] for row in shape.table.rows]
+        return table(rows[0], rows[1:]) if rows else ""
+    if not getattr(shape, "has_text_frame", False):
+        return ""
+    lines = [(p.level, " ".join(p.text.split())) for p in shape.text_frame.paragraphs]
+    lines = [(level, text) for level, text in lines if text]
+    if len(lines) == 1 and not lines[0][0]:
+        return f"{lines[0][1]}\n"
+    return "".join(f"{'  ' * level}- {text}\n" for level, text in lines)

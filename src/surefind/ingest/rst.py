@@ -1,0 +1,130 @@
+"""`rst`: reStructuredText by docutils, as Markdown. Sphinx's own directives and roles keep their text.
+
+Nothing that a file asks to include is included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from surefind.ingest._decode import read_text
+from surefind.ingest._html import parse, to_markdown
+from surefind.ingest._readers import need
+from surefind.ingest.markdown import first_heading
+from surefind.spec import Stage
+from surefind.types import Document
+
+_DIRECTIVE = re.compile(r"^\s*\.\. ([\w.:+-]+?)::", re.MULTILINE)
+_ROLE = re.compile(r":([\w.:+-]+?):`")
+_SILENT = {
+    "toctree",
+    "index",
+    "currentmodule",
+    "module",
+    "highlight",
+    "literalinclude",
+    "include",
+    "raw",
+    "tabularcolumns",
+}
+_TARGET = re.compile(r"(.*\S)\s*<[^<>]*>", re.DOTALL)
+_SETTINGS = {
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "_disable_config": True,
+    "report_level": 5,
+    "halt_level": 5,
+    "doctitle_xform": False,
+    "initial_header_level": 1,
+    "syntax_highlight": "none",
+    "line_length_limit": 1_000_000,
+    "embed_stylesheet": False,
+}
+
+
+@dataclass(frozen=True)
+class Rst(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "rst"
+    suffixes: ClassVar[tuple[str, ...]] = (".rst", ".rest")
+    isolated: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("docutils",)
+    extra: ClassVar[str] = "rst"
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        need(self.needs, self.extra)
+        from docutils.core import publish_parts
+
+        source = read_text(path)
+        _know_all(source)
+        html = publish_parts(source, writer="html5", settings_overrides=_SETTINGS)["html_body"]
+        text = to_markdown(parse(html))
+        yield Document(id, text, first_heading(text) or path.stem, "markdown")
+
+
+def _know_all(source: str) -> None:
+    """Register what docutils does not know: an unknown directive or role would take its text with it."""
+    from docutils.parsers.rst import directives, roles
+    from docutils.parsers.rst.languages import en as english
+    from docutils.utils import new_document
+
+    en: Any = english
+    nobody = new_document("")
+    for name in {match.lower() for match in _DIRECTIVE.findall(source)}:
+        if directives.directive(name, en, nobody)[0] is None:
+            directives.register_directive(name, _directive(silent=name in _SILENT))
+    for name in {match.lower() for match in _ROLE.findall(source)}:
+        if roles.role(name, en, 0, nobody.reporter)[0] is None:
+            roles.register_local_role(name, _role)
+
+
+def _directive(silent: bool) -> Any:
+    from docutils import nodes
+    from docutils.parsers.rst import Directive
+    from docutils.statemachine import StringList
+
+    class Anything(Directive):
+        """Its argument in bold and its content as it stands."""
+
+        optional_arguments = 1
+        final_argument_whitespace = True
+        has_content = True
+        option_spec = _AnyOption()
+
+        def run(self) -> list[Any]:
+            if silent:
+                return []
+            made = nodes.container()
+            first, _, more = (self.arguments or [""])[0].partition("\n")  # text right below is taken for argument
+            if first:
+                made += nodes.paragraph("", "", nodes.strong("", first))
+            self.state.nested_parse(StringList(more.split("\n"), source="") + self.content, self.content_offset, made)
+            return [made]
+
+    return Anything
+
+
+class _AnyOption(dict[str, Any]):
+    """Takes every option of a directive, with any value."""
+
+    def __getitem__(self, key: str) -> Any:
+        return lambda value: value
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def _role(name: str, raw: str, text: str, line: int, inliner: Any, options: Any = None, content: Any = ()) -> Any:
+    """:ref:`the guide <guide>` -> the guide"""
+    from docutils import nodes
+
+    match = _TARGET.fullmatch(text)
+    shown = match.group(1) if match else text.lstrip("~!")
+    return [nodes.literal("", shown) if not match and "ref" not in name else nodes.inline("", shown)], []

@@ -1,0 +1,109 @@
+"""`xlsx`: Excel: a section a sheet, tables with their header repeated. Sheets and rows are its places.
+
+Formulas give the value that was last computed. A row with a single cell is a caption; the first row of several cells
+after the beginning or a caption is a header.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+from xml.etree import ElementTree
+
+from surefind.errors import SourceError
+from surefind.ingest._package import check_package
+from surefind.ingest._places import joined, numbered
+from surefind.ingest._readers import need
+from surefind.ingest._tables import parts
+from surefind.ingest.docx import package_title
+from surefind.spec import Stage
+from surefind.types import Document
+
+Row = tuple[int, list[str]]
+
+
+@dataclass(frozen=True)
+class Xlsx(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "xlsx"
+    suffixes: ClassVar[tuple[str, ...]] = (".xlsx", ".xlsm")
+    isolated: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("openpyxl",)
+    extra: ClassVar[str] = "office"
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        need(self.needs, self.extra)
+        check_package(path, "xl/workbook.xml", "an Excel file (.xlsx)")
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+
+        try:
+            book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
+            text, places = joined(part for sheet in book.worksheets for part in _sheet(sheet))
+        except (InvalidFileException, ElementTree.ParseError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise SourceError(f"is not a whole Excel file ({error})") from None
+        yield Document(id, text, package_title(path) or path.stem, "markdown", places=places)
+
+
+def _sheet(sheet: Any) -> Iterator[tuple[str, str]]:
+    """(place, Markdown) of each part of a sheet."""
+    where = f"sheet {sheet.title}"
+    sheet.reset_dimensions()  # the file's word on its size may be missing or monstrous
+    opening = f"# {sheet.title}\n\n"
+    for caption, header, rows in _tables(_rows(sheet)):
+        if caption:
+            yield where, f"{opening}{caption}\n"
+            opening = ""
+        if not header:
+            continue
+        names = [name or f"column {i}" for i, name in enumerate(header, 1)]
+        for first, last, text in parts(names, (values for _, values in rows)):
+            place = numbered(f"{where}, row", rows[first][0], rows[last][0]) if rows else where
+            yield place, opening + text
+            opening = ""
+
+
+def _rows(sheet: Any) -> Iterator[Row]:
+    """(number, values) of the rows that hold something."""
+    for number, row in enumerate(sheet.iter_rows(), 1):
+        values = [_shown(cell) for cell in row]
+        while values and not values[-1]:
+            values.pop()
+        if values:
+            yield number, values
+
+
+def _tables(rows: Iterable[Row]) -> Iterator[tuple[str, list[str], list[Row]]]:
+    """(caption, header, rows) of each table; a caption may stand alone."""
+    caption, header, held = "", list[str](), list[Row]()
+    for row in rows:
+        single = sum(1 for value in row[1] if value) == 1
+        if single and not (header and row[1][0] and len(header) == 1):
+            if caption or header:
+                yield caption, header, held
+            caption, header, held = next(value for value in row[1] if value), [], []
+        elif not header:
+            header = row[1]
+        else:
+            held.append(row)
+    if caption or header:
+        yield caption, header, held
+
+
+def _shown(cell: Any) -> str:
+    value = cell.value
+    if value is None:
+        return ""
+    if isinstance(value, dt.datetime) and value.time() == dt.time():
+        return value.date().isoformat()
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, float):
+        if "%" in (cell.number_format or ""):
+            return f"{value * 100:.10g}%"
+        return f"{value:.15g}"
+    return str(value).replace("\r\n", "\n").replace("_x000D_", "")

@@ -1,0 +1,87 @@
+"""`zip`: an archive; each member is read by the reader of its own type and is a document of its own.
+
+Sizes are counted while unpacking, never taken from the archive's word; nothing is written by a member's name.
+"""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import ClassVar
+
+from surefind.errors import SourceError
+from surefind.ingest._inside import OverLimitError, complain, read_inside, scope
+from surefind.ingest._scan import IGNORED
+from surefind.spec import Stage
+from surefind.types import Document
+
+_ENCRYPTED = 0x1
+_SMALL = 1_000_000
+"""Members below this may compress as well as they like."""
+
+
+@dataclass(frozen=True)
+class Zip(Stage):
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "zip"
+    suffixes: ClassVar[tuple[str, ...]] = (".zip",)
+    isolated: ClassVar[bool] = True
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                check_archive(archive)
+                members = _wanted(archive)
+                if not members:
+                    raise SourceError("holds no file of a known type")
+                for member in members:
+                    yield from _read(archive, member, id)
+        except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
+            raise SourceError(f"is not a whole ZIP archive ({error})") from None
+
+
+def check_archive(archive: zipfile.ZipFile) -> None:
+    """Refuses one that is a bomb by its own account."""
+    limits = scope().limits
+    members = archive.infolist()
+    if len(members) > limits.members:
+        raise OverLimitError(f"holds more than {limits.members:,} files (max_members)")
+    for member in members:
+        times = member.file_size / max(member.compress_size, 1)
+        if member.file_size > _SMALL and times > limits.ratio:
+            raise OverLimitError(f"has a member packed {times:,.0f}:1, as bombs are (max_ratio)")
+    if sum(member.file_size for member in members) > limits.unpacked_mb * 1e6:
+        raise OverLimitError(f"unpacks to more than {limits.unpacked_mb:g} MB (max_unpacked_mb)")
+
+
+def _wanted(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """The members that have a reader, in order of name, each name once."""
+    unique = {member.filename: member for member in archive.infolist() if _is_document(member)}
+    return [unique[name] for name in sorted(unique)]
+
+
+def _is_document(member: zipfile.ZipInfo) -> bool:
+    steps = PurePosixPath(member.filename.replace("\\", "/")).parts
+    link = stat.S_ISLNK(member.external_attr >> 16)
+    if member.is_dir() or link or scope().readers.find(member.filename) is None:
+        return False
+    return not any((s.startswith(".") and s != "..") or s in IGNORED or s == "__MACOSX" for s in steps)
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, id: str) -> Iterable[Document]:
+    name = member.filename.replace("\\", "/")
+    if name.startswith("/") or ".." in name.split("/") or ":" in name.split("/")[0]:
+        complain("has a name that leads out of the archive", name)
+        return
+    if member.flag_bits & _ENCRYPTED:
+        complain("is encrypted", name)
+        return
+    try:
+        with archive.open(member) as content:
+            yield from read_inside(name, content, f"{id}/{name}")
+    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
+        complain(f"is damaged ({error})", name)

@@ -1,0 +1,472 @@
+"""Every format keeps its structure as Markdown, and every part of it can name its place in the source."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import real_files
+from helpers import WORDS, Home
+from surefind import spec
+from surefind.errors import SourceError
+from surefind.ingest._inside import reading
+from surefind.ingest._limits import Limits
+from surefind.ingest._places import joined, numbered
+from surefind.ingest._readers import Readers
+from surefind.ingest._reading import Taken
+from surefind.ingest._tables import TOKENS, parts, repeat_headers
+from surefind.text.places import location
+from surefind.text.tokens import count_tokens
+from surefind.types import Document, Place
+
+
+def take(path: Path, content: str | bytes, *readers: str) -> Taken:
+    """As the child of a sync reads it."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    known = Readers(readers)
+    with reading(Limits(), known) as scope:
+        return Taken(list(known.find(path.name).read(path, path.name)), scope.complaints)
+
+
+def read(path: Path, content: str | bytes, reader: str = "") -> Document:
+    """By the reader alone."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    found = spec.make("read", reader) if reader else Readers().find(path.name)
+    (document,) = found.read(path, path.name)
+    return document
+
+
+def place_of(document: Document, words: str) -> str:
+    at = document.text.index(words)
+    return location(document.places, at, at + len(words))
+
+
+# ---------------------------------------------------------------- places
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "name"),
+    [(0, 5, "page 1"), (9, 10, "page 1"), (10, 11, "page 2"), (5, 25, "pages 1-3"), (25, 30, "page 3")],
+)
+def test_location_names_the_pages_that_a_span_touches(start: int, end: int, name: str) -> None:
+    places = [Place(0, "page 1"), Place(10, "page 2"), Place(20, "page 3")]
+    assert location(places, start, end) == name
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "name"),
+    [
+        ("rows 2-9", "rows 10-14", "rows 2-14"),
+        ("row 2", "rows 3-4", "rows 2-4"),
+        ("sheet Q1, rows 2-9", "sheet Q1, row 10", "sheet Q1, rows 2-10"),
+        ("sheet Q1, rows 2-9", "sheet Q2, rows 2-4", "sheet Q1, rows 2-9 to sheet Q2, rows 2-4"),
+        ("sheet A", "sheet B", "sheet A to sheet B"),
+    ],
+)
+def test_location_over_several_places(first: str, last: str, name: str) -> None:
+    assert location([Place(0, first), Place(5, last)], 0, 9) == name
+
+
+def test_source_without_places_has_no_location() -> None:
+    assert location((), 0, 5) == ""
+    assert location((Place(10, "page 1"),), 0, 5) == ""
+
+
+@given(st.lists(st.tuples(st.sampled_from(["page 1", "page 2", "page 3"]), st.text("ab \n", max_size=5)), max_size=6))
+def test_joined_parts_stand_where_their_place_says(named: list[tuple[str, str]]) -> None:
+    text, places = joined(named)
+    kept = [(name, part) for name, part in named if part.strip()]
+    assert text == "\n".join(part for _, part in kept)
+    at = 0
+    for name, part in kept:
+        assert location(places, at, at + 1) == name
+        at += len(part) + 1
+
+
+def test_numbered() -> None:
+    assert (numbered("row", 7, 7), numbered("row", 7, 9)) == ("row 7", "rows 7-9")
+
+
+# ---------------------------------------------------------------- tables
+
+cells = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=12)
+
+
+@given(st.lists(cells, min_size=1, max_size=4), st.lists(st.lists(cells, min_size=4, max_size=4), max_size=60))
+def test_every_part_of_a_table_has_the_header_and_every_row_stands_once(
+    header: list[str], rows: list[list[str]]
+) -> None:
+    rows = [row[: len(header)] for row in rows]
+    made = list(parts(header, rows))
+    tops = {text.split("\n")[0] for _, _, text in made}
+    assert len(tops) == 1
+    assert [i for first, last, _ in made for i in range(first, last + 1)] == list(range(max(len(rows), 1)))
+    for first, last, text in made:
+        assert len(text.split("\n")) == (3 + last - first + 1 if rows else 3)
+        assert count_tokens(text) <= TOKENS or first == last
+
+
+def test_table_too_wide_for_a_header_names_every_value() -> None:
+    header = [f"long column name {i}" for i in range(40)]
+    ((first, last, text),) = parts(header, [[str(i) if i != 7 else "" for i in range(40)]])
+    assert (first, last) == (0, 0)
+    assert text.startswith("- long column name 0: 0\n- long column name 1: 1\n")
+    assert "column name 7" not in text
+
+
+def test_long_table_in_markdown_gets_its_header_again_and_short_ones_stay() -> None:
+    short = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    long = "| name | fee |\n|---|---|\n" + "".join(f"| service {i} \\| x | {i} |\n" for i in range(60))
+    text = repeat_headers(f"before\n\n{short}\nbetween\n\n{long}\nafter\n")
+    assert text.startswith(f"before\n\n{short}\nbetween\n\n") and text.endswith("\nafter\n")
+    assert text.count("| name | fee |") == 4
+    assert text.count("\\| x |") == 60
+
+
+def test_csv_is_a_table_whose_parts_name_their_rows(tmp_path: Path) -> None:
+    lines = "\n".join(f'"wire {i}";{i},50' for i in range(60))
+    document = read(tmp_path / "fees.csv", f"service;fee\n{lines}\n")
+    assert document.title == "fees"
+    assert "| wire 59 | 59,50 |" in document.text
+    # 5 + 9 tokens of header, 8 a row: (180 - 14) // 8 = 20 rows a part
+    assert document.text.count("| service | fee |") == 3
+    assert place_of(document, "wire 0 ") == "rows 2-21"
+
+
+def test_csv_in_another_encoding_is_read_when_that_is_said(tmp_path: Path) -> None:
+    data = "name,fee\nZoë,1\n".encode("cp1252")
+    with pytest.raises(SourceError, match="is not UTF-8"):
+        read(tmp_path / "a.csv", data)
+    assert "Zoë" in read(tmp_path / "a.csv", data, "csv(encoding=cp1252)").text
+    with pytest.raises(SourceError, match="no encoding called 'klingon'"):
+        read(tmp_path / "a.csv", data, "csv(encoding=klingon)")
+
+
+def test_xlsx_sheets_captions_tables_and_values(tmp_path: Path) -> None:
+    book = real_files.xlsx(
+        {
+            "Fees": [
+                ("All fees",),
+                ("service", "fee", "since"),
+                ("wire", 25.0, dt.datetime(2025, 6, 2)),
+                ("stop", 0.5),
+            ],
+            "Q2": [("id", "note"), *((i, f"note {i}") for i in range(60))],
+            "Empty": [],
+        }
+    )
+    document = read(tmp_path / "fees.xlsx", book)
+    assert "# Fees\n\nAll fees\n" in document.text
+    assert "| wire | 25 | 2025-06-02 |\n| stop | 0.5 |  |\n" in document.text
+    assert "# Empty" not in document.text
+    assert document.text.count("| id | note |") == 3
+    assert place_of(document, "| wire") == "sheet Fees, rows 3-4"
+    assert place_of(document, "note 0") == "sheet Q2, rows 2-28"
+
+
+# ---------------------------------------------------------------- office and PDF
+
+
+def test_docx_headings_lists_and_tables(tmp_path: Path) -> None:
+    document = read(tmp_path / "a.docx", real_files.docx(real_files.handbook))
+    assert document.title == "Cash Handbook"
+    assert document.text == (
+        "# Cash Handbook\n\n# Reports\n\nA currency transaction report is due within 15 days.\n\n- count twice\n"
+        "- sign once\n\n## Fees\n\n"
+        "| Service | Fee |\n| --- | --- |\n| Wire \\| abroad | $25 |\n| Stop payment | $30 |\n"
+    )
+
+
+def test_docx_title_of_its_properties_comes_first(tmp_path: Path) -> None:
+    def build(made: object) -> None:
+        made.core_properties.title = "Named"
+        made.add_heading("Heading", 1)
+
+    assert read(tmp_path / "a.docx", real_files.docx(build)).title == "Named"
+
+
+def test_pptx_slides_bullets_tables_and_notes(tmp_path: Path) -> None:
+    document = read(tmp_path / "a.pptx", real_files.pptx())
+    assert document.text == (
+        "# Branch goals\n\n- Open earlier\n  - from March\n\nNotes: Ask the union first.\n\n"
+        "# Fees\n\n| Service | Fee |\n| --- | --- |\n| Wire | $25 |\n"
+    )
+    assert place_of(document, "from March") == "slide 1"
+    assert place_of(document, "| Wire") == "slide 2"
+    assert "union" not in read(tmp_path / "a.pptx", real_files.pptx(), "pptx(notes=false)").text
+
+
+def test_pdf_headings_tables_columns_and_pages(tmp_path: Path) -> None:
+    document = read(tmp_path / "a.pdf", real_files.pdf(real_files.policy))
+    assert document.title == "Cash Policy"
+    assert "# Cash Policy\n\n## 1. Reports\n" in document.text
+    assert "| Service | Fee | Limit |\n|---|---|---|\n| Wire transfer | $25 | daily |\n" in document.text
+    order = [document.text.index(f"{side}{i} word") for side in ("left", "right") for i in range(0, 330, 10)]
+    assert order == sorted(order)
+    assert place_of(document, "Wire transfer") == "page 1"
+    assert place_of(document, "left0 word") == "page 2"
+
+
+def test_pdf_with_a_scanned_page_is_read_in_part_and_says_which(tmp_path: Path) -> None:
+    taken = take(tmp_path / "a.pdf", real_files.pdf(real_files.scan))
+    assert "can be read" in taken.documents[0].text
+    ((inside, reason),) = taken.complaints
+    assert inside == "" and "pictures without text: 2; " in reason and "surefind[ocr]" in reason
+
+
+def test_pdf_of_scans_only_is_refused(tmp_path: Path) -> None:
+    from PIL import Image
+
+    def build(made: object) -> None:
+        for _ in range(2):
+            made.add_page()
+            made.image(Image.new("L", (62, 87), 200), x=0, y=0, w=210, h=297)
+
+    with pytest.raises(SourceError, match="is scanned: its 2 pages are pictures"):
+        take(tmp_path / "a.pdf", real_files.pdf(build))
+
+
+def test_scanned_page_is_recognised_with_the_extra(tmp_path: Path) -> None:
+    pytest.importorskip("rapidocr")
+    taken = take(tmp_path / "a.pdf", real_files.pdf(real_files.scan), "pdf(ocr=true)")
+    assert taken.complaints == []
+    assert place_of(taken.documents[0], "PICTURE OF A CONTRACT") == "page 2"
+
+
+# ---------------------------------------------------------------- text formats
+
+
+def test_rst_keeps_what_sphinx_adds_and_includes_nothing(tmp_path: Path) -> None:
+    document = read(tmp_path / "a.rst", real_files.RST)
+    assert document.title == "Guide"
+    for there in (
+        "# Guide\n",
+        "## Install\n",
+        "Run make and see the manual.",
+        "Mind the gap.",
+        "Faster now.",
+        "| Wire | $25 |",
+    ):
+        assert there in document.text
+    for absent in ("hidden-page", "root:", "manual <"):
+        assert absent not in document.text
+
+
+def test_rst_raw_and_included_files_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret words")
+    source = (
+        "Text.\n\n.. raw:: html\n   :file: secret.txt\n\n.. literalinclude:: secret.txt\n\n.. include:: secret.txt\n"
+    )
+    assert "secret words" not in read(tmp_path / "a.rst", source).text
+
+
+def test_notebook_cells_code_and_results(tmp_path: Path) -> None:
+    document = read(tmp_path / "a.ipynb", real_files.notebook())
+    assert document.title == "Churn"
+    assert document.text == "# Churn\n\nMembers who leave.\n\n```python\nprint(rate())\n```\n```\n0.031\n```\n"
+    assert place_of(document, "print(rate())") == "cell 2"
+    assert "0.031" not in read(tmp_path / "a.ipynb", real_files.notebook(), "jupyter(outputs=false)").text
+
+
+def test_mail_and_its_attachments(tmp_path: Path) -> None:
+    attached = {"fees.docx": real_files.docx(real_files.handbook), "../notes.txt": b"noted", "photo.jpg": b"\xff\xd8"}
+    taken = take(tmp_path / "a.eml", real_files.mail(attachments=attached))
+    message, *others = taken.documents
+    assert message.title == "Vault – new code"
+    assert "- From: Zoë <zoe@example.org>\n" in message.text and "The vault code changed." in message.text
+    assert "- Attachments: fees.docx, notes.txt, photo.jpg\n" in message.text
+    assert message.metadata["to"] == "branch@example.org"
+    assert [d.id for d in others] == ["a.eml/fees.docx", "a.eml/notes.txt"]
+    assert taken.complaints == []
+
+
+def test_mail_in_html_is_markdown(tmp_path: Path) -> None:
+    from email.message import EmailMessage
+
+    made = EmailMessage()
+    made["Subject"], made["From"] = "Hi", "a@b.c"
+    made.set_content("<p>One</p><ul><li>two</li></ul>", subtype="html")
+    assert "One\n\n- two" in read(tmp_path / "a.eml", bytes(made)).text
+
+
+PYTHON = '''"""Money."""
+
+import os
+
+RATE = 0.5
+
+
+# Takes it.
+@cached
+def withdraw(amount):
+    return amount
+
+
+class Account:
+    """One."""
+
+    def close(self):
+        pass
+'''
+SOURCES = {
+    "a.py": (PYTHON, ["withdraw", "Account", "close"]),
+    "a.js": (
+        "export async function load(x) {\n}\nconst save = (y) => {\n}\nclass Store {\n}\n",
+        ["load", "save", "Store"],
+    ),
+    "a.go": (
+        "package main\n\nfunc (s *Store) Get(k string) string {\n}\n\ntype Store struct {\n}\n",
+        ["main", "Get", "Store"],
+    ),
+    "a.rs": ("pub fn run() {\n}\n\nimpl Store {\n    pub fn get(&self) {}\n}\n", ["run", "Store", "get"]),
+    "A.java": (
+        "public class Ledger {\n    private static int total(int a) {\n        if (a > 0) {\n        }\n    }\n}\n",
+        ["Ledger", "total"],
+    ),
+    "a.c": ("#include <x.h>\n\nstatic int add(int a, int b)\n{\n    return a + b;\n}\n", ["add"]),
+    "a.sh": ("set -e\nbackup() {\n  true\n}\n", ["backup"]),
+    "a.sql": (
+        "CREATE TABLE IF NOT EXISTS members (id INT);\ncreate or replace view v AS SELECT 1;\n",
+        ["members", "v"],
+    ),
+    "a.rb": ("module Bank\n  class Teller\n    def pay!\n    end\n  end\nend\n", ["Bank", "Teller", "pay!"]),
+    "a.cs": ("namespace X\n{\n    public async Task<int> Run(int a)\n    {\n    }\n}\n", ["X", "Run"]),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_code_has_a_section_for_each_declaration(name: str, tmp_path: Path) -> None:
+    source, names = SOURCES[name]
+    document = read(tmp_path / name, source)
+    headings = [line.lstrip("# ") for line in document.text.split("\n") if line.startswith(("## ", "### "))]
+    assert headings == names
+    lines = [line for line in source.split("\n") if line.strip()]
+    assert [line for line in document.text.split("\n") if line in lines] == lines
+
+
+def test_code_keeps_comments_and_decorators_with_what_they_stand_above(tmp_path: Path) -> None:
+    document = read(tmp_path / "a.py", PYTHON)
+    assert "## withdraw\n\n```python\n# Takes it.\n@cached\ndef withdraw" in document.text
+    assert place_of(document, "return amount") == "lines 8-13"
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def test_json_list_is_a_document_a_record(tmp_path: Path) -> None:
+    records = [
+        {
+            "id": "T-1",
+            "title": "Wire stuck",
+            "text": "Restart it.",
+            "status": "open",
+            "tags": ["a", "b"],
+            "acl": ["ops"],
+        },
+        {"id": "T-1", "name": "Same id", "body": "x"},
+        {"question": "Why?", "answer": "Because."},
+    ]
+    documents = take(tmp_path / "t.json", json.dumps(records)).documents
+    assert [d.id for d in documents] == ["t.json#T-1", "t.json#T-1-2", "t.json#3"]
+    assert [d.title for d in documents] == ["Wire stuck", "Same id", "Why?"]
+    assert [d.text for d in documents] == ["Restart it.", "x", "Because."]
+    assert documents[0].metadata["tags"] == ["a", "b"] and documents[0].acl == ("ops",)
+
+
+def test_json_field_mapping_follows_dots(tmp_path: Path) -> None:
+    data = {"data": {"items": [{"key": "K", "fields": {"summary": "S", "parts": ["one", "two"], "body": "B"}}]}}
+    spec_text = "json(records=data.items, id=key, title=fields.summary, text=[fields.body, fields.parts])"
+    (document,) = take(tmp_path / "t.json", json.dumps(data), spec_text).documents
+    assert (document.id, document.title, document.text) == ("t.json", "S", "B\n\n- one\n- two\n")
+
+
+def test_json_without_the_mapped_field_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"has no field 'body'; check readers in surefind.toml \(record 2\)"):
+        take(tmp_path / "t.json", '[{"body": "x"}, {"text": "y"}]', "json(text=[body])")
+    with pytest.raises(SourceError, match=r"holds nothing at 'data\.rows'"):
+        take(tmp_path / "t.json", "{}", "json(records=data.rows)")
+
+
+def test_json_without_text_is_written_out(tmp_path: Path) -> None:
+    (document,) = take(tmp_path / "t.json", '{"host": "db1", "limits": {"cpu": 2, "disks": [{"gb": 5}]}}').documents
+    assert document.title == "t"
+    assert document.text == "- host: db1\n\n## limits\n\n- cpu: 2\n\n### disks\n\n- gb: 5\n"
+
+
+def test_jsonl_names_the_broken_line(tmp_path: Path) -> None:
+    documents = take(tmp_path / "t.jsonl", '{"text": "a"}\n\n{"text": "b"}\n').documents
+    assert [d.id for d in documents] == ["t.jsonl#1", "t.jsonl#3"]
+    with pytest.raises(SourceError, match="is not JSON at line 2"):
+        take(tmp_path / "t.jsonl", '{"text": "a"}\n{"text"\n')
+
+
+# ---------------------------------------------------------------- HTML
+
+PAGE = """<html><head><title>Fees</title></head><body class="with-sidebar">
+<div id="cookie-banner">We use cookies</div><a class="skip-link" href="#m">Skip to content</a>
+<header><div class="logo">Bank</div><div role="search">Search here</div></header>
+<div class="sidebar">Other pages</div>
+<form id="aspnetForm"><main class="page-toc-visible"><ol class="breadcrumb"><li>Home</li></ol>
+<article><header><h1>Fees<a class="headerlink">¶</a></h1></header><p>Wires cost $25. {words}</p>
+<aside><p>Note the limit.</p></aside><pre><code>pay --now</code></pre><p hidden>unseen</p>
+<div style="display: none">unseen too</div><div class="social-share">Share on X</div></article>
+</main></form><footer>Copyright</footer></body></html>""".replace("{words}", "More words on wires follow here. " * 20)
+
+
+def test_html_keeps_what_the_page_says_and_drops_its_furniture(tmp_path: Path) -> None:
+    text = read(tmp_path / "a.html", PAGE).text
+    for there in ("# Fees\n", "Wires cost $25.", "Note the limit.", "pay --now"):
+        assert there in text
+    for absent in "cookies,Skip to,Bank,Search,Other pages,Home,¶,unseen,Share,Copyright".split(","):
+        assert absent not in text
+
+
+def test_html_long_table_repeats_its_header(tmp_path: Path) -> None:
+    rows = "".join(f"<tr><td>service {i}</td><td>{i}</td></tr>" for i in range(80))
+    text = read(tmp_path / "a.html", f"<table><tr><th>name</th><th>fee</th></tr>{rows}</table>").text
+    assert text.count("| name | fee |") > 2
+
+
+# ---------------------------------------------------------------- through a sync
+
+
+def test_hits_say_where_they_stand(home: Home) -> None:
+    home.write("docs/a.pdf", real_files.pdf(real_files.policy))
+    home.write("docs/b.xlsx", real_files.xlsx({"Q2": [("member", "balance"), ("Quillhaven", 12)]}))
+    home.write("docs/c.md", "# Plain\n\nNothing to see.")
+    assert home.sync("docs").problems == []
+    with home.open() as kb:
+        (hit,) = kb.search("Quillhaven balance", k=1).hits
+        assert (hit.document, hit.location) == ("b.xlsx", "sheet Q2, row 2")
+        assert kb.search("wire transfer fee", k=1).hits[0].location == "pages 1-2"
+        assert kb.search("nothing plain", k=1).hits[0].location == ""
+        assert all(d.text[h.start : h.end] == h.text for d in kb.documents() for h in (hit,) if d.id == h.document)
+
+
+def test_another_mapping_reads_unchanged_files_again(home: Home) -> None:
+    home.write("docs/t.json", '{"title": "T", "text": "old words", "note": "new words"}')
+    home.write("docs/a.md", "plain")
+    home.sync("docs")
+    home.configure(WORDS + "[sync]\nreaders = ['json(text=[note])']\n")
+    result = home.sync()
+    assert (result.changed, result.unchanged) == (1, 1)
+    assert home.found("new") == ["t.json"] and home.found("old") == []
+
+
+def test_wrong_reader_in_the_settings_names_the_line(home: Home) -> None:
+    home.configure(WORDS + "[sync]\nreaders = ['json(txt=[note])']\n")
+    with pytest.raises(Exception, match=r"surefind.toml, line 8: json has no parameter 'txt'; did you mean 'text'"):
+        home.open()
+
+
+def test_questions_beside_a_corpus_are_not_documents(home: Home) -> None:
+    home.write("docs/corpus.jsonl", '{"_id": "1", "text": "alpha"}\n')
+    home.write("docs/queries.jsonl", '{"_id": "q", "text": "alpha question"}\n')
+    home.write("docs/qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\t1\t1\n")
+    home.sync("docs")
+    assert home.found("alpha") == ["1"]

@@ -1,0 +1,43 @@
+"""Readers that misbehave, for the child process to load as a plugin would be."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from surefind.ingest._inside import still_working
+from surefind.spec import Stage
+from surefind.types import Document
+
+
+@dataclass(frozen=True)
+class Naughty(Stage):
+    """Does what its file says."""
+
+    kind: ClassVar[str] = "read"
+    name: ClassVar[str] = "naughty"
+    suffixes: ClassVar[tuple[str, ...]] = (".naughty",)
+    isolated: ClassVar[bool] = True
+
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        order = path.read_text().strip()
+        if order == "hang":
+            while True:
+                time.sleep(60)
+        if order == "crash":
+            os.abort()
+        if order == "eat":
+            eaten = [bytearray(50_000_000) for _ in range(1000)]
+            eaten[0][0] = 1
+        if order == "chatter":
+            os.write(1, b"noise on standard output")
+            print("more noise")
+        if order == "steps":
+            for _ in range(4):
+                time.sleep(0.4)
+                still_working()
+        yield Document(id, f"{order} {os.getpid()}", id)
