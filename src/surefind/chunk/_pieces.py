@@ -67,6 +67,13 @@ def groups(found: Iterable[Piece], limit: int, least: int) -> Iterator[list[Piec
         yield group
 
 
+def joined(group: Sequence[Piece]) -> Piece:
+    """Consecutive pieces as one."""
+    first, last = group[0], group[-1]
+    tokens = sum(piece.tokens for piece in group)
+    return Piece(first.start, last.end, tokens, common_path(p.path for p in group), first.opens, first.header)
+
+
 def chunk_of(document: Document, group: Sequence[Piece], start: int | None = None, parent: Span | None = None) -> Chunk:
     """The chunk of consecutive pieces, from `start` if it begins before the first of them."""
     begins = group[0].start if start is None else start

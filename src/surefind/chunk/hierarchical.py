@@ -2,10 +2,11 @@
 
     |C_child| <= child,  |C_parent| <= parent,  child < parent,  each child in exactly one parent
 
-(eq. 3 of the agentic-knowledge-base study, 2025). A parent is a run of whole blocks that ends at the first heading
-after half its limit, or where it is full. A child is a run of blocks or parts of them; it begins anew at a section once
-it has a fifth of its limit, and otherwise repeats the last `overlap` tokens of the child before it. A ranking of
-children counts each parent once, at its best child, and goes on until k different parents are found.
+(eq. 3 of the agentic-knowledge-base study, 2025). A child is a run of blocks or parts of them; it begins anew at
+a section once the one before it has a fifth of its limit, and otherwise repeats the last `overlap` tokens of the child
+before it. A parent is a run of whole children that ends at the first section after half its limit, or where it is full;
+so another parent size needs hardly a new vector. A ranking of children counts each parent once, at its best child, and
+goes on until k different parents are found.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefind.chunk._pieces import Piece, chunk_of, groups, pieces
+from surefind.chunk._pieces import Piece, chunk_of, groups, joined, pieces
 from surefind.chunk._spans import stripped
 from surefind.services import Services
 from surefind.spec import Stage, require
@@ -39,16 +40,17 @@ class Hierarchical(Stage):
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
         own = self.child - self.overlap
-        found = groups(pieces(document, own), self.parent, self.parent // 2)
-        return [child for family in found for child in self._children(document, family, own)]
+        children = [joined(group) for group in groups(pieces(document, own), own, self.child // 5)]
+        found = groups(children, self.parent, self.parent // 2)
+        return [child for family in found for child in self._children(document, family)]
 
-    def _children(self, document: Document, family: list[Piece], own: int) -> Iterator[Chunk]:
+    def _children(self, document: Document, family: list[Piece]) -> Iterator[Chunk]:
         span = stripped(document.text, family[0].start, family[-1].end)
         tokens = token_spans(document.text, *span)
         section = span[0]
-        for group in groups(family, own, self.child // 5):
-            section = group[0].start if group[0].opens else section
-            yield chunk_of(document, group, self._start(group[0].start, section, tokens), span)
+        for child in family:
+            section = child.start if child.opens else section
+            yield chunk_of(document, [child], self._start(child.start, section, tokens), span)
 
     def _start(self, own: int, section: int, tokens: list[Span]) -> int:
         """Where a child begins that repeats the end of the one before it, but not from before its section."""
