@@ -142,8 +142,9 @@ class KnowledgeBase:
             self._catalogue = Catalogue(self.data)
         return self._catalogue
 
-    def snapshot(self, layout: Layout | None = None) -> Snapshot:
-        """The current generation. Cheap if it has not changed since the last call."""
+    def snapshot(self, layout: Layout | None = None, report: Report | None = None) -> Snapshot:
+        """The current generation. Cheap if it has not changed since the last call; a layout that no sync has made is
+        made first."""
         if not (self.data / "catalogue.db").exists():
             raise NothingIndexedError(
                 f"There is no knowledge base in {self.folder} yet. Make one with: surefind sync FOLDER."
@@ -157,13 +158,18 @@ class KnowledgeBase:
                     self._loaded.clear()
                 known = Snapshot(self.catalogue, generation, spec)
                 if not known.complete:
-                    known = self._cut_now(layout or self.settings.layout)
+                    known = self._cut_now(layout or self.settings.layout, report)
                 self._snapshots[spec] = known
             return known
 
-    def _cut_now(self, layout: Layout) -> Snapshot:
+    def has_cut(self, layout: Layout | None) -> bool:
+        """Whether every document is cut in this layout, so that `snapshot` is cheap."""
+        with self._in_words():
+            return Snapshot(self.catalogue, self.catalogue.generation(), str(layout or self.settings.layout)).complete
+
+    def _cut_now(self, layout: Layout, report: Report | None) -> Snapshot:
         """The settings name a layout that no sync has made, or made only in part: make it whole."""
-        with self._writing(layout) as syncer:
+        with self._writing(layout, report=report) as syncer:
             generation = self.catalogue.generation()
             syncer.cut(generation)
             return Snapshot(self.catalogue, generation, str(layout))

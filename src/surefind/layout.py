@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from surefind import spec
+from surefind.pipeline import split_outside
 from surefind.protocols import Chunker, Enricher
 from surefind.services import Services
 from surefind.types import Chunk, Document
@@ -23,6 +24,12 @@ class Layout:
             cast(Chunker, spec.make("chunk", chunk)),
             tuple(cast(Enricher, spec.make("enrich", text)) for text in enrich),
         )
+
+    @classmethod
+    def read(cls, text: str) -> Layout:
+        """`markdown(…) + headings` -> the layout: a chunker, then enrichers."""
+        chunk, *enrich = split_outside(text, "+")
+        return cls.parse(chunk, enrich)
 
     def __str__(self) -> str:
         return " + ".join(map(str, (self.chunk, *self.enrich)))

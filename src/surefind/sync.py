@@ -135,9 +135,9 @@ class Syncer:
         layout = self.catalogue.layout(str(self.layout))
         rows = self.catalogue.unchunked(layout, generation)
         for at in range(0, len(rows), _BATCH):
-            self.report("Chunking", at, len(rows))
             with self.catalogue.transaction():
-                for row in rows[at : at + _BATCH]:
+                for i, row in enumerate(rows[at : at + _BATCH], at):
+                    self.report("Chunking", i, len(rows))
                     self.catalogue.add_chunks(layout, row, self.layout.cut(self.catalogue.document(row), self.services))
 
     def _collect(self, generation: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from surefind.types import Rankings
 
-_FORMAT = 6
+_FORMAT = 7
 
 
 class RunCache:

@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.bench.cache import RunCache
+from surefind.bench.ingestion import PROBE, seconds_per_character
 from surefind.bench.latency import measure_latency
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.reranking import Reranking, Step, stamp
+from surefind.bench.scoring import SpanScores, places_of
 from surefind.errors import ExamError
 from surefind.exam.model import Exam
 from surefind.exam.relocate import relocate
+from surefind.families import enough, fold
 from surefind.kb import KnowledgeBase
-from surefind.layout import Layout
-from surefind.measure.gains import Judge, Places
-from surefind.measure.names import Measure
+from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
 from surefind.pipeline import Pipeline
 from surefind.protocols import Retriever
@@ -65,47 +66,68 @@ class Outcome:
     """What came out: rankings and per-query scores of every contender."""
 
     plan: Plan
-    snapshot: Snapshot
+    snapshots: tuple[Snapshot, ...]
+    """What each contender searched; contenders of one layout share it."""
+    judges: tuple[Judge, ...]
     rankings: tuple[Rankings, ...]
     scores: Mapping[str, Floats]
     """Measure -> (queries, contenders)."""
     latency: list[dict[str, Any]]
     index_bytes: list[int]
+    ingestion: list[float | None]
+    """Seconds per document, from nothing; known where layouts are compared."""
     memory_bytes: int
     dropped: int
     """Questions left out because their passage is gone."""
     steps: tuple[tuple[Step, ...], ...] = ()
     """What each contender's rerankers did, in order."""
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """That of the first contender: the only one unless layouts are compared."""
+        return self.snapshots[0]
+
 
 class Bench:
-    def __init__(
-        self, kb: KnowledgeBase, layout: Layout | None = None, report: Report | None = None, fresh: bool = False
-    ) -> None:
+    def __init__(self, kb: KnowledgeBase, report: Report | None = None, fresh: bool = False) -> None:
         self.kb = kb
-        self.snapshot = kb.snapshot(layout)
         self.cache = RunCache(kb.data / "runs", read=not fresh)
         self.report: Report = report or (lambda what, done, total: None)
 
-    def quote(self, plan: Plan) -> Quote:
-        keys = {self._run_key(plan.exam, r, depth): r for (_, depth), r in plan.retrievers().items()}
-        missing = [r for key, r in keys.items() if self.cache.rankings(key) is None]
-        embeddings = len(plan.exam.queries) * sum(r.signal == "dense" for r in missing)
-        cached = len(keys) - len(missing)
-        seconds = sum(self._seconds(r, plan.exam) for r in missing)
-        minutes = (seconds + self._rerank_seconds(plan)) / 60
-        return Quote(len(plan.exam.queries), len(plan.contenders), len(keys), cached, embeddings, minutes)
+    def snapshot(self, contender: Contender) -> Snapshot:
+        """The documents as this contender has them cut."""
+        return self.kb.snapshot(contender.layout, self.report)
 
-    def _seconds(self, retriever: Retriever, exam: Exam) -> float:
+    def fingerprint(self, plan: Plan) -> str:
+        """That of the documents, cut in every way that the plan asks for."""
+        return " ".join(dict.fromkeys(self.snapshot(contender).fingerprint for contender in plan.contenders))
+
+    # ------------------------------------------------------------ what it will cost
+
+    def quote(self, plan: Plan) -> Quote:
+        """Layouts that are not made yet are judged by a piece of text, and not made for it."""
+        jobs = plan.retrievers().values()
+        made = [job for job in jobs if self.kb.has_cut(job[0].layout)]
+        keys = {self._run_key(plan, *job): job for job in made}
+        missing = [job for key, job in keys.items() if self.cache.rankings(key) is None]
+        unmade = [job for job in jobs if job not in made]
+        embeddings = len(plan.exam.queries) * sum(r.signal == "dense" for _, r in (*missing, *unmade))
+        seconds = sum(self._seconds(self.snapshot(contender), r, plan.exam) for contender, r in missing)
+        seconds += self._seconds_to_make(unmade) + self._rerank_seconds(plan)
+        runs = len(keys) + len(unmade)
+        cached = len(keys) - len(missing)
+        return Quote(len(plan.exam.queries), len(plan.contenders), runs, cached, embeddings, seconds / 60)
+
+    def _seconds(self, snapshot: Snapshot, retriever: Retriever, exam: Exam) -> float:
         """How long all questions will take, judged by a few of them; and building first what is not there yet."""
-        if not self.kb.indexes.has(index_key(self.snapshot, retriever)):
-            sample = self.snapshot[range(0, len(self.snapshot), max(1, len(self.snapshot) // _PROBES))][:_PROBES]
+        if not self.kb.indexes.has(index_key(snapshot, retriever)):
+            sample = snapshot[range(0, len(snapshot), max(1, len(snapshot) // _PROBES))][:_PROBES]
             retriever.build(sample, Services())  # kernels compile and models load here, outside the time
             started = time.perf_counter()
             retriever.build(sample, Services())
-            return (time.perf_counter() - started) / max(1, len(sample)) * (len(self.snapshot) + len(exam.queries))
+            return (time.perf_counter() - started) / max(1, len(sample)) * (len(snapshot) + len(exam.queries))
         few = [Query(query.text) for query in exam.queries[:: max(1, len(exam.queries) // _PROBES)][:_PROBES]]
-        index = self.kb.index(retriever, self.snapshot, self.report)
+        index = self.kb.index(retriever, snapshot, self.report)
         started = time.perf_counter()
         for query in few:
             index.search(retriever, [query], 10)
@@ -115,23 +137,41 @@ class Bench:
         """Of rerankers that run here, at most: a pair that was scored before costs nothing again."""
         if not plan.exam.queries:
             return 0.0
-        reranking = self._reranking(plan.exam)
         work = {
-            (" + ".join(map(str, pipeline.retrieve)), str(pipeline.fuse), getattr(reranker, "work", "")): reranker
-            for pipeline in (contender.pipeline for contender in plan.contenders)
-            for reranker in pipeline.rerank
-            if getattr(reranker, "runs_here", False) and not self.cache.data(self._reranked_key(pipeline, plan.exam))
+            (str(contender.layout), _path(contender.pipeline), getattr(reranker, "work", "")): (contender, reranker)
+            for contender in plan.contenders
+            for reranker in contender.pipeline.rerank
+            if getattr(reranker, "runs_here", False)
+            and self.kb.has_cut(contender.layout)
+            and not self.cache.data(self._reranked_key(contender, plan.exam))
         }
         probe = Query(plan.exam.queries[0].text)
-        return len(plan.exam.queries) * sum(reranking.seconds(r, probe, len(self.snapshot)) for r in work.values())
+        return len(plan.exam.queries) * sum(
+            self._reranking(contender, plan.exam).seconds(reranker, probe, len(self.snapshot(contender)))
+            for contender, reranker in work.values()
+        )
 
-    def _reranked_key(self, pipeline: Pipeline, exam: Exam) -> str:
+    def _reranked_key(self, contender: Contender, exam: Exam) -> str:
         """Of the mark that a pipeline's rerankers have been through an exam, so that a second run is not quoted."""
-        stamps = [stamp(reranker, self.kb.services) for reranker in pipeline.rerank]
-        return self.cache.key("reranked", self.snapshot.fingerprint, exam.fingerprint, pipeline, *stamps)
+        stamps = [stamp(reranker, self.kb.services) for reranker in contender.pipeline.rerank]
+        fingerprint = self.snapshot(contender).fingerprint
+        return self.cache.key("reranked", fingerprint, exam.fingerprint, contender.pipeline, *stamps)
 
-    def _reranking(self, exam: Exam) -> Reranking:
-        return Reranking(self.snapshot, self.kb.services, self.cache, self.snapshot.fingerprint, exam.fingerprint)
+    def _reranking(self, contender: Contender, exam: Exam) -> Reranking:
+        snapshot = self.snapshot(contender)
+        return Reranking(snapshot, self.kb.services, self.cache, snapshot.fingerprint, exam.fingerprint)
+
+    def _seconds_to_make(self, jobs: Sequence[tuple[Contender, Retriever]]) -> float:
+        documents = self.kb.documents() if jobs else []
+        characters = sum(len(document.text) for document in documents)
+        layouts = {str(contender.layout): contender.layout for contender, _ in jobs if contender.layout}
+        rates = [
+            seconds_per_character(documents, layout, [r for c, r in jobs if str(c.layout) == spec], PROBE)
+            for spec, layout in layouts.items()
+        ]
+        return sum(rates) * characters
+
+    # ------------------------------------------------------------ the run
 
     def run(self, plan: Plan) -> Outcome:
         documents = {document.id: document.text for document in self.kb.documents()}
@@ -140,29 +180,44 @@ class Bench:
             raise ExamError(f"None of the questions of {plan.exam.label} points at a document that is here.")
         plan = replace(plan, exam=exam)
         queries = [Query(query.text, query.id) for query in exam.queries]
-        found = {key: self._retrieve(plan, key[1], r, queries) for key, r in plan.retrievers().items()}
-        finished = [self._finish(contender, found, queries, exam) for contender in plan.contenders]
+        snapshots = tuple(self.snapshot(contender) for contender in plan.contenders)
+        found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
+        finished = [self._finish(plan, contender, found, queries) for contender in plan.contenders]
         rankings = tuple(ranking for ranking, _ in finished)
-        scores = self._scores(plan, rankings, documents)
+        judges = {id(one): Judge(exam.queries, places_of(one, documents)) for one in snapshots}
+        scores = self._scores(plan, rankings, snapshots, judges, documents)
+        pairs = list(zip(plan.contenders, snapshots, strict=True))
+        sizes = [sum(self._index_bytes(one, r) for r in contender.pipeline.retrieve) for contender, one in pairs]
+        ingestion = [self._ingestion(contender) for contender in plan.contenders]
         latency = self._latency(plan, queries)
-        sizes = [sum(self._index_bytes(r) for r in contender.pipeline.retrieve) for contender in plan.contenders]
+        shared = tuple(judges[id(one)] for one in snapshots)
         steps = tuple(steps for _, steps in finished)
-        return Outcome(plan, self.snapshot, rankings, scores, latency, sizes, _peak_memory(), dropped, steps)
+        return Outcome(
+            plan, snapshots, shared, rankings, scores, latency, sizes, ingestion, _peak_memory(), dropped, steps
+        )
 
     # ------------------------------------------------------------ rankings
 
-    def _run_key(self, exam: Exam, retriever: Retriever, depth: int) -> str:
+    def _depth(self, plan: Plan, contender: Contender) -> int:
+        """How deep to retrieve: with parents, until every measure has the different ones it counts."""
+        families = self.snapshot(contender).families
+        deepest = 0 if families is None else enough(families, max(measure.k for measure in plan.measures))
+        return max(contender.pipeline.depth, deepest)
+
+    def _run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
+        snapshot, depth = self.snapshot(contender), self._depth(plan, contender)
         return self.cache.key(
-            "retrieve", self.snapshot.fingerprint, retriever, retriever.index_spec, depth, exam.fingerprint
+            "retrieve", snapshot.fingerprint, retriever, retriever.index_spec, depth, plan.exam.fingerprint
         )
 
-    def _retrieve(self, plan: Plan, depth: int, retriever: Retriever, queries: Sequence[Query]) -> Rankings:
-        key = self._run_key(plan.exam, retriever, depth)
+    def _retrieve(self, plan: Plan, contender: Contender, retriever: Retriever, queries: Sequence[Query]) -> Rankings:
+        key = self._run_key(plan, contender, retriever)
         known = self.cache.rankings(key)
         if known is not None:
             return known
         what = f"Retrieving {retriever.name}"
-        index = self.kb.index(retriever, self.snapshot, self.report)
+        index = self.kb.index(retriever, self.snapshot(contender), self.report)
+        depth = self._depth(plan, contender)
         parts = []
         for at in range(0, len(queries), _BATCH):
             self.report(what, at, len(queries))
@@ -173,106 +228,103 @@ class Bench:
         return rankings
 
     def _finish(
-        self, contender: Contender, found: Mapping[tuple[str, int], Rankings], queries: Sequence[Query], exam: Exam
+        self,
+        plan: Plan,
+        contender: Contender,
+        found: Mapping[tuple[str, str, int], Rankings],
+        queries: Sequence[Query],
     ) -> tuple[Rankings, tuple[Step, ...]]:
-        pipeline = contender.pipeline
-        lists = [found[str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
+        pipeline, snapshot = contender.pipeline, self.snapshot(contender)
+        families = snapshot.families
+        width = K if families is None else max(K, self._depth(plan, contender))
+        lists = [found[str(contender.layout or ""), str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
         # Only completing rankings needs the indexes: a run from the cache must not load them for nothing.
-        indexes = [self.kb.index(r, self.snapshot) for r in pipeline.retrieve] if pipeline.completes else []
-        best = pipeline.join(queries, lists, K, indexes, self.kb.services)
+        indexes = [self.kb.index(r, snapshot) for r in pipeline.retrieve] if pipeline.completes else []
+        best = pipeline.join(queries, lists, width, indexes, self.kb.services)
         steps: list[Step] = []
-        reranking = self._reranking(exam)
+        reranking = self._reranking(contender, plan.exam)
         for reranker in pipeline.rerank:
             told = partial(self.report, f"Reranking {contender.name}")
-            steps.append(reranking.run(reranker, queries, best, K, told))
+            steps.append(reranking.run(reranker, queries, best, width, told))
             best = steps[-1].after
         if steps and not any(step.fell_back for step in steps):
-            self.cache.put_data(self._reranked_key(pipeline, exam), True)
-        return best, tuple(steps)
+            self.cache.put_data(self._reranked_key(contender, plan.exam), True)
+        return best if families is None else fold(best, families, K), tuple(steps)
 
     # ------------------------------------------------------------ scores
 
-    def _scores(self, plan: Plan, rankings: Sequence[Rankings], documents: Mapping[str, str]) -> dict[str, Floats]:
-        judge = Judge(plan.exam.queries, places_of(self.snapshot, documents))
-        spans = _SpanScores(plan, self.snapshot, documents)
+    def _scores(
+        self,
+        plan: Plan,
+        rankings: Sequence[Rankings],
+        snapshots: Sequence[Snapshot],
+        judges: Mapping[int, Judge],
+        documents: Mapping[str, str],
+    ) -> dict[str, Floats]:
+        spans = {id(one): SpanScores(plan, one, judges[id(one)].places, documents) for one in snapshots}
         table: dict[str, Floats] = {str(m): np.zeros((len(plan.exam.queries), len(rankings))) for m in plan.measures}
-        for c, ranking in enumerate(rankings):
+        levels = {m.level for m in plan.measures if not m.of_spans}
+        for c, (ranking, snapshot) in enumerate(zip(rankings, snapshots, strict=True)):
             self.report("Scoring", c + 1, len(rankings))
-            gains = {level: judge.gains(ranking, level) for level in {m.level for m in plan.measures if not m.of_spans}}
+            gains = {level: judges[id(snapshot)].gains(ranking, level) for level in levels}
             for m in plan.measures:
-                scores = spans.of(ranking, m) if m.of_spans else MEASURES[m.name](gains[m.level], m.k)
+                scores = spans[id(snapshot)].of(ranking, m) if m.of_spans else MEASURES[m.name](gains[m.level], m.k)
                 table[str(m)][:, c] = scores
         return table
 
-    # ------------------------------------------------------------ latency, size
+    # ------------------------------------------------------------ latency, size, ingestion
 
     def _latency(self, plan: Plan, queries: Sequence[Query]) -> list[dict[str, Any]]:
         """Measured once per stage and machine; a repeated run reports what the first one measured."""
-        specs = [str(contender.pipeline) for contender in plan.contenders]
-        key = self.cache.key("latency", self.snapshot.fingerprint, plan.exam.fingerprint, *specs)
+        key = self.cache.key("latency", self.fingerprint(plan), plan.exam.fingerprint, *plan.contenders)
         known: list[dict[str, Any]] | None = self.cache.data(key)
         if known is not None:
             return known
-        self.report("Timing", 0, 1)
-        timed = measure_latency(
-            plan.contenders,
-            queries,
-            10,
-            lambda r: self.kb.index(r, self.snapshot, self.report),
-            self.snapshot,
-            self.kb.services,
-        )
-        self.cache.put_data(key, timed)
-        self.report("Timing", 1, 1)
-        return timed
+        timed: dict[int, dict[str, Any]] = {}
+        for layout in dict.fromkeys(contender.layout for contender in plan.contenders):
+            self.report("Timing", len(timed), len(plan.contenders))
+            places = [i for i, contender in enumerate(plan.contenders) if contender.layout == layout]
+            timed.update(zip(places, self._timed(plan, [plan.contenders[i] for i in places], queries), strict=True))
+        found = [timed[i] for i in range(len(plan.contenders))]
+        self.cache.put_data(key, found)
+        self.report("Timing", len(timed), len(plan.contenders))
+        return found
 
-    def _index_bytes(self, retriever: Retriever) -> int:
-        return self.kb.indexes.size(index_key(self.snapshot, retriever))
+    def _timed(self, plan: Plan, contenders: Sequence[Contender], queries: Sequence[Query]) -> list[dict[str, Any]]:
+        """Contenders of one layout, each at the depth that it needs there."""
+        snapshot = self.snapshot(contenders[0])
+        deep = [replace(c, pipeline=replace(c.pipeline, depth=self._depth(plan, c))) for c in contenders]
+        index_of = partial(self.kb.index, snapshot=snapshot, report=self.report)
+        return measure_latency(deep, queries, 10, index_of, snapshot, self.kb.services)
+
+    def _ingestion(self, contender: Contender) -> float | None:
+        """Seconds per document, on the first run on this machine."""
+        if contender.layout is None:
+            return None
+        specs = [retriever.index_spec for retriever in contender.pipeline.retrieve]
+        key = self.cache.key("ingestion", self.snapshot(contender).fingerprint, *specs)
+        known: float | None = self.cache.data(key)
+        if known is None:
+            self.report(f"Timing {contender.name}", 0, 1)
+            documents = self.kb.documents()
+            rate = seconds_per_character(documents, contender.layout, contender.pipeline.retrieve)
+            known = rate * sum(len(document.text) for document in documents) / len(documents)
+            self.cache.put_data(key, known)
+        return known
+
+    def _index_bytes(self, snapshot: Snapshot, retriever: Retriever) -> int:
+        return self.kb.indexes.size(index_key(snapshot, retriever))
+
+
+def _path(pipeline: Pipeline) -> str:
+    """What a reranker is given: the pipeline without its rerankers."""
+    return str(replace(pipeline, rerank=()))
 
 
 def stack(parts: Sequence[Rankings]) -> Rankings:
     """Batches of queries as one."""
     ordinals = np.concatenate([part.ordinals for part in parts])
     return replace(parts[0], ordinals=ordinals, scores=np.concatenate([part.scores for part in parts]))
-
-
-class _SpanScores:
-    """The gold-span measures, computed once per ranking and k however many of them are asked for."""
-
-    def __init__(self, plan: Plan, snapshot: Snapshot, documents: Mapping[str, str]) -> None:
-        self._plan = plan
-        self._snapshot = snapshot
-        self._documents = documents
-        self._judge: Any = None
-        self._last: tuple[int, int, Any] = (0, 0, None)
-
-    def of(self, ranking: Rankings, measure: Measure) -> Floats:
-        if self._judge is None:
-            self._judge = self._make()
-        if self._last[:2] != (id(ranking), measure.k):
-            self._last = (id(ranking), measure.k, self._judge.scores(ranking, measure.k))
-        scores: Floats = self._last[2][measure.name]
-        return scores
-
-    def _make(self) -> Any:
-        from surefind.measure.spans import SpanJudge
-
-        answers = [
-            [self._documents[j.document][j.start : j.end] for j in query.judgments if j.grade > 0]
-            for query in self._plan.exam.queries
-        ]
-        rows = self._snapshot.rows
-        ids = self._snapshot.document_ids
-        texts = self._documents
-        return SpanJudge(
-            self._plan.exam.queries, answers, lambda ordinal: texts[ids[ordinal]][rows[ordinal, 4] : rows[ordinal, 5]]
-        )
-
-
-def places_of(snapshot: Snapshot, documents: Mapping[str, str]) -> Places:
-    numbers = {id: number for number, id in enumerate(documents)}
-    by_ordinal = np.array([numbers[id] for id in snapshot.document_ids], dtype=np.int64)
-    return Places(by_ordinal, snapshot.rows[:, 4], snapshot.rows[:, 5], numbers)
 
 
 def _duration(minutes: float) -> str:

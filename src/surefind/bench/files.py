@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from surefind.bench.html import render
 from surefind.bench.movement import in_words
-from surefind.bench.terminal import exam_label, mark, ordered
+from surefind.bench.terminal import cut_into, exam_label, layout_cells, layout_heads, mark, ordered
 from surefind.snapshot import Snapshot
 from surefind.types import Rankings
 
@@ -31,14 +31,14 @@ def write_files(report: dict[str, Any], folder: Path) -> Path:
 def markdown(report: dict[str, Any]) -> str:
     exam, corpus, primary = report["exam"], report["corpus"], report["primary"]
     measures = report["measures"]
-    head = ["configuration", f"{primary} [95%]", "", *measures[1:], "p50 ms", "p95 ms"]
+    head = ["configuration", f"{primary} [95%]", "", *measures[1:], "p50 ms", "p95 ms", *layout_heads(report)]
     lines = [
         f"# {exam_label(exam)}",
         "",
         report["verdict"],
         "",
-        f"{exam['queries']} questions over {corpus['documents']} documents, {corpus['chunks']} passages "
-        f"(`{corpus['layout']}`).",
+        f"{exam['queries']} questions over {corpus['documents']} documents, {cut_into(report)}"
+        + (f" (`{corpus['layout']}`)." if not layout_heads(report) else "."),
         "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * len(head),
@@ -51,7 +51,7 @@ def markdown(report: dict[str, Any]) -> str:
             row["letters"],
         ]
         cells += [f"{row['measures'][m]['mean']:.3f}" for m in measures[1:]]
-        cells += [f"{row['latency_ms']['p50']:.1f}", f"{row['latency_ms']['p95']:.1f}"]
+        cells += [f"{row['latency_ms']['p50']:.1f}", f"{row['latency_ms']['p95']:.1f}", *layout_cells(report, row)]
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
@@ -103,12 +103,15 @@ def _grouped(report: dict[str, Any], key: str, title: str) -> list[str]:
     return [*lines, ""]
 
 
+_COLUMNS = ("letters", "p50_ms", "p95_ms", "cost_per_1k", "index_bytes", "layout", "passages", "ingest_s_per_doc")
+
+
 def _write_csv(report: dict[str, Any], path: Path) -> None:
     measures = report["measures"]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         columns = [f"{m} {part}" for m in measures for part in ("mean", "low", "high")]
-        writer.writerow(["name", "spec", *columns, "letters", "p50_ms", "p95_ms", "cost_per_1k", "index_bytes"])
+        writer.writerow(["name", "spec", *columns, *_COLUMNS])
         for row in ordered(report):
             numbers = [row["measures"][m][part] for m in measures for part in ("mean", "low", "high")]
             timing = row["latency_ms"]
@@ -122,16 +125,23 @@ def _write_csv(report: dict[str, Any], path: Path) -> None:
                     timing["p95"],
                     row["cost_per_1k"],
                     row["index_bytes"],
+                    row["layout"],
+                    row["chunks"],
+                    row["ingest_s_per_doc"],
                 ]
             )
 
 
 def write_runs(
-    folder: Path, names: Sequence[str], rankings: Sequence[Rankings], queries: Sequence[str], snapshot: Snapshot
+    folder: Path,
+    names: Sequence[str],
+    rankings: Sequence[Rankings],
+    queries: Sequence[str],
+    snapshots: Sequence[Snapshot],
 ) -> None:
     """One TREC run a configuration: documents, each at the rank of its first chunk; spaces in ids are %20."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, ranking in zip(names, rankings, strict=True):
+    for name, ranking, snapshot in zip(names, rankings, snapshots, strict=True):
         tag = re.sub(r"[^\w.=-]+", "_", name).strip("_")
         with (folder / f"{tag}.trec").open("w", encoding="utf-8") as file:
             for q, query in enumerate(queries):

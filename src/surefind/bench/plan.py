@@ -1,7 +1,8 @@
 """What a benchmark will run, checked and priced before anything runs.
 
-A plan is pipelines × an exam × measures. In a pipeline's text a list stands for alternatives:
-`bm25 + dense >> convex(alpha=[0.1, 0.3])` are two contenders (`weights=[1, 2]` is one, since weights are a list).
+A plan is layouts × pipelines × an exam × measures. In a text a list stands for alternatives:
+`bm25 + dense >> convex(alpha=[0.1, 0.3])` are two contenders (`weights=[1, 2]` is one, since weights are a list), and
+`fixed(tokens=[700, 1000], overlap=140) + headings` are two layouts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import importlib
 import pkgutil
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
@@ -18,11 +19,13 @@ from surefind import spec
 from surefind.bench import presets
 from surefind.errors import ConfigError, SpecError, choices
 from surefind.exam.model import Exam
+from surefind.layout import Layout
 from surefind.measure.names import Measure, parse_measure
 from surefind.pipeline import Pipeline, split_outside
 from surefind.protocols import Retriever
 
 DEFAULT_PRESET = "context-layer"
+_SETTINGS = ("preset", "pipelines", "layouts", "measures")
 DEFAULT_MEASURES = ("nDCG@10", "R@5", "R@10", "RR@10", "P@5")
 
 
@@ -30,6 +33,11 @@ DEFAULT_MEASURES = ("nDCG@10", "R@5", "R@10", "RR@10", "P@5")
 class Contender:
     name: str
     pipeline: Pipeline
+    layout: Layout | None = None
+    """How documents are cut for it; None: as the settings say."""
+
+    def __str__(self) -> str:
+        return f"{self.pipeline}" if self.layout is None else f"{self.layout} | {self.pipeline}"
 
 
 @dataclass(frozen=True)
@@ -48,21 +56,35 @@ class Plan:
     def primary(self) -> Measure:
         return self.measures[0]
 
-    def retrievers(self) -> dict[tuple[str, int], Retriever]:
-        """Each distinct (retriever, depth), which runs once however many pipelines share it."""
-        return {(str(r), c.pipeline.depth): r for c in self.contenders for r in c.pipeline.retrieve}
+    @property
+    def compares_layouts(self) -> bool:
+        return any(contender.layout is not None for contender in self.contenders)
+
+    def retrievers(self) -> dict[tuple[str, str, int], tuple[Contender, Retriever]]:
+        """Each distinct (layout, retriever, depth), which runs once however many pipelines share it."""
+        return {
+            (str(c.layout or ""), str(r), c.pipeline.depth): (c, r)
+            for c in self.contenders
+            for r in c.pipeline.retrieve
+        }
 
 
 def preset_names() -> list[str]:
     return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(presets.__path__))
 
 
-def preset(name: str) -> tuple[list[Contender], tuple[str, ...]]:
+def preset(
+    name: str, pipelines: Sequence[Contender] = (), layouts: Mapping[str, Layout] | None = None
+) -> tuple[list[Contender], tuple[str, ...]]:
+    """A preset's contenders and measures, with more pipelines and layouts. Where it compares layouts, pipelines that
+    are given take the place of its own."""
     if name not in preset_names():
         raise SpecError(f"There is no preset {name!r}; {choices(name, preset_names())}")
     module = importlib.import_module(f"surefind.bench.presets.{name.replace('-', '_')}")
-    contenders = [Contender(label, Pipeline.parse(text, label)) for label, text in module.CONTENDERS.items()]
-    return contenders, module.MEASURES
+    own = [Contender(label, Pipeline.parse(text, label)) for label, text in module.CONTENDERS.items()]
+    cuts = {label: Layout.read(text) for label, text in getattr(module, "LAYOUTS", {}).items()}
+    contenders = list(pipelines) if cuts and pipelines else [*own, *pipelines]
+    return distinct(across(contenders, {**cuts, **(layouts or {})})), module.MEASURES
 
 
 def from_texts(texts: Sequence[str], named: Mapping[str, Pipeline]) -> list[Contender]:
@@ -76,36 +98,51 @@ def from_texts(texts: Sequence[str], named: Mapping[str, Pipeline]) -> list[Cont
     return distinct(found)
 
 
+def layouts_from_texts(texts: Sequence[str]) -> dict[str, Layout]:
+    """Layouts by text, grids spread out, named by what is not a default."""
+    found = [Layout.read(text) for given in texts for text in expand_layout(given)]
+    return {" + ".join(_short(stage) for stage in (one.chunk, *one.enrich)): one for one in found}
+
+
+def across(contenders: Sequence[Contender], layouts: Mapping[str, Layout]) -> list[Contender]:
+    """Every pipeline on every layout; without layouts the pipelines as they are. A name says only what differs."""
+    if not layouts:
+        return list(contenders)
+    return [
+        Contender(name if len(contenders) == 1 else f"{name} | {each.name}", each.pipeline, layout)
+        for name, layout in layouts.items()
+        for each in contenders
+    ]
+
+
 def distinct(contenders: Sequence[Contender]) -> list[Contender]:
     """The same pipeline under two names is run once, under the first; two pipelines never share a name."""
     seen: dict[str, Contender] = {}
     for contender in contenders:
-        seen.setdefault(str(contender.pipeline), contender)
+        seen.setdefault(str(contender), contender)
     names: dict[str, int] = {}
     result = []
     for contender in seen.values():
         names[contender.name] = count = names.get(contender.name, 0) + 1
-        result.append(contender if count == 1 else Contender(f"{contender.name} ({count})", contender.pipeline))
+        result.append(contender if count == 1 else replace(contender, name=f"{contender.name} ({count})"))
     return result
 
 
 def from_settings(bench: Mapping[str, Any], named: Mapping[str, Pipeline]) -> tuple[list[Contender], tuple[str, ...]]:
-    """The `[bench]` table of surefind.toml: `preset`, `pipelines` (grids allowed), `measures`."""
+    """The `[bench]` table of surefind.toml: `preset`, `pipelines` and `layouts` (grids allowed), `measures`."""
     for key in bench:
-        if key not in ("preset", "pipelines", "measures"):
-            raise ConfigError(f"[bench] has no setting {key!r}; {choices(key, ('preset', 'pipelines', 'measures'))}")
-    for key in ("pipelines", "measures"):
+        if key not in _SETTINGS:
+            raise ConfigError(f"[bench] has no setting {key!r}; {choices(key, _SETTINGS)}")
+    for key in ("pipelines", "layouts", "measures"):
         if not isinstance(bench.get(key, []), list):
             raise ConfigError(f"[bench] {key} must be a list of strings, not {bench[key]!r}.")
-    contenders, measures = (
-        preset(str(bench.get("preset", DEFAULT_PRESET))) if _wants_preset(bench) else ([], DEFAULT_MEASURES)
-    )
     mine = from_texts([str(text) for text in bench.get("pipelines", named)], named)
-    return distinct([*contenders, *mine]), tuple(bench.get("measures", measures))
-
-
-def _wants_preset(bench: Mapping[str, Any]) -> bool:
-    return "preset" in bench or "pipelines" not in bench
+    layouts = layouts_from_texts([str(text) for text in bench.get("layouts", [])])
+    if "preset" in bench or not ("pipelines" in bench or layouts):
+        contenders, measures = preset(str(bench.get("preset", DEFAULT_PRESET)), mine, layouts)
+    else:
+        contenders, measures = distinct(across(mine, layouts)), DEFAULT_MEASURES
+    return contenders, tuple(bench.get("measures", measures))
 
 
 def parse_measures(texts: Sequence[str]) -> tuple[Measure, ...]:
@@ -128,6 +165,14 @@ def expand(text: str) -> list[str]:
         head = " + ".join(choice[: len(retrieve)]) + "".join(f" @{depth}" for depth in depths)
         made.append(" >> ".join([head, *choice[len(retrieve) :]]))
     return made
+
+
+def expand_layout(text: str) -> list[str]:
+    """Every layout that a text with alternatives stands for."""
+    stages = split_outside(text, "+")
+    kinds = ["chunk"] + ["enrich"] * (len(stages) - 1)
+    options = [_alternatives(kind, stage) for kind, stage in zip(kinds, stages, strict=True)]
+    return [" + ".join(choice) for choice in product(*options)]
 
 
 def _alternatives(kind: str, text: str) -> list[str]:

@@ -33,7 +33,7 @@ _ALPHAS = tuple(i / 10 for i in range(11))
 
 
 def build_report(
-    outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings], titles: Mapping[str, str], command: str
+    outcome: Outcome, retrieved: Sequence[Rankings], titles: Mapping[str, str], command: str
 ) -> dict[str, Any]:
     """`retrieved` are the single retrievers' rankings, for the α sweep; `titles` those of the documents."""
     plan, exam = outcome.plan, outcome.plan.exam
@@ -54,8 +54,10 @@ def build_report(
     families = _groups(outcome, [query.family for query in exam.queries])
     bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)
     known = leakage(exam)
-    movement = Movement(exam.queries, judge, plan.primary, outcome.snapshot, titles)
-    reranking = [[movement.of(step) for step in steps] for steps in outcome.steps]
+    reranking = [
+        [Movement(exam.queries, judge, plan.primary, snapshot, titles).of(step) for step in steps]
+        for steps, judge, snapshot in zip(outcome.steps, outcome.judges, outcome.snapshots, strict=True)
+    ]
     return {
         "surefind": __version__,
         "created": datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -84,6 +86,9 @@ def build_report(
                 "bands": bands[i],
                 "index_bytes": outcome.index_bytes[i],
                 "reranking": reranking[i],
+                "layout": outcome.snapshots[i].layout,
+                "chunks": len(outcome.snapshots[i]),
+                "ingest_s_per_doc": outcome.ingestion[i],
                 "held_out": {m: asdict(held[m][i]) for m in held},
                 "scores": [round(value, 4) for value in outcome.scores[primary][:, i].tolist()],
             }
@@ -96,10 +101,10 @@ def build_report(
         "verdict": verdict.text,
         "comparisons": [{**asdict(c), "a": names[c.a], "b": names[c.b]} for c in comparisons],
         "leakage": asdict(known) if known else None,
-        "alpha_sweep": _alpha_sweep(outcome, judge, retrieved),
+        "alpha_sweep": None if plan.compares_layouts else _alpha_sweep(outcome, retrieved),
         "memory_bytes": outcome.memory_bytes,
         "problems": _problems(names, outcome.steps),
-        **_samples(outcome, judge, titles),
+        **_samples(outcome, titles),
     }  # fmt: skip
 
 
@@ -158,7 +163,7 @@ def _groups(
     ]
 
 
-def _alpha_sweep(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings]) -> dict[str, Any] | None:
+def _alpha_sweep(outcome: Outcome, retrieved: Sequence[Rankings]) -> dict[str, Any] | None:
     """The primary measure for α from 0 (words only) to 1 (meaning only), where there is one ranking of each."""
     sparse = [ranking for ranking in retrieved if ranking.signal == "sparse"]
     dense = [ranking for ranking in retrieved if ranking.signal == "dense"]
@@ -168,7 +173,7 @@ def _alpha_sweep(outcome: Outcome, judge: Judge, retrieved: Sequence[Rankings]) 
     scored = {str(c.pipeline.fuse): outcome.scores[str(primary)][:, i] for i, c in enumerate(outcome.plan.contenders)}
     pair = [sparse[0], dense[0]]
     columns = [
-        scored[str(fuser)] if str(fuser) in scored else _score(judge, fuser.fuse(pair, K), primary)
+        scored[str(fuser)] if str(fuser) in scored else _score(outcome.judges[0], fuser.fuse(pair, K), primary)
         for fuser in map(Convex, _ALPHAS)
     ]
     table = np.stack(columns, axis=1)
@@ -190,7 +195,7 @@ def _score(judge: Judge, ranking: Rankings, measure: Any) -> Floats:
     return scores
 
 
-def _samples(outcome: Outcome, judge: Judge, titles: Mapping[str, str]) -> dict[str, Any]:
+def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:
     """The queries on which contenders differ most, with what each found: for looking at, not for counting.
 
     A hit is marked relevant, and the first relevant rank counted, at the level of the primary measure.
@@ -199,17 +204,19 @@ def _samples(outcome: Outcome, judge: Judge, titles: Mapping[str, str]) -> dict[
     scores = outcome.scores[str(primary)]
     order = np.argsort(-scores.std(axis=1), kind="stable")[:_SAMPLED].tolist()
     level = "chunk" if primary.of_spans else primary.level
-    gains = [judge.gains(ranking, level).gains for ranking in outcome.rankings]
-    numbers: dict[int, int] = {}
+    pairs = list(zip(outcome.rankings, outcome.judges, strict=True))
+    gains = [judge.gains(ranking, level).gains for ranking, judge in pairs]
+    numbers: dict[tuple[int, int], int] = {}
+    owner = [outcome.snapshots.index(snapshot) for snapshot in outcome.snapshots]  # the first contender of each layout
     queries = []
     for q in order:
         query = outcome.plan.exam.queries[q]
         results = []
-        for c, ranking in enumerate(outcome.rankings):
+        for c, (ranking, judge) in enumerate(pairs):
             ordinals = ranking.row(q)[0][:_HITS].tolist()
             first = np.flatnonzero(gains[c][q] > 0)
             flags = [int(judge.relevant(q, ordinal, level)) for ordinal in ordinals]
-            shown = [numbers.setdefault(ordinal, len(numbers)) for ordinal in ordinals]
+            shown = [numbers.setdefault((owner[c], ordinal), len(numbers)) for ordinal in ordinals]
             results.append([round(float(scores[q, c]), 4), int(first[0]) + 1 if len(first) else None, shown, flags])
         gold = [
             {"document": j.document, "title": titles.get(j.document, ""), "text": j.quote} for j in query.judgments[:3]
@@ -217,8 +224,8 @@ def _samples(outcome: Outcome, judge: Judge, titles: Mapping[str, str]) -> dict[
         row = {"id": query.id, "text": query.text, "family": query.family, "overlap": query.overlap}
         queries.append({**row, "gold": gold, "results": results})
     chunks = []
-    for ordinal in numbers:
-        chunk, title, _ = outcome.snapshot.entry(ordinal, returned=True)
+    for c, ordinal in numbers:
+        chunk, title, _ = outcome.snapshots[c].entry(ordinal, returned=True)
         place = {"document": chunk.document, "title": title, "headings": list(chunk.headings)}
         chunks.append({**place, "text": chunk.text[:240]})
     return {"queries": queries, "chunks": chunks}

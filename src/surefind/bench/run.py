@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind import __version__
-from surefind.bench.engine import Bench, Outcome, places_of
+from surefind.bench.engine import Bench, Outcome
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
 from surefind.bench.reranking import stamp
@@ -22,7 +22,6 @@ from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
 from surefind.fuse.learned import Learned
 from surefind.kb import KnowledgeBase
-from surefind.measure.gains import Judge
 from surefind.services import Services
 from surefind.sync import Report
 from surefind.types import Rankings
@@ -46,11 +45,11 @@ def run_bench(
 ) -> Finished:
     plan = unseen(plan, kb.services)
     bench = Bench(kb, report=report, fresh=fresh)
-    specs = [f"{contender.name}={contender.pipeline}{_stamp(contender, kb.services)}" for contender in plan.contenders]
+    specs = [f"{contender.name}={contender}{_stamp(contender, kb.services)}" for contender in plan.contenders]
     key = bench.cache.key(
         "report",
         __version__,
-        bench.snapshot.fingerprint,
+        bench.fingerprint(plan),
         plan.exam.fingerprint,
         plan.exam.label,
         *plan.measures,
@@ -60,10 +59,8 @@ def run_bench(
     if known is not None:
         return Finished({**known, "command": command}, None)
     outcome = bench.run(plan)
-    documents = kb.documents()
-    judge = Judge(outcome.plan.exam.queries, places_of(bench.snapshot, {d.id: d.text for d in documents}))
-    titles = {document.id: document.title for document in documents}
-    made = build_report(outcome, judge, _retrieved(outcome), titles, command)
+    titles = {document.id: document.title for document in kb.documents()}
+    made = build_report(outcome, _retrieved(outcome), titles, command)
     if not made["problems"]:  # what failed is tried again next time
         bench.cache.put_data(key, made)
     return Finished(made, outcome)

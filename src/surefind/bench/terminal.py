@@ -20,6 +20,8 @@ def show(report: dict[str, Any], console: Console) -> None:
         table.add_column(measure, justify="right", no_wrap=True, min_width=5)
     table.add_column("p50 ms", justify="right", no_wrap=True, min_width=6)
     table.add_column("p95 ms", justify="right", no_wrap=True, min_width=6)
+    for title in layout_heads(report):
+        table.add_column(title, justify="right", no_wrap=True)
     for row in ordered(report):
         interval = row["measures"][primary]
         table.add_row(
@@ -29,11 +31,11 @@ def show(report: dict[str, Any], console: Console) -> None:
             *(f"{row['measures'][m]['mean']:.3f}" for m in report["measures"][1:]),
             f"{row['latency_ms']['p50']:.1f}",
             f"{row['latency_ms']['p95']:.1f}",
+            *layout_cells(report, row),
         )
     exam, corpus = report["exam"], report["corpus"]
     console.print(
-        f"{exam_label(exam)}: {exam['queries']} questions over {corpus['documents']} documents, "
-        f"{corpus['chunks']} passages."
+        f"{exam_label(exam)}: {exam['queries']} questions over {corpus['documents']} documents, {cut_into(report)}."
     )
     console.print(table)
     console.print("* winner, > recommended. Rows that share a letter cannot be told apart (p >= 0.05 after Holm).")
@@ -47,6 +49,28 @@ def show(report: dict[str, Any], console: Console) -> None:
     if exam["dropped"]:
         console.print(f"{exam['dropped']} questions were left out: their passage is no longer in the documents.")
     console.print(report["verdict"], style="bold")
+
+
+def layouts(report: dict[str, Any]) -> set[str]:
+    return {row["layout"] for row in report["rows"]}
+
+
+def cut_into(report: dict[str, Any]) -> str:
+    """How many passages there are; where rows differ in their layout each has its own number."""
+    several = len(layouts(report))
+    return f"cut in {several} ways" if several > 1 else f"{report['corpus']['chunks']} passages"
+
+
+def layout_heads(report: dict[str, Any]) -> list[str]:
+    """What is shown of each layout, where rows differ in theirs."""
+    return ["passages", "index MB", "ingest s/doc"] if len(layouts(report)) > 1 else []
+
+
+def layout_cells(report: dict[str, Any], row: dict[str, Any]) -> list[str]:
+    if not layout_heads(report):
+        return []
+    seconds = row["ingest_s_per_doc"]
+    return [f"{row['chunks']:,}", f"{row['index_bytes'] / 1e6:.2f}", "" if seconds is None else f"{seconds:.3f}"]
 
 
 def exam_label(exam: dict[str, Any]) -> str:

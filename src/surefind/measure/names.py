@@ -13,6 +13,10 @@ from surefind.measure.ranks import MEASURES
 SPAN_MEASURES = ("T1EM", "T5EM", "T1C", "BC", "AC", "MC", "MRR", "AT1S", "T1O", "BO", "AO")
 """The eleven gold-span measures; `spans.py` defines them."""
 
+OVERLAP_MEASURES = ("SpanR", "SpanP", "IoU")
+"""How much of the gold text is retrieved and how much else with it; `overlap.py` defines them."""
+
+_TEXTUAL = (*SPAN_MEASURES, *OVERLAP_MEASURES)
 _LEVELS = ("document", "span", "chunk")
 _RANKED = re.compile(r"([A-Za-z][A-Za-z0-9]*)@(\d+)(?::(\w+))?")
 _ALIASES = {"ndcg": "nDCG", "mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
@@ -27,11 +31,11 @@ class Measure:
 
     @property
     def of_spans(self) -> bool:
-        return self.name in SPAN_MEASURES
+        return self.name in _TEXTUAL
 
     def __str__(self) -> str:
         if self.of_spans:
-            return self.name if self.k == 5 else f"{self.name}@{self.k}"
+            return self.name if self.k == 5 and self.name in SPAN_MEASURES else f"{self.name}@{self.k}"
         return f"{self.name}@{self.k}" + ("" if self.level == "document" else f":{self.level}")
 
 
@@ -41,13 +45,13 @@ def parse_measure(text: str) -> Measure:
     match = _RANKED.fullmatch(text.strip())
     if match:
         name, k, level = match.groups()
-        name = name if name in SPAN_MEASURES else _ALIASES.get(name.lower(), name)
-        known = next((known for known in (*MEASURES, *SPAN_MEASURES) if known.lower() == name.lower()), None)
-        if known in SPAN_MEASURES and level:
+        name = name if name in _TEXTUAL else _ALIASES.get(name.lower(), name)
+        known = next((known for known in (*MEASURES, *_TEXTUAL) if known.lower() == name.lower()), None)
+        if known in _TEXTUAL and level:
             raise SpecError(f"{text!r}: {known} compares texts and has no level. Write {known}@{k}.")
         if known and int(k) > 0 and level in (None, *_LEVELS):
             return Measure(known, int(k), cast(Level, level or "document"))
         if known and level:
             raise SpecError(f"{text!r}: there is no level {level!r}; {choices(level, _LEVELS)}")
-    known_names = [*(f"{name}@k" for name in MEASURES), *SPAN_MEASURES]
+    known_names = [*(f"{name}@k" for name in MEASURES), *SPAN_MEASURES, *(f"{name}@k" for name in OVERLAP_MEASURES)]
     raise SpecError(f"There is no measure {text!r}; {choices(text, known_names)}")

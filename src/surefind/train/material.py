@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.bench.engine import Bench, places_of
+from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan, short
+from surefind.bench.scoring import places_of
 from surefind.errors import ExamError, MissingPartError, SpecError
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.split import held_out

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     preset: Annotated[
-        str | None, typer.Option("--preset", help="A ready plan: context-layer, champion, fusion.")
+        str | None, typer.Option("--preset", help="A ready plan: context-layer, chunking, champion, fusion.")
     ] = None,
     pipelines: Annotated[
         list[str] | None,
@@ -39,6 +39,10 @@ def bench(
     fuse: Fuse = None,
     rerank: Rerank = None,
     depth: Depth = None,
+    layouts: Annotated[
+        list[str] | None,
+        typer.Option("--layout", help="Cut the documents so and compare: 'fixed(tokens=[300, 700]) + headings'."),
+    ] = None,
     exam: Annotated[
         list[str] | None,
         typer.Option("--exam", help="An exam of `surefind exam list`; may be repeated. Without: known-item questions."),
@@ -92,7 +96,7 @@ def bench(
             base = KnowledgeBase.open(kb)
             exams = _exams(base, exam or [], per_family, seed)
         with base:
-            plans = [_plan(base, questions, preset, texts, measure or []) for questions in exams]
+            plans = [_plan(base, questions, preset, texts, layouts or [], measure or []) for questions in exams]
             quotes = [_quote(base, plan) for plan in plans]
             if dry_run or not as_json:
                 _say(quotes, as_json)
@@ -143,13 +147,19 @@ def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: Report | None) -> F
     return run_bench(kb, plan, _command(), fresh, report)
 
 
-def _plan(kb: KnowledgeBase, exam: Exam, preset: str | None, texts: list[str], measures: list[str]) -> Plan:
+def _plan(
+    kb: KnowledgeBase, exam: Exam, preset: str | None, texts: list[str], layouts: list[str], measures: list[str]
+) -> Plan:
     from surefind.bench import plan
 
     named = kb.settings.pipelines
-    if preset or texts:
-        contenders, wanted = plan.preset(preset) if preset else ([], plan.DEFAULT_MEASURES)
-        contenders = plan.distinct([*contenders, *plan.from_texts(texts, named)])
+    cuts = plan.layouts_from_texts(layouts)
+    given = plan.from_texts(texts, named)
+    if preset:
+        contenders, wanted = plan.preset(preset, given, cuts)
+    elif texts or layouts:
+        mine = given or plan.from_texts([kb.settings.pipeline], named)
+        contenders, wanted = plan.distinct(plan.across(mine, cuts)), plan.DEFAULT_MEASURES
     else:
         contenders, wanted = plan.from_settings(kb.settings.bench, named)
     return plan.Plan(tuple(contenders), exam, plan.parse_measures(measures or wanted))
@@ -181,7 +191,7 @@ def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) 
     if runs and finished.outcome:
         outcome = finished.outcome
         names = [row["name"] for row in report["rows"]]
-        write_runs(folder / "runs", names, outcome.rankings, report["query_ids"], outcome.snapshot)
+        write_runs(folder / "runs", names, outcome.rankings, report["query_ids"], outcome.snapshots)
     return page
 
 

@@ -1,0 +1,50 @@
+"""What it takes to bring documents in with a layout: cutting, embedding, indexing from nothing, on a sample of text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from surefind.layout import Layout
+from surefind.protocols import Retriever
+from surefind.services import Services
+from surefind.types import Document
+
+SAMPLE = 40_000
+"""Characters that are timed for a report."""
+PROBE = 4_000
+"""Characters that are timed for a quote."""
+_FROM = 10
+_WARM = Document(
+    "warm-up", "The first text compiles kernels and loads models.\n\nThe second one is not slowed down by it."
+)
+
+
+def seconds_per_character(
+    documents: Sequence[Document], layout: Layout, retrievers: Iterable[Retriever], characters: int = SAMPLE
+) -> float:
+    """Without any cache: what was computed before for another layout does not make this one look cheap."""
+    taken = sample(documents, characters)
+    services = Services()
+    wanted = list({r.index_spec: r for r in retrievers}.values())
+    _take_in([_WARM], layout, wanted, services)
+    started = time.perf_counter()
+    _take_in(taken, layout, wanted, services)
+    return (time.perf_counter() - started) / max(1, sum(len(document.text) for document in taken))
+
+
+def sample(documents: Sequence[Document], characters: int) -> list[Document]:
+    """A few documents spread over all of them, the beginning of each, about `characters` long together."""
+    step = max(1, len(documents) // _FROM)
+    few = documents[::step][:_FROM]
+    each = max(1, characters // max(1, len(few)))
+    return [replace(document, text=document.text[:each]) for document in few]
+
+
+def _take_in(
+    documents: Sequence[Document], layout: Layout, retrievers: Sequence[Retriever], services: Services
+) -> None:
+    chunks = [chunk for document in documents for chunk in layout.cut(document, services)]
+    for retriever in retrievers:
+        retriever.build(chunks, services)

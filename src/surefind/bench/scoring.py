@@ -1,0 +1,65 @@
+"""Scoring the rankings of one layout: where its chunks lie, and the measures that compare text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.bench.plan import Plan
+from surefind.measure.gains import Places
+from surefind.measure.names import SPAN_MEASURES, Measure
+from surefind.measure.overlap import OverlapJudge
+from surefind.snapshot import Snapshot
+from surefind.types import Rankings
+
+Floats = NDArray[np.float64]
+
+
+class SpanScores:
+    """The gold-span measures, computed once per ranking and k however many of them are asked for."""
+
+    def __init__(self, plan: Plan, snapshot: Snapshot, places: Places, documents: Mapping[str, str]) -> None:
+        self._plan = plan
+        self._snapshot = snapshot
+        self._places = places
+        self._documents = documents
+        self._known: dict[tuple[bool, int], Mapping[str, Floats]] = {}
+        self._ranking: Rankings | None = None
+
+    def of(self, ranking: Rankings, measure: Measure) -> Floats:
+        if self._ranking is not ranking:
+            self._ranking, self._known = ranking, {}
+        of_text = measure.name in SPAN_MEASURES
+        if (of_text, measure.k) not in self._known:
+            judge = self._texts if of_text else self._overlap
+            self._known[of_text, measure.k] = judge.scores(ranking, measure.k)
+        return self._known[of_text, measure.k][measure.name]
+
+    @cached_property
+    def _overlap(self) -> OverlapJudge:
+        return OverlapJudge(self._plan.exam.queries, self._places)
+
+    @cached_property
+    def _texts(self) -> Any:
+        from surefind.measure.spans import SpanJudge
+
+        answers = [
+            [self._documents[j.document][j.start : j.end] for j in query.judgments if j.grade > 0]
+            for query in self._plan.exam.queries
+        ]
+        rows = self._snapshot.rows
+        ids = self._snapshot.document_ids
+        texts = self._documents
+        return SpanJudge(
+            self._plan.exam.queries, answers, lambda ordinal: texts[ids[ordinal]][rows[ordinal, 4] : rows[ordinal, 5]]
+        )
+
+
+def places_of(snapshot: Snapshot, documents: Mapping[str, str]) -> Places:
+    numbers = {id: number for number, id in enumerate(documents)}
+    by_ordinal = np.array([numbers[id] for id in snapshot.document_ids], dtype=np.int64)
+    return Places(by_ordinal, snapshot.rows[:, 4], snapshot.rows[:, 5], numbers)
