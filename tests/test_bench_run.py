@@ -357,11 +357,10 @@ def test_markdown_says_the_verdict_and_the_command(finished: Finished) -> None:
 
 
 @pytest.fixture
-def runs(finished: Finished, base: Path, tmp_path: Path) -> Path:
+def runs(finished: Finished, tmp_path: Path) -> Path:
     assert finished.outcome
-    with KnowledgeBase.open(base) as kb:
-        names = [row["name"] for row in finished.report["rows"]]
-        write_runs(tmp_path, names, finished.outcome.rankings, finished.report["query_ids"], kb.snapshot())
+    names = [row["name"] for row in finished.report["rows"]]
+    write_runs(tmp_path, names, finished.outcome.rankings, finished.report["query_ids"], finished.outcome.snapshots)
     return tmp_path
 
 

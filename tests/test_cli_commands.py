@@ -286,6 +286,14 @@ def test_bench_takes_the_options_of_search(ten: Path) -> None:
     assert (len(found["rows"]), found["measures"]) == (1, ["R@5:span", "T1EM"])
 
 
+def test_bench_compares_layouts(ten: Path) -> None:
+    found = surefind(
+        "bench", "--per-family", "10", "--layout", "fixed(tokens=[40, 80], overlap=0)", "--json", kb=ten
+    ).json
+    assert [row["layout"] for row in found["rows"]] == [f"fixed(tokens={n}, overlap=0, unit=tokens)" for n in (40, 80)]
+    assert found["rows"][0]["chunks"] > found["rows"][1]["chunks"]
+
+
 def test_bench_takes_an_exam_of_the_list(ten: Path, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("query,document\nCTR deadline,sop-104-ctr-filing.md\n", encoding="utf-8")

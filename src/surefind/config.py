@@ -57,6 +57,7 @@ retrieve = ["dense(model=minilm)"]
 # What `surefind bench` compares. Without this table: the fifteen configurations of the context-layer study and the
 # pipelines above. A list inside a spec stands for alternatives.
 # [bench]
+# layouts = ["markdown(tokens=[150, 250]) + headings", "hierarchical(parent=1000, child=200, overlap=0)"]
 # pipelines = ["hybrid", "words", "bm25 + dense >> convex(alpha=[0.1, 0.3, 0.5])"]
 # measures = ["nDCG@10", "R@5", "T1EM"]
 """
