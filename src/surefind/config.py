@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from surefind.errors import ConfigError, SpecError, choices
+from surefind.errors import ConfigError, SpecError, UsageError, choices
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
 from surefind.layout import Layout
+from surefind.llm.settings import LLMSettings
 from surefind.pipeline import DEPTH, Pipeline
 
 FILE_NAME = "surefind.toml"
@@ -54,6 +55,14 @@ retrieve = ["bm25(k1=1.5, b=0.75)"]
 [pipelines.meaning]
 retrieve = ["dense(model=minilm)"]
 
+# The language model of stages that ask one, and what it may cost: see docs/llm.md. Keys are read from the environment.
+# [llm]
+# model = "ollama:llama3.2"        # or openai:…, anthropic:…, gemini:…, bedrock:…, gguf:PATH, http://host:8080/v1#NAME
+# fallback = ""                    # asked where the model fails
+# budget = 5.00                    # dollars a run may spend
+# timeout = 60                     # seconds for one try; total_timeout = 180 for all of them
+# concurrency = 8
+
 # What `surefind bench` compares. Without this table: the fifteen configurations of the context-layer study and the
 # pipelines above. A list inside a spec stands for alternatives.
 # [bench]
@@ -67,6 +76,10 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "index": {"chunk": str, "enrich": list},
     "search": {"pipeline": str, "k": int},
 }
+_LLM: dict[str, type | tuple[type, ...]] = {
+    "model": str, "fallback": str, "key_env": str, "timeout": (int, float), "total_timeout": (int, float),
+    "retries": int, "concurrency": int, "requests_per_minute": int, "budget": (int, float), "prices": dict,
+}  # fmt: skip
 _PIPELINE: dict[str, type | tuple[type, ...]] = {"retrieve": list, "fuse": str, "rerank": list, "depth": int}
 
 
@@ -80,6 +93,7 @@ class Settings:
     readers: Readers = field(default_factory=Readers)
     limits: Limits = field(default_factory=Limits)
     bench: Mapping[str, Any] = field(default_factory=dict)
+    llm: LLMSettings = field(default_factory=LLMSettings)
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -118,7 +132,7 @@ class _SettingsReader:
         self.data = data
 
     def settings(self) -> Settings:
-        known = {*_TABLES, "pipelines", "bench"}
+        known = {*_TABLES, "pipelines", "bench", "llm"}
         for table, content in self.data.items():
             if table not in known:
                 raise self.error(table, "", f"there is no table [{table}]; {choices(table, known)}")
@@ -143,6 +157,7 @@ class _SettingsReader:
             self.readers(merged["sync"]["readers"]),
             self.limits(merged["sync"]),
             self.data.get("bench", {}),
+            self.llm(),
         )
 
     def readers(self, specs: list[str]) -> Readers:
@@ -159,6 +174,23 @@ class _SettingsReader:
             if value <= 0:
                 raise self.error("sync", f"max_{name}", f"max_{name} must be above 0, not {value}.")
         return Limits(**given)
+
+    def llm(self) -> LLMSettings:
+        given = self.data.get("llm", {})
+        self.check("llm", given, _LLM)
+        prices = given.get("prices", {})
+        for model, pair in prices.items():
+            numbers = (
+                isinstance(pair, list) and len(pair) == 2 and all(type(x) in (int, float) and x >= 0 for x in pair)
+            )
+            if not numbers:
+                wanted = "two numbers, dollars for a million tokens in and out"
+                raise self.error("llm.prices", model, f"the price of {model} must be {wanted}, not {pair!r}.")
+        try:
+            return LLMSettings(**{**given, "prices": {model: tuple(pair) for model, pair in prices.items()}})
+        except UsageError as error:
+            key = str(error).partition(" ")[0]
+            raise self.error("llm", key, str(error)) from None
 
     def layout(self, index: dict[str, Any]) -> Layout:
         try:

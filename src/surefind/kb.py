@@ -57,7 +57,7 @@ class KnowledgeBase:
         self.folder = folder
         self.settings = load_settings(folder / FILE_NAME)
         self.data = folder / DATA_FOLDER
-        self.services = Services(self.data / "cache", self.data / "models")
+        self.services = Services(self.data / "cache", self.data / "models", self.settings.llm)
         self.indexes = IndexStore(self.data / "indexes")
         self._catalogue: Catalogue | None = None
         self._snapshots: dict[str, Snapshot] = {}

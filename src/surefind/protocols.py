@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 from surefind.types import BoolArray, Chunk, Document, FloatArray, IntArray, Query, Rankings, Signal
 
 if TYPE_CHECKING:
+    from surefind.llm.quote import Calls, Workload
     from surefind.llm.values import Completion, Message
     from surefind.services import Services
 
@@ -96,6 +97,15 @@ class ChatModel(Protocol):
         temperature: float = 0.0,
         logprobs: int = 0,
     ) -> Completion: ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A stage of any kind that asks a language model, and can say beforehand for how much."""
+
+    def llm_calls(self, work: Workload) -> Calls:
+        """What it will ask for at most: a chunker for all documents, a retriever, fuser or reranker for all queries."""
+        ...
 
 
 class Index(Protocol):

@@ -59,6 +59,14 @@ def _adapter(address: Address, settings: LLMSettings) -> Adapter:
         from surefind.llm.anthropic import AnthropicChat
 
         return AnthropicChat(address, settings)
+    if address.wire == "bedrock":
+        from surefind.llm.bedrock import BedrockChat
+
+        return BedrockChat(address, settings)
+    if address.wire == "gguf":
+        from surefind.llm.gguf import GGUFChat
+
+        return GGUFChat(address, settings)
     from surefind.llm.openai import OpenAIChat
 
     return OpenAIChat(address, settings)

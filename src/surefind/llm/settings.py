@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from surefind.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -27,5 +29,14 @@ class LLMSettings:
     """The environment variable with the key for models given by address (`https://…#model`)."""
     prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Model -> dollars for a million tokens in, and out. Goes before the built-in table."""
-    prompts: Path | None = None
-    """A folder with prompts that go before the built-in ones."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", self.key_env):  # the message does not repeat what it refuses
+            raise UsageError(
+                "key_env must be the name of an environment variable in capitals (such as LLM_API_KEY), not the key."
+            )
+        for name, least in (("timeout", 0.001), ("total_timeout", 0.001), ("retries", 0), ("concurrency", 1)):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name} must be at least {least}, not {getattr(self, name)}.")
+        if self.budget is not None and self.budget < 0:
+            raise UsageError(f"budget must be 0 or more dollars, not {self.budget}.")

@@ -1,0 +1,87 @@
+"""What a run will ask of language models, before it asks: calls, tokens, dollars, minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surefind.llm.prices import tokens
+
+if TYPE_CHECKING:
+    from surefind.llm.models import Models
+
+SECONDS = 2.0
+"""A call, where none of the model has been timed yet."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What there is to do, in round numbers: a stage takes those that concern it."""
+
+    queries: int = 0
+    documents: int = 0
+    chunks: int = 0
+    document_tokens: int = 0
+    """Of one document, on average."""
+    chunk_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What a stage will ask for at most; what is in the cache will be free."""
+
+    model: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True)
+class CallQuote:
+    calls: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+    minutes: float = 0.0
+    unpriced: tuple[str, ...] = ()
+    """Models whose price nobody has said."""
+
+    def __str__(self) -> str:
+        price = f"about ${self.dollars:,.2f}"
+        if self.unpriced:
+            price += f" and what {', '.join(self.unpriced)} costs, which is not known"
+        return f"{self.calls:,} calls, {_round(self.tokens)} tokens, {price}, about {_duration(self.minutes)}"
+
+    @property
+    def costs(self) -> bool:
+        return self.dollars > 0 or bool(self.unpriced)
+
+
+def quote(models: Models, asked: Iterable[Calls]) -> CallQuote:
+    total = CallQuote()
+    for calls in asked:
+        chat = models.chat(calls.model)
+        seconds = (models.cache.seconds(chat.name) if models.cache else None) or SECONDS
+        price = chat.price.of(calls.tokens_in, calls.tokens_out) if chat.price else 0.0
+        unpriced = () if chat.price or chat.name in total.unpriced else (chat.name,)
+        total = CallQuote(
+            total.calls + calls.calls,
+            total.tokens + calls.tokens_in + calls.tokens_out,
+            total.dollars + price,
+            total.minutes + calls.calls * seconds / chat.concurrency / 60,
+            total.unpriced + unpriced,
+        )
+    return total
+
+
+def text_tokens(text: str) -> int:
+    """About how many a text has."""
+    return tokens(len(text.encode("utf-8", "replace")))
+
+
+def _round(count: int) -> str:
+    return f"{count / 1e6:.1f}M" if count >= 1_000_000 else f"{count:,}"
+
+
+def _duration(minutes: float) -> str:
+    return f"{minutes * 60:.0f} s" if minutes < 2 else f"{minutes:.0f} minutes"
