@@ -1,5 +1,5 @@
-"""A real HTTP server on the loopback that speaks OpenAI's `/chat/completions` and Anthropic's `/messages`, and
-misbehaves on demand.
+"""A real HTTP server on the loopback that speaks OpenAI's `/chat/completions`, Anthropic's `/messages` and
+Bedrock's Converse, and misbehaves on demand.
 
     def test_it(llm: LLMServer) -> None:
         llm.say("[2] > [1]")                          # every request gets this answer
@@ -75,7 +75,8 @@ class LLMServer(ThreadingHTTPServer):
 
 
 def prompt_of(body: dict[str, Any]) -> str:
-    return "\n\n".join([body.get("system", ""), *(message["content"] for message in body["messages"])]).strip()
+    parts = [body.get("system", ""), *(message["content"] for message in body["messages"])]
+    return "\n\n".join(part if isinstance(part, str) else "".join(p["text"] for p in part) for part in parts).strip()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -113,6 +114,18 @@ class Handler(BaseHTTPRequestHandler):
                 block = {"type": "tool_use", "name": "answer", "id": "t1", "input": json.loads(text)}
             usage = {"input_tokens": used[0], "output_tokens": used[1]}
             return {"content": [block], "usage": usage, "stop_reason": "end_turn"}
+        if self.path.endswith("/converse"):
+            part: dict[str, Any] = {"text": text}
+            if "toolConfig" in body:
+                part = {"toolUse": {"toolUseId": "t1", "name": "answer", "input": json.loads(text)}}
+            message = {"role": "assistant", "content": [part]}
+            usage = {"inputTokens": used[0], "outputTokens": used[1], "totalTokens": sum(used)}
+            return {
+                "output": {"message": message},
+                "usage": usage,
+                "stopReason": "end_turn",
+                "metrics": {"latencyMs": 1},
+            }
         tops = [{"token": token, "logprob": value} for token, value in self.server.logprobs.items()]
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         if body.get("logprobs"):

@@ -1,8 +1,7 @@
 """Models on Amazon Bedrock, by its Converse API, which is the same for all of them.
 
 Credentials and region come from where AWS keeps them: environment, `~/.aws`, the machine's role. Throttling and server
-errors are retried by botocore (`standard`: exponential backoff with jitter). A schema becomes a tool which the model has
-to use.
+errors are retried by botocore (`standard`: exponential backoff with jitter). A schema becomes a tool that must be used.
 """
 
 from __future__ import annotations
@@ -110,6 +109,6 @@ def _client(settings: LLMSettings) -> Any:
     try:
         return boto3.session.Session().client("bedrock-runtime", config=config)
     except NoRegionError:
-        raise UsageError("Bedrock needs a region. Set the environment variable AWS_REGION, or AWS_PROFILE.") from None
+        raise UsageError("Bedrock needs a region. Set the environment variable AWS_DEFAULT_REGION.") from None
     except BotoCoreError as error:  # such as a profile that is not there
         raise UsageError(f"The AWS configuration cannot be used: {error}. Check AWS_PROFILE and ~/.aws.") from None
