@@ -26,6 +26,8 @@ class Heard:
     tokens_in: int = 0
     tokens_out: int = 0
     dollars: float = 0.0
+    waited: float = 0.0
+    """Seconds that answers from a cache took when they were asked for: benchmarks add them to what they measure."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
@@ -64,3 +66,19 @@ def spend(calls: int, tokens_in: int, tokens_out: int, dollars: float) -> None:
             heard.tokens_in += tokens_in
             heard.tokens_out += tokens_out
             heard.dollars += dollars
+
+
+def wait(seconds: float) -> None:
+    """Adds time that the stage now running would have taken without a cache."""
+    heard = _heard.get()
+    if heard is not None:
+        with heard._lock:
+            heard.waited += seconds
+
+
+def pass_on(inner: Heard, waited: float) -> None:
+    """What an inner `collecting` heard, told to the outer one; `waited` is how long all of it took side by side."""
+    for text in inner.notes:
+        note(text)
+    spend(inner.calls, inner.tokens_in, inner.tokens_out, inner.dollars)
+    wait(waited)

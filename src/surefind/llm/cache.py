@@ -9,7 +9,8 @@ import contextlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from surefind.errors import StoreError
@@ -17,42 +18,45 @@ from surefind.llm.values import Completion
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS completions (
-    key BLOB PRIMARY KEY, model TEXT, text TEXT, tokens_in INT, tokens_out INT, dollars REAL, logprobs TEXT, cut INT,
+    key BLOB PRIMARY KEY, text TEXT, tokens_in INT, tokens_out INT, dollars REAL, logprobs TEXT, cut INT, model TEXT,
     seconds REAL
 ) WITHOUT ROWID
 """
+_BATCH = 500
 
 
 class CompletionCache:
-    """One row is one transaction: a job that is killed keeps every answer it got."""
+    """An answer is on disk before it is given to anyone: a job that is killed keeps every answer it got.
+
+    Whoever gets to write writes for all who wait, in one transaction, so that threads do not queue up for the disk.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
+        self._waiting: deque[tuple[object, ...]] = deque()
         self._connection: sqlite3.Connection | None = None
 
-    def get(self, key: bytes) -> Completion | None:
-        with self._lock, self._explained():
-            row = (
-                self._open()
-                .execute(
-                    "SELECT text, tokens_in, tokens_out, dollars, logprobs, cut, model FROM completions WHERE key = ?",
-                    (key,),
-                )
-                .fetchone()
-            )
-        if row is None:
-            return None
-        text, tokens_in, tokens_out, dollars, logprobs, cut, model = row
-        return Completion(text, tokens_in, tokens_out, dollars, True, tuple(json.loads(logprobs)), bool(cut), model)
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Completion]:
+        """The answers that are there."""
+        rows = []
+        for at in range(0, len(keys), _BATCH):
+            part = keys[at : at + _BATCH]
+            wanted = f"SELECT * FROM completions WHERE key IN ({','.join('?' * len(part))})"
+            with self._lock, self._explained():
+                rows += self._open().execute(wanted, part).fetchall()
+        return {row[0]: _completion(*row[1:]) for row in rows}
 
-    def put(self, key: bytes, completion: Completion, seconds: float) -> None:
-        row = (
-            key, completion.model, completion.text, completion.tokens_in, completion.tokens_out, completion.dollars,
-            json.dumps(completion.logprobs), int(completion.cut), seconds,
-        )  # fmt: skip
+    def put(self, key: bytes, completion: Completion) -> None:
+        c = completion
+        tops = json.dumps(c.logprobs)
+        row = (key, c.text, c.tokens_in, c.tokens_out, c.dollars, tops, int(c.cut), c.model, c.seconds)
+        self._waiting.append(row)
         with self._lock, self._explained(), self._open() as connection:
-            connection.execute("INSERT OR REPLACE INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            rows = list(self._waiting)
+            connection.executemany("INSERT OR REPLACE INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            for _ in rows:
+                self._waiting.popleft()
 
     def seconds(self, model: str) -> float | None:
         """How long this model's answers took, on average."""
@@ -86,3 +90,9 @@ class CompletionCache:
             raise StoreError(
                 f"The cache of answers {self._path} cannot be used ({error}). Free some space, or move the file away."
             ) from error
+
+
+def _completion(
+    text: str, tokens_in: int, tokens_out: int, dollars: float, tops: str, cut: int, model: str, seconds: float
+) -> Completion:
+    return Completion(text, tokens_in, tokens_out, dollars, True, tuple(json.loads(tops)), bool(cut), model, seconds)

@@ -1,23 +1,24 @@
-"""The `ChatModel` that stages are handed: cache, budget, price, fallback, and many calls at once.
+"""The `ChatModel` that stages are handed: cache, budget, price, fallback.
 
 chat.complete(messages)                    one answer
-complete_many(chat, [messages, …])         answers in the order of the prompts, `concurrency` at a time
+complete_many(chat, [messages, …])         answers in the order of the prompts, several at a time
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from surefind import notes
 from surefind.errors import AnswerError, BudgetError, SurefindError, UsageError
 from surefind.llm.address import Address
 from surefind.llm.cache import CompletionCache
+from surefind.llm.many import makespan, map_calls
 from surefind.llm.meter import Meter
 from surefind.llm.prices import Price, tokens
 from surefind.llm.values import Completion, Message, Request
@@ -67,15 +68,26 @@ class Chat:
         temperature: float = 0.0,
         logprobs: int = 0,
     ) -> Completion:
-        request = Request(tuple(messages), schema, max_tokens, temperature, logprobs)
-        return self._answer(request, time.monotonic() + self._total)
+        return self.answer(Request(tuple(messages), schema, max_tokens, temperature, logprobs))
+
+    def answer(self, request: Request, looked: bool = False) -> Completion:
+        """`looked`: it is known not to be in the cache."""
+        return self._answer(request, time.monotonic() + self._total, looked)
+
+    def key(self, request: Request) -> bytes:
+        return request.key(self._adapter.fingerprint)
+
+    def known(self, keys: Sequence[bytes]) -> dict[bytes, Completion]:
+        """Those that are in the cache, found in one go; they count as asked."""
+        found = self._cache.get(keys) if self._cache else {}
+        return {key: self._counted(completion) for key, completion in found.items()}
 
     def close(self) -> None:
         self._adapter.close()
 
-    def _answer(self, request: Request, deadline: float) -> Completion:
+    def _answer(self, request: Request, deadline: float, looked: bool = False) -> Completion:
         try:
-            return self._once(request, deadline)
+            return self._once(request, deadline, looked)
         except BudgetError:
             raise
         except SurefindError as error:
@@ -86,16 +98,17 @@ class Chat:
             except SurefindError as second:
                 raise AnswerError(f"{error} The fallback failed as well: {second}") from None
 
-    def _once(self, request: Request, deadline: float) -> Completion:
+    def _once(self, request: Request, deadline: float, looked: bool) -> Completion:
         """The same call made twice at a time is made once, and the second one waits for it."""
-        key = request.key(self._adapter.fingerprint)
+        key = self.key(request)
         mine: Future[Completion] = Future()
         with self._lock:
             theirs = self._flying.setdefault(key, mine)
         if theirs is not mine:
             return self._counted(replace(theirs.result(), cached=True))
         try:
-            completion = self._cached(key) or self._paid(key, request, deadline)
+            cached = self._cache.get([key]) if self._cache and not looked else {}
+            completion = cached.get(key) or self._paid(key, request, deadline)
             mine.set_result(completion)
         except BaseException as error:
             mine.set_exception(error)
@@ -105,25 +118,22 @@ class Chat:
                 del self._flying[key]
         return self._counted(completion)
 
-    def _cached(self, key: bytes) -> Completion | None:
-        return self._cache.get(key) if self._cache else None
-
     def _paid(self, key: bytes, request: Request, deadline: float) -> Completion:
         price = self._known_price()
         worst = price.of(tokens(request.size), request.max_tokens)
-        left = deadline - time.monotonic()
-        if left <= 0:
+        started = time.monotonic()
+        if started >= deadline:
             raise AnswerError(f"There was no time left to ask {self.name}. Raise total_timeout.")
         self._meter.reserve(worst)
         try:
-            started = time.monotonic()
-            answer = self._adapter.ask(request, left)
+            answer = self._adapter.ask(request, deadline - started)
             used = answer.tokens_in or tokens(request.size), answer.tokens_out or tokens(len(answer.text.encode()))
             completion = replace(
-                answer, tokens_in=used[0], tokens_out=used[1], dollars=price.of(*used), model=self.name
-            )
+                answer, tokens_in=used[0], tokens_out=used[1], dollars=price.of(*used), model=self.name,
+                seconds=time.monotonic() - started,
+            )  # fmt: skip
             if self._cache:
-                self._cache.put(key, completion, time.monotonic() - started)
+                self._cache.put(key, completion)
         finally:
             self._meter.release(worst)
         return completion
@@ -137,8 +147,10 @@ class Chat:
         return self.price or Price(0.0, 0.0)
 
     def _counted(self, completion: Completion) -> Completion:
-        """The meter counts what was paid now, the stage's trace what a call costs, from the cache or not."""
+        """The meter counts what was paid now, the stage's trace what a call costs and takes, from the cache or not."""
         notes.spend(1, completion.tokens_in, completion.tokens_out, completion.dollars)
+        if completion.cached:
+            notes.wait(completion.seconds)
         self._meter.count(completion.tokens_in, completion.tokens_out, completion.dollars, completion.cached)
         return completion
 
@@ -153,35 +165,26 @@ def complete_many(
     logprobs: int = 0,
     progress: Progress | None = None,
 ) -> list[Completion | SurefindError]:
-    """The answer to each prompt, in order, or what went wrong with it; a spent budget ends it all."""
+    """The answer to each prompt, in order, or what went wrong with it; a spent budget ends it all.
 
-    def one(messages: Sequence[Message]) -> Completion:
-        return chat.complete(messages, schema=schema, max_tokens=max_tokens, temperature=temperature, logprobs=logprobs)
-
-    return map_calls(one, prompts, getattr(chat, "concurrency", 1), progress)
-
-
-def map_calls(
-    work: Callable[[Any], Any], items: Sequence[Any], concurrency: int, progress: Progress | None = None
-) -> list[Any]:
-    """`work` on each item, `concurrency` at a time: results in order, a SurefindError in place of a failed one.
-
-    A `BudgetError` is raised, as is Ctrl-C: calls that have not begun are then dropped.
+    The same prompt twice is asked once, and what is in the cache is fetched in one go.
     """
-    if not items:
-        return []
-    pool = ThreadPoolExecutor(min(concurrency, len(items)), thread_name_prefix="llm")
-    found: list[Any] = []
-    try:
-        for done, future in enumerate([pool.submit(copy_context().run, work, item) for item in items], 1):
-            try:
-                found.append(future.result())
-            except BudgetError:
-                raise
-            except SurefindError as error:
-                found.append(error)
-            if progress:
-                progress(done, len(items))
-    finally:
-        pool.shutdown(cancel_futures=True)  # waits for calls under way: they are paid for, and must be kept
-    return found
+    if not isinstance(chat, Chat):
+        one = partial(chat.complete, schema=schema, max_tokens=max_tokens, temperature=temperature, logprobs=logprobs)
+        return map_calls(one, prompts, 1, progress)
+    requests = [Request(tuple(messages), schema, max_tokens, temperature, logprobs) for messages in prompts]
+    keys = [chat.key(request) for request in requests]
+    asked = dict(zip(keys, requests, strict=True))
+    with notes.collecting() as heard:
+        known: dict[bytes, Any] = dict(chat.known(list(asked)))
+    notes.pass_on(heard, makespan((c.seconds for c in known.values()), chat.concurrency))
+    new = [key for key in asked if key not in known]
+    told = _after(len(known), len(asked), progress)
+    answers = map_calls(lambda key: chat.answer(asked[key], looked=True), new, chat.concurrency, told)
+    known |= zip(new, answers, strict=True)
+    return [known[key] for key in keys]
+
+
+def _after(done: int, total: int, progress: Progress | None) -> Progress | None:
+    """Progress of the rest as progress of the whole."""
+    return (lambda more, _: progress(done + more, total)) if progress else None

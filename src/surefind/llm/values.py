@@ -61,3 +61,5 @@ class Completion:
     """Whether it ended because `max_tokens` were reached."""
     model: str = ""
     """Who answered: the fallback, where the model that was asked could not."""
+    seconds: float = 0.0
+    """How long that took, when it was asked."""

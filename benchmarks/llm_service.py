@@ -1,0 +1,208 @@
+"""What the language-model service costs beside the model: overhead per call, throughput, and a job that is killed.
+
+    python benchmarks/llm_service.py
+
+The model is a server of its own process on the loopback that answers after a fixed time. `bare` is an httpx client that
+posts the same body and reads the same JSON: no cache, no budget, no retries. Peers are timed in turns, and the ratio of
+each turn is taken, so that other work on the machine hits both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from surefind.llm.chat import complete_many
+from surefind.llm.settings import LLMSettings
+from surefind.llm.values import Message
+from surefind.services import Services
+
+TEXT = "The cutoff for outgoing wires is 4:30 p.m. Eastern. " * 40
+ANSWER = {
+    "choices": [{"message": {"role": "assistant", "content": "4:30 p.m. Eastern"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 500, "completion_tokens": 8},
+}
+
+
+def serve(port: Any, seen: Any, delay: float) -> None:
+    """A model server: reads a request, waits, answers; counts each prompt."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data = json.dumps(ANSWER).encode()
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n".encode()
+        try:
+            while True:
+                headers = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = int(headers.split(b"content-length:")[1].split(b"\r\n")[0])
+                body = json.loads(await reader.readexactly(length))
+                await asyncio.sleep(delay)
+                seen.put(body["messages"][-1]["content"][-12:])
+                writer.write(head + data)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=256)
+        port.value = server.sockets[0].getsockname()[1]
+        await server.serve_forever()
+
+    asyncio.run(run())
+
+
+class Model:
+    def __init__(self, delay: float) -> None:
+        self.port, self.seen = multiprocessing.Value("i", 0), multiprocessing.Manager().Queue()
+        self.process = multiprocessing.Process(target=serve, args=(self.port, self.seen, delay), daemon=True)
+        self.process.start()
+        while not self.port.value:
+            time.sleep(0.01)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port.value}/v1"
+
+    def counts(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        while not self.seen.empty():
+            found[self.seen.get()] += 1
+        return found
+
+
+def prompt(turn: str, i: int) -> list[Message]:
+    return [Message("system", "Answer from the text."), Message("user", f"{TEXT}{turn:>4}{i:>8}")]
+
+
+def bare(client: httpx.Client, url: str, messages: list[Message]) -> str:
+    body = {
+        "model": "toy",
+        "messages": [{"role": m.role, "content": m.content} for m in messages],
+        "max_tokens": 512,
+        "temperature": 0.0,
+    }
+    answer = client.post(f"{url}/chat/completions", json=body).json()
+    return str(answer["choices"][0]["message"]["content"])
+
+
+def services(url: str, folder: Path, concurrency: int = 8) -> Services:
+    return Services(folder, llm=LLMSettings(model=f"{url}#toy", concurrency=concurrency, budget=1e6))
+
+
+def overhead(calls: int, turns: int) -> None:
+    """One call at a time against a server that answers at once; ours writes every answer into the cache."""
+    model = Model(0.0)
+    added, bare_ms = [], []
+    with tempfile.TemporaryDirectory() as folder, httpx.Client(trust_env=False) as client:
+        given = services(model.url, Path(folder))
+        chat = given.chat()
+        for turn in range(turns + 1):
+            started = time.perf_counter()
+            for i in range(calls):
+                bare(client, model.url, prompt(f"b{turn}", i))
+            middle = time.perf_counter()
+            for i in range(calls):
+                chat.complete(prompt(f"o{turn}", i))
+            ended = time.perf_counter()
+            if turn:  # the first turn opens connections and files
+                bare_ms.append((middle - started) / calls * 1000)
+                added.append((ended - middle - (middle - started)) / calls * 1000)
+        again = time.perf_counter()
+        for i in range(calls):
+            chat.complete(prompt(f"o{turns}", i))
+        cached = (time.perf_counter() - again) / calls * 1000
+        given.close()
+    model.process.kill()
+    print(f"overhead: {statistics.median(added):.2f} ms a call, turns {min(added):.2f} to {max(added):.2f} "
+          f"(bare client {statistics.median(bare_ms):.2f} ms; an answer from the cache {cached:.2f} ms)")  # fmt: skip
+
+
+def throughput(calls: int, turns: int, concurrency: int, delay: float) -> None:
+    model = Model(delay)
+    ratios, rates = [], []
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=concurrency)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        httpx.Client(trust_env=False, limits=limits, timeout=60) as client,
+        ThreadPoolExecutor(concurrency) as pool,
+    ):
+        given = services(model.url, Path(folder), concurrency)
+        for turn in range(turns + 1):
+            started = time.perf_counter()
+            list(pool.map(lambda i, turn=turn: bare(client, model.url, prompt(f"b{turn}", i)), range(calls)))
+            middle = time.perf_counter()
+            done = complete_many(given.chat(), [prompt(f"o{turn}", i) for i in range(calls)])
+            ended = time.perf_counter()
+            assert all(getattr(answer, "text", "") for answer in done)
+            if turn:
+                ratios.append((middle - started) / (ended - middle))
+                rates.append((calls / (middle - started), calls / (ended - middle)))
+        given.close()
+    model.process.kill()
+    mine = statistics.median(rate[1] for rate in rates)
+    theirs = statistics.median(rate[0] for rate in rates)
+    print(f"{concurrency} at a time, {delay * 1000:.0f} ms each: {statistics.median(ratios):.1%} of the bare client's "
+          f"throughput, turns {min(ratios):.1%} to {max(ratios):.1%} "
+          f"({mine:.0f} against {theirs:.0f} calls/s)")  # fmt: skip
+
+
+def job(url: str, folder: Path, calls: int) -> None:
+    given = services(url, folder)
+    done = complete_many(given.chat(), [prompt("job", i) for i in range(calls)])
+    assert all(getattr(answer, "text", "") for answer in done)
+    given.close()
+
+
+def killed(calls: int, how: signal.Signals) -> None:
+    """A job in a process of its own, stopped half-way and started again."""
+    model = Model(0.05)
+    with tempfile.TemporaryDirectory() as folder:
+        call = [sys.executable, __file__, "--job", model.url, folder, str(calls)]
+        first = subprocess.Popen(call, stderr=subprocess.DEVNULL, env=os.environ)
+        while model.seen.qsize() < calls // 2:
+            time.sleep(0.01)
+        first.send_signal(how)
+        first.wait()
+        before = model.seen.qsize()
+        subprocess.run(call, check=True)
+        counts = model.counts()
+    model.process.kill()
+    twice = sum(count - 1 for count in counts.values())
+    print(
+        f"{calls:,} calls, {how.name} after {before}: {len(counts):,} prompts answered, {twice} of them paid for twice"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--job", nargs=3, metavar=("URL", "FOLDER", "CALLS"), help=argparse.SUPPRESS)
+    parser.add_argument("--calls", type=int, default=400)
+    parser.add_argument("--turns", type=int, default=7)
+    given = parser.parse_args()
+    if given.job:
+        url, folder, calls = given.job
+        job(url, Path(folder), int(calls))
+        return
+    overhead(given.calls, given.turns)
+    for delay in (0.2, 0.5):
+        throughput(given.calls * 2, given.turns, 64, delay)
+    for how in (signal.SIGINT, signal.SIGKILL):
+        killed(1000, how)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Many calls at once: results in the order of what was asked, a bounded number under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from heapq import heapreplace
+from typing import Any
+
+from surefind import notes
+from surefind.errors import BudgetError, SurefindError
+from surefind.notes import Heard
+from surefind.protocols import Progress
+
+
+def map_calls(
+    work: Callable[[Any], Any], items: Sequence[Any], concurrency: int, progress: Progress | None = None
+) -> list[Any]:
+    """`work` on each item, `concurrency` at a time: results in order, a SurefindError in place of a failed one.
+
+    A `BudgetError` is raised, as is Ctrl-C: calls that have not begun are then dropped, those under way are waited for.
+    """
+    if not items:
+        return []
+
+    def one(item: Any) -> tuple[Any, Heard]:
+        with notes.collecting() as heard:
+            try:
+                return work(item), heard
+            except BudgetError:
+                raise
+            except SurefindError as error:
+                return error, heard
+
+    pool = ThreadPoolExecutor(min(concurrency, len(items)), thread_name_prefix="llm")
+    found: list[Any] = []
+    waits: list[float] = []
+    try:
+        for done, future in enumerate([pool.submit(one, item) for item in items], 1):
+            result, heard = future.result()
+            found.append(result)
+            waits.append(heard.waited)
+            notes.pass_on(heard, 0.0)
+            if progress:
+                progress(done, len(items))
+    finally:
+        pool.shutdown(cancel_futures=True)  # what is under way is paid for, and must be kept
+    notes.wait(makespan(waits, concurrency))
+    return found
+
+
+def makespan(seconds: Iterable[float], workers: int) -> float:
+    """How long jobs of these lengths take, each begun by the first worker that is free."""
+    free = [0.0] * workers
+    for length in seconds:
+        heapreplace(free, free[0] + length)
+    return max(free)
