@@ -67,6 +67,10 @@ CHUNKS = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate((*TEXTS,
 QUERIES = [Query("cash report"), Query("KubeAPIErrorBudgetBurn restart"), Query("the teller counts cash"), Query("7")]
 
 
+ASK_A_MODEL = {"llm_segments", "llm_context", "hyde", "multi_query"}
+"""Stages that ask a language model: tests/test_llm_*.py check them with one on the loopback."""
+
+
 def stages(kind: str) -> list[str]:
     return [*spec.names(kind), *VARIANTS.get(kind, [])]
 
@@ -87,13 +91,13 @@ def test_reader(name: str, tmp_path: Path) -> None:
     check_reader(reader, good, bad)
 
 
-@pytest.mark.parametrize("text", stages("chunk"))
+@pytest.mark.parametrize("text", [text for text in stages("chunk") if text not in ASK_A_MODEL])
 def test_chunker(text: str) -> None:
     real = [Document(p.name, p.read_text(encoding="utf-8")) for p in sorted(EXAMPLE.glob("runbooks/*.md"))[:5]]
     check_chunker(spec.make("chunk", text), [*DOCUMENTS, *real])
 
 
-@pytest.mark.parametrize("text", stages("enrich"))
+@pytest.mark.parametrize("text", [text for text in stages("enrich") if text not in ASK_A_MODEL])
 def test_enricher(text: str) -> None:
     document = DOCUMENTS[-1]
     chunks = Layout.parse("markdown(tokens=20, min_tokens=5)").cut(document, Services())
@@ -120,18 +124,22 @@ def test_cached_embedder_keeps_the_contract_of_an_embedder(tmp_path: Path) -> No
     cache.close()
 
 
-@pytest.mark.parametrize("text", stages("retrieve"))
+@pytest.mark.parametrize("text", [text for text in stages("retrieve") if text not in ASK_A_MODEL])
 def test_retriever(text: str, tmp_path: Path) -> None:
     check_retriever(spec.make("retrieve", text), CHUNKS, QUERIES, Services(), tmp_path)
 
 
-@pytest.mark.parametrize("text", [text for text in stages("fuse") if text != "learned"])  # needs a trained model
+LOOK_AT_QUERIES = {"learned", "llm_weights"}
+"""Fusers that need a model: tests/test_train_fusion.py and tests/test_llm_retrieve.py run them."""
+
+
+@pytest.mark.parametrize("text", [text for text in stages("fuse") if text not in LOOK_AT_QUERIES])
 def test_fuser(text: str) -> None:
     check_fuser(spec.make("fuse", text))
 
 
-NEED_A_MODEL = {"cross_encoder", "conditional", "hosted"}
-"""Rerankers that need a folder or a service: tests/test_rerank*.py run them against real ones."""
+NEED_A_MODEL = {"cross_encoder", "conditional", "hosted", "llm_listwise", "slidegar", "pointwise", "agentic"}
+"""Rerankers that need a folder or a service: tests/test_rerank*.py and test_llm_rerank.py run them with one."""
 
 
 @pytest.mark.parametrize("text", [text for text in stages("rerank") if text not in NEED_A_MODEL])

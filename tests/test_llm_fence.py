@@ -75,7 +75,7 @@ SOURCE = "# why\n[system]\nJudge. Costs $$1.\n[user]\n$query\n\n$passages\nName 
 def test_prompt_fills_in_values_and_fences_data() -> None:
     prompt = parse_prompt("toy", "v1", SOURCE, ("query", "passages", "keep"))
     passages = [Data("passage", "one", 1), Data("passage", "$query", 2)]
-    (_, system), (_, user) = prompt.render(query=Data("query", "why?"), passages=passages, keep=2)
+    (_, system), (_, user) = prompt.messages(query=Data("query", "why?"), passages=passages, keep=2)
     assert system == f"Judge. Costs $1.\n\n{RULE}"
     assert [match["text"] for match in BLOCK.finditer(user)] == ["why?", "one", "$query"]
     assert user.endswith("Name 2.")

@@ -78,8 +78,7 @@ def test_neighbours_of_good_hits_take_the_place_of_the_tail() -> None:
     assert slide.window == [2, 90, 3]
     slide.answer([1, 0, 2])  # 90 first: 3 is settled, one more may be shown; now the ranking's turn
     assert slide.window == [90, 2, 4]
-    slide.answer([2, 0, 1])
-    assert not slide.open
+    assert not slide.answer([2, 0, 1])
     assert slide.result == [4, 90, 2, 1, 0, 3, 5]
     assert slide.adopted == 1
 
@@ -95,10 +94,9 @@ def test_windows_lose_nothing_and_keep_to_the_budget(
     while True:
         assert len(slide.window) == len(set(slide.window)) <= max(window, step + 1)
         asked += 1
-        was_open = slide.open
-        slide.answer(data.draw(st.permutations(range(len(slide.window)))))
+        more = slide.answer(data.draw(st.permutations(range(len(slide.window)))))
         shown |= set(slide.window)
-        if not was_open:
+        if not more:
             break
     head = min(top, candidates)
     assert asked == max(1, calls(head, window, step)) or head < 2

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
 from surefind.errors import CorruptIndexError, DiskFullError, NothingIndexedError, QueryError, StoreError
@@ -23,7 +23,8 @@ from surefind.ingest._reading import Reading
 from surefind.intake import Problem, Report, SyncReport
 from surefind.layout import Layout
 from surefind.pipeline import Pipeline, Run
-from surefind.protocols import Index, Retriever
+from surefind.protocols import Index, Retriever, Wrapper
+from surefind.reach import innermost
 from surefind.services import Services
 from surefind.snapshot import Filter, Snapshot
 from surefind.store.catalogue import Catalogue, Source
@@ -57,7 +58,8 @@ class KnowledgeBase:
         self.folder = folder
         self.settings = load_settings(folder / FILE_NAME)
         self.data = folder / DATA_FOLDER
-        self.services = Services(self.data / "cache", self.data / "models", self.settings.llm)
+        models, own_prompts = self.data / "models", folder / "prompts"
+        self.services = Services(self.data / "cache", models, self.settings.llm, own_prompts)
         self.indexes = IndexStore(self.data / "indexes")
         self._catalogue: Catalogue | None = None
         self._snapshots: dict[str, Snapshot] = {}
@@ -97,7 +99,7 @@ class KnowledgeBase:
         """Read what changed below the paths (or in every known source), and index it for every pipeline of the
         settings; with `index=False` each index is built when it is first searched."""
         pipelines = self.settings.pipelines.values() if index else ()
-        wanted = {r.index_spec: r for pipeline in pipelines for r in pipeline.retrieve}
+        wanted = {r.index_spec: innermost(r) for pipeline in pipelines for r in pipeline.retrieve}
         with self._writing(self.settings.layout, list(wanted.values()), report) as syncer:
             if not paths and not forget and not syncer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
@@ -176,6 +178,9 @@ class KnowledgeBase:
 
     def index(self, retriever: Retriever, snapshot: Snapshot, report: Report | None = None) -> Index:
         """What a retriever searches, loaded once; built first if it is missing or damaged."""
+        inner = getattr(retriever, "inner", None)
+        if inner is not None:  # a view of another retriever's index
+            return cast(Wrapper, retriever).wrap(self.index(inner, snapshot, report), self.services)
         key = index_key(snapshot, retriever)
         if key not in self._loaded:
             try:

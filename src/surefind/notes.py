@@ -28,6 +28,8 @@ class Heard:
     dollars: float = 0.0
     waited: float = 0.0
     """Seconds that answers from a cache took when they were asked for: benchmarks add them to what they measure."""
+    without: int = 0
+    """Queries (or chunks) that a stage could not treat as it should, and treated as it does then."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
@@ -55,6 +57,14 @@ def note(text: str) -> None:
         with heard._lock:
             if text not in heard.notes:
                 heard.notes.append(text)
+
+
+def went_without(count: int) -> None:
+    """Adds to how many queries the stage now running had to do without what it wanted: a benchmark reports them."""
+    heard = _heard.get()
+    if heard is not None:
+        with heard._lock:
+            heard.without += count
 
 
 def spend(calls: int, tokens_in: int, tokens_out: int, dollars: float) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from surefind import spec
 from surefind.completion import complete
@@ -22,6 +22,7 @@ from surefind.errors import SpecError, SurefindError
 from surefind.families import enough, fold
 from surefind.notes import collecting, note
 from surefind.protocols import Fuser, Index, Passages, QueryFuser, Reranker, Retriever
+from surefind.reach import Reach
 from surefind.services import Services
 from surefind.types import BoolArray, IntArray, Query, Rankings, TraceEntry
 
@@ -94,6 +95,11 @@ class Pipeline:
         first = " + ".join(map(str, self.retrieve)) + (f" @{self.depth}" if self.depth != DEPTH else "")
         return " >> ".join([first, *map(str, [self.fuse] if self.fuse else []), *map(str, self.rerank)])
 
+    @property
+    def stages(self) -> tuple[Any, ...]:
+        """All of them, in order."""
+        return (*self.retrieve, *([self.fuse] if self.fuse is not None else []), *self.rerank)
+
     def run(
         self,
         queries: Sequence[Query],
@@ -134,12 +140,28 @@ class Pipeline:
         if self.fuse is not None:
             width = depth if self.rerank else wanted
             best = record("fuse", self.fuse, partial(self.join, queries, found, width, [i for _, i in ready], services))
+        reach = Reach(self, index_of, passages, services, allow)
         for reranker in self.rerank:
-            work = partial(reranker.rerank, queries, best, passages, wanted, services)
+            work = partial(reranker.rerank, queries, best, reach, wanted, services)
             best = record("rerank", reranker, work, fallback=best)
         if families is not None:
             record("parents", "parents", partial(fold, best, families, k))
         return Run(tuple(stages), tuple(trace))
+
+    def found(
+        self,
+        queries: Sequence[Query],
+        k: int,
+        index_of: Callable[[Retriever], Index],
+        services: Services,
+        allow: BoolArray | None = None,
+    ) -> Rankings:
+        """The ranking before any reranking."""
+        depth = max(self.depth, k)
+        indexes = [index_of(retriever) for retriever in self.retrieve]
+        pairs = zip(self.retrieve, indexes, strict=True)
+        lists = [index.search(retriever, queries, depth, allow) for retriever, index in pairs]
+        return self.join(queries, lists, k, indexes, services)
 
     @property
     def completes(self) -> bool:

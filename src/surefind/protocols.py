@@ -150,6 +150,16 @@ class Retriever(Protocol):
     def load(self, folder: Path, services: Services) -> Index: ...
 
 
+class Wrapper(Retriever, Protocol):
+    """A retriever around another, such as one that rewrites queries. It shares the other's index (`index_spec` is the
+    other's) and puts a view around it."""
+
+    @property
+    def inner(self) -> Retriever: ...
+
+    def wrap(self, index: Index, services: Services) -> Index: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Reuse:
     """An earlier index and, for each chunk of the new list, its ordinal there (-1: not there).
@@ -192,3 +202,20 @@ class Passages(Protocol):
     """Gives the chunks behind ordinals, fetching only what is asked for."""
 
     def __getitem__(self, ordinals: Sequence[int]) -> list[Chunk]: ...
+
+
+@runtime_checkable
+class Reaching(Protocol):
+    """Passages with the pipeline behind them, for rerankers that look further. It gives only what the caller may read.
+
+    Rerankers get one inside a pipeline; one that gets plain `Passages` makes do with the ranking it has."""
+
+    def __getitem__(self, ordinals: Sequence[int]) -> list[Chunk]: ...
+
+    def near(self, ordinals: Sequence[int], k: int) -> list[list[int]]:
+        """For each passage its k nearest others."""
+        ...
+
+    def search(self, queries: Sequence[Query], k: int) -> Rankings:
+        """What the stages before the rerankers find for other queries."""
+        ...

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from surefind import spec
 from surefind.embed._cache import CachedEmbedder, VectorCache
 from surefind.llm.models import Models
+from surefind.llm.prompt import Prompt, load_prompt
 from surefind.llm.settings import LLMSettings
 from surefind.protocols import ChatModel, Embedder
 
@@ -16,13 +18,19 @@ class Services:
     """Loads each encoder and connects to each language model once, behind the cache where there is one."""
 
     def __init__(
-        self, cache_folder: Path | None = None, models_folder: Path | None = None, llm: LLMSettings | None = None
+        self,
+        cache_folder: Path | None = None,
+        models_folder: Path | None = None,
+        llm: LLMSettings | None = None,
+        prompts_folder: Path | None = None,
     ) -> None:
         self._cache = VectorCache(cache_folder / "embeddings.db") if cache_folder else None
         self.scores = VectorCache(cache_folder / "scores.db") if cache_folder else None
         """What rerankers gave pairs of texts, kept for benchmarks."""
         self.models_folder = models_folder
         """Where models trained on this knowledge base are kept."""
+        self.prompts_folder = prompts_folder
+        """Where the user keeps prompts of their own."""
         self.llm = Models(llm, cache_folder)
         """The language models, what they cost and what may be spent."""
         self._embedders: dict[str, CachedEmbedder] = {}
@@ -30,6 +38,10 @@ class Services:
     def chat(self, model: str = "") -> ChatModel:
         """A language model by its name (`openai:gpt-4.1-mini`); "" is the one that surefind.toml chooses."""
         return self.llm.chat(model)
+
+    def prompt(self, name: str, version: str, slots: Sequence[str]) -> Prompt:
+        """The prompt of a step: the user's own of that name, or the built-in one."""
+        return load_prompt(name, version, slots, self.prompts_folder)
 
     def embedder(self, model: str) -> CachedEmbedder:
         if model not in self._embedders:

@@ -26,8 +26,10 @@ from surefind.families import enough, fold
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
+from surefind.notes import collecting
 from surefind.pipeline import Pipeline
 from surefind.protocols import Retriever
+from surefind.reach import Reach, innermost
 from surefind.services import Services
 from surefind.snapshot import Snapshot
 from surefind.sync import Report, index_key
@@ -81,6 +83,8 @@ class Outcome:
     """Questions left out because their passage is gone."""
     steps: tuple[tuple[Step, ...], ...] = ()
     """What each contender's rerankers did, in order."""
+    problems: tuple[str, ...] = ()
+    """Where retrievers and fusers had to do without a model."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -93,6 +97,7 @@ class Bench:
         self.kb = kb
         self.cache = RunCache(kb.data / "runs", read=not fresh)
         self.report: Report = report or (lambda what, done, total: None)
+        self._problems: list[str] = []
 
     def snapshot(self, contender: Contender) -> Snapshot:
         """The documents as this contender has them cut."""
@@ -119,7 +124,9 @@ class Bench:
         return Quote(len(plan.exam.queries), len(plan.contenders), runs, cached, embeddings, seconds / 60)
 
     def _seconds(self, snapshot: Snapshot, retriever: Retriever, exam: Exam) -> float:
-        """How long all questions will take, judged by a few of them; and building first what is not there yet."""
+        """How long all questions will take, judged by a few of them; and building first what is not there yet. Without
+        what a model around the retriever will take: that is quoted in calls."""
+        retriever = innermost(retriever)
         if not self.kb.indexes.has(index_key(snapshot, retriever)):
             sample = snapshot[range(0, len(snapshot), max(1, len(snapshot) // _PROBES))][:_PROBES]
             retriever.build(sample, Services())  # kernels compile and models load here, outside the time
@@ -159,7 +166,10 @@ class Bench:
 
     def _reranking(self, contender: Contender, exam: Exam) -> Reranking:
         snapshot = self.snapshot(contender)
-        return Reranking(snapshot, self.kb.services, self.cache, snapshot.fingerprint, exam.fingerprint)
+        index_of = partial(self.kb.index, snapshot=snapshot, report=self.report)
+        reach = Reach(contender.pipeline, index_of, snapshot, self.kb.services)
+        scope = snapshot.fingerprint, exam.fingerprint, _path(contender.pipeline)
+        return Reranking(reach, self.kb.services, self.cache, *scope)
 
     def _seconds_to_make(self, jobs: Sequence[tuple[Contender, Retriever]]) -> float:
         documents = self.kb.documents() if jobs else []
@@ -179,6 +189,7 @@ class Bench:
         if not exam.queries:
             raise ExamError(f"None of the questions of {plan.exam.label} points at a document that is here.")
         plan = replace(plan, exam=exam)
+        self._problems = []
         queries = [Query(query.text, query.id) for query in exam.queries]
         snapshots = tuple(self.snapshot(contender) for contender in plan.contenders)
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
@@ -193,8 +204,9 @@ class Bench:
         shared = tuple(judges[id(one)] for one in snapshots)
         steps = tuple(steps for _, steps in finished)
         return Outcome(
-            plan, snapshots, shared, rankings, scores, latency, sizes, ingestion, _peak_memory(), dropped, steps
-        )
+            plan, snapshots, shared, rankings, scores, latency, sizes, ingestion, _peak_memory(), dropped, steps,
+            tuple(self._problems),
+        )  # fmt: skip
 
     # ------------------------------------------------------------ rankings
 
@@ -206,9 +218,8 @@ class Bench:
 
     def _run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
         snapshot, depth = self.snapshot(contender), self._depth(plan, contender)
-        return self.cache.key(
-            "retrieve", snapshot.fingerprint, retriever, retriever.index_spec, depth, plan.exam.fingerprint
-        )
+        scope = snapshot.fingerprint, retriever.index_spec, depth, plan.exam.fingerprint
+        return self.cache.key("retrieve", *scope, retriever, stamp(retriever, self.kb.services))
 
     def _retrieve(self, plan: Plan, contender: Contender, retriever: Retriever, queries: Sequence[Query]) -> Rankings:
         key = self._run_key(plan, contender, retriever)
@@ -219,11 +230,15 @@ class Bench:
         index = self.kb.index(retriever, self.snapshot(contender), self.report)
         depth = self._depth(plan, contender)
         parts = []
-        for at in range(0, len(queries), _BATCH):
-            self.report(what, at, len(queries))
-            parts.append(index.search(retriever, queries[at : at + _BATCH], depth))
+        with collecting() as heard:
+            for at in range(0, len(queries), _BATCH):
+                self.report(what, at, len(queries))
+                parts.append(index.search(retriever, queries[at : at + _BATCH], depth))
         rankings = stack(parts)
-        self.cache.put_rankings(key, rankings)
+        if heard.without:
+            self._problems.append(f"{retriever.name} went without a model for {heard.without} questions ({heard.text})")
+        else:
+            self.cache.put_rankings(key, rankings)
         self.report(what, len(queries), len(queries))
         return rankings
 
@@ -240,7 +255,10 @@ class Bench:
         lists = [found[str(contender.layout or ""), str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
         # Only completing rankings needs the indexes: a run from the cache must not load them for nothing.
         indexes = [self.kb.index(r, snapshot) for r in pipeline.retrieve] if pipeline.completes else []
-        best = pipeline.join(queries, lists, width, indexes, self.kb.services)
+        with collecting() as heard:
+            best = pipeline.join(queries, lists, width, indexes, self.kb.services)
+        if heard.without:
+            self._problems.append(f"{contender.name} went without a model for {heard.without} questions ({heard.text})")
         steps: list[Step] = []
         reranking = self._reranking(contender, plan.exam)
         for reranker in pipeline.rerank:

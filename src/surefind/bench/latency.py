@@ -16,6 +16,7 @@ from surefind.bench.plan import Contender
 from surefind.errors import SurefindError
 from surefind.pipeline import Pipeline
 from surefind.protocols import Index, Passages, Reranker, Retriever
+from surefind.reach import Reach
 from surefind.services import Services
 from surefind.types import Query, Rankings
 
@@ -86,9 +87,10 @@ def measure_latency(
             again = partial(_search_again, pipeline, sample, indexes) if pipeline.completes else None
             best = stage(path, partial(_joined, pipeline, sample, lists, width, indexes, services), again)
             keys.append((_name(pipeline.fuse), path))
+        reach = Reach(pipeline, index_of, passages, services)
         for reranker in pipeline.rerank:
             path = f"{path} >> {reranker}"
-            best = stage(path, partial(_reranked, reranker, sample, best, passages, k, services), reach=len(best))
+            best = stage(path, partial(_reranked, reranker, sample, best, reach, k, services), reach=len(best))
             keys.append((_name(reranker), path))
         shortest = min(len(timed[key]) for _, key in keys)
         total = np.sum([timed[key][:shortest] for _, key in keys], axis=0)

@@ -103,7 +103,7 @@ def build_report(
         "leakage": asdict(known) if known else None,
         "alpha_sweep": None if plan.compares_layouts else _alpha_sweep(outcome, retrieved),
         "memory_bytes": outcome.memory_bytes,
-        "problems": _problems(names, outcome.steps),
+        "problems": [*outcome.problems, *_problems(names, outcome.steps)],
         **_samples(outcome, titles),
     }  # fmt: skip
 

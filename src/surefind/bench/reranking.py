@@ -50,15 +50,20 @@ class Step:
 class Reranking:
     """Runs rerankers over a whole exam."""
 
-    def __init__(self, passages: Passages, services: Services, cache: RunCache, corpus: str, exam: str) -> None:
+    def __init__(
+        self, passages: Passages, services: Services, cache: RunCache, corpus: str, exam: str, behind: str = ""
+    ) -> None:
         self._passages = passages
+        self._behind = behind
         self._services = services
         self._cache = cache
         self._scope = (corpus, exam)
 
     def key(self, reranker: Reranker, given: Rankings, k: int) -> str:
         digest = hashlib.blake2b(given.ordinals.tobytes() + given.scores.tobytes(), digest_size=16).hexdigest()
-        return self._cache.key("rerank", *self._scope, reranker, stamp(reranker, self._services), digest, k)
+        # One that looks further than the ranking depends on what stands behind it.
+        behind = self._behind if getattr(reranker, "reaches", False) else ""
+        return self._cache.key("rerank", *self._scope, reranker, stamp(reranker, self._services), digest, k, behind)
 
     def seconds(self, reranker: Reranker, query: Query, chunks: int) -> float:
         """What one question takes, by trying it on passages from all over; nothing is said where it is not set up."""
@@ -87,9 +92,11 @@ class Reranking:
             try:
                 if in_a_row >= _GIVE_UP:
                     raise SurefindError(why)
-                with collecting():
+                with collecting() as heard:
                     parts.append(reranker.rerank(queries[at : at + size], rows, self._passages, k, self._services))
                 in_a_row = 0
+                if heard.without:  # the stage went on, but not for all
+                    failed, why = failed + heard.without, why or heard.text
             except _SETUP:
                 raise
             except SurefindError as error:
@@ -103,7 +110,7 @@ class Reranking:
 
 
 def stamp(stage: Any, services: Services) -> str:
-    """What a stage's spec only names: the weights of a model."""
+    """What a stage's spec only names: the weights of a model, the words of a prompt."""
     return str(stage.stamp(services)) if hasattr(stage, "stamp") else ""
 
 

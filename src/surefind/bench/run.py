@@ -78,9 +78,8 @@ def unseen(plan: Plan, services: Services) -> Plan:
 
 
 def _stamp(contender: Contender, services: Services) -> str:
-    """What the pipeline's text only names: the weights of models that fuse and rerank."""
-    stages = (contender.pipeline.fuse, *contender.pipeline.rerank)
-    return "".join(f" {stamp(stage, services)}" for stage in stages if stage is not None)
+    """What the pipeline's text only names: the weights of models, the words of prompts."""
+    return "".join(f" {stamp(stage, services)}" for stage in contender.pipeline.stages)
 
 
 def _retrieved(outcome: Outcome) -> Sequence[Rankings]:

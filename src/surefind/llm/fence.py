@@ -16,7 +16,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-LABELS = ("answer", "chunk", "document", "example", "passage", "query", "sentences")
+LABELS = ("answer", "chunk", "document", "example", "names", "passage", "query", "sentences", "title")
 """What a fence may be called; a tag with one of these names inside a text is defused."""
 
 RULE = (

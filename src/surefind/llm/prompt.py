@@ -7,10 +7,10 @@
     $query
     $passages
 
-`$name` stands for a value; a plain `$` is written `$$`. A user's file has another version's name, so that a spec says
-which prompt it means: `llm_listwise(prompt=mine)` reads `prompts/llm_listwise/mine.txt` beside surefind.toml. Texts
-from outside come as `Data` and are fenced; the rule that says what a fence means is added here, so that no file can
-forget it.
+`$name` stands for a value; a plain `$` is written `$$`. A user's own file goes before a built-in one of its name, but a
+name of its own is better, since then a spec says which prompt it means: `llm_listwise(prompt=mine)` reads
+`prompts/llm_listwise/mine.txt` beside surefind.toml. Texts from outside come as `Data` and are fenced; the rule that
+says what a fence means is added here, so that no file can forget it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import cast
 
 from surefind.errors import ConfigError, SpecError, choices
 from surefind.llm.fence import RULE, Data
+from surefind.llm.values import Message, Role
 
 Value = str | int | Data | Sequence[Data]
 
@@ -37,7 +39,7 @@ _VERSION = re.compile(r"[A-Za-z_][\w-]*")
 class Prompt:
     name: str
     version: str
-    parts: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[Role, str], ...]
     """(role, template), in order."""
 
     @property
@@ -50,13 +52,18 @@ class Prompt:
         """The values that it asks for."""
         return frozenset(name for _, text in self.parts for name in Template(text).get_identifiers())
 
-    def render(self, **values: Value) -> list[tuple[str, str]]:
-        """(role, content) of each message, the data in it fenced."""
+    def with_system(self, text: str) -> Prompt:
+        """The same with another system part; `text` is taken as it is."""
+        parts = tuple((role, text.replace("$", "$$") if role == "system" else part) for role, part in self.parts)
+        return replace(self, parts=parts)
+
+    def messages(self, **values: Value) -> list[Message]:
+        """What to send, the data in it fenced."""
         shown = {name: _shown(value) for name, value in values.items()}
         made = [(role, Template(text).substitute(shown).strip()) for role, text in self.parts]
         if any(_is_data(value) for value in values.values()):
             made = [(role, f"{text}\n\n{RULE}" if role == "system" else text) for role, text in made]
-        return made
+        return [Message(role, text) for role, text in made]
 
 
 def _shown(value: Value) -> str:
@@ -76,9 +83,8 @@ def load_prompt(name: str, version: str, slots: Sequence[str], folder: Path | No
     if not _VERSION.fullmatch(version) or not (built_in.is_file() or (own and own.is_file())):
         known = choices(version, _versions(name, folder))
         raise SpecError(f"{name} has no prompt {version!r}; {known} Your own go to prompts/{name}/NAME.txt.")
-    if built_in.is_file():
+    if own is None or not own.is_file():
         return parse_prompt(name, version, built_in.read_text(encoding="utf-8"), tuple(slots))
-    assert own is not None
     try:
         return parse_prompt(name, version, own.read_text(encoding="utf-8"), tuple(slots))
     except (OSError, UnicodeDecodeError) as error:
@@ -93,7 +99,7 @@ def _versions(name: str, folder: Path | None) -> list[str]:
 @lru_cache(maxsize=64)
 def parse_prompt(name: str, version: str, text: str, slots: tuple[str, ...]) -> Prompt:
     _, *found = _ROLE.split(text.replace("\r\n", "\n"))
-    prompt = Prompt(name, version, tuple(zip(found[::2], found[1::2], strict=True)))
+    prompt = Prompt(name, version, tuple(zip(cast(list[Role], found[::2]), found[1::2], strict=True)))
     roles = [role for role, _ in prompt.parts]
     if "system" not in roles or roles[-1] != "user":
         raise ConfigError(f"The prompt {name}/{version} needs a [system] part, and a [user] part as its last.")

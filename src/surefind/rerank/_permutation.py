@@ -16,6 +16,8 @@ from surefind.llm.fence import Data
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk
 
+NO_ORDER = "The answer held no order of the passages."
+
 _ARRAY = re.compile(r"\[[\s\d,]*\d[\s\d,]*\]")
 _RANKGPT = re.compile(r"\[\s*\d+\s*\](?:\s*[>,]\s*\[\s*\d+\s*\])+")
 """`[3] > [1] > [2]`, which models that were trained on RankGPT's prompt write whatever they are asked for."""
@@ -58,13 +60,18 @@ def merge(orders: Sequence[Sequence[int]]) -> list[int]:
     return sorted(range(size), key=lambda place: (total[place], place))
 
 
+def in_order(ordinals: Sequence[int]) -> list[tuple[int, float]]:
+    """Scores for passages that have places only: 1 for the first, evenly down from there."""
+    return [(ordinal, 1 - place / len(ordinals)) for place, ordinal in enumerate(ordinals)]
+
+
 def shown(chunks: Sequence[Chunk], tokens: int) -> list[Data]:
-    """Passages for a prompt, numbered from 1, each with the titles above it and at most `tokens` of its text."""
+    """Passages for a prompt, numbered from 1, each with what stands above it and at most `tokens` of its text."""
     return [Data("passage", describe(chunk, tokens), number) for number, chunk in enumerate(chunks, 1)]
 
 
 def describe(chunk: Chunk, tokens: int) -> str:
-    title = " > ".join(chunk.headings)
+    title = chunk.context or " > ".join(chunk.headings)
     text = clip(chunk.text, tokens)
     return f"{title}\n{text}" if title else text
 

@@ -31,27 +31,37 @@ class Slide:
         self._from_neighbours = True
         self.window = self._ranking[: min(top, window)]
         self._seen = set(self.window)
+        self._carried: list[int] = []
         self._settled: list[int] = []
         self.adopted = 0
         """Passages that the ranking before did not hold, or held too low to be shown."""
 
-    @property
-    def open(self) -> bool:
-        return self._left > 0
-
-    def answer(self, order: Sequence[int]) -> None:
-        """`order` are the places of the window's passages, best first; the next window follows from it."""
+    def answer(self, order: Sequence[int]) -> bool:
+        """`order` are the places of the window's passages, best first. Says whether there is another window to ask."""
         ranked = [self.window[place] for place in order]
-        if not self.open:
-            self.window = ranked
-            return
         size = min(self._step, self._left)
-        carried = ranked[:-size] if size < len(ranked) else ranked[:1]
-        self._settled += ranked[len(carried) :]
+        carried = ranked[:-size] if 0 < size < len(ranked) else ranked[:1] if size else []
+        self._settle(ranked, len(carried))
+        self._carried = carried
+        if not size:
+            return False
         self._frontier = [*self._near(carried), *self._frontier]
         new = self._next(size)
         self.window = carried + new
         self._left -= size
+        return True
+
+    def stop(self) -> None:
+        """No answer, and no further window: everything stays in the order it has."""
+        self._left = 0
+        self.answer(range(len(self.window)))
+
+    def _settle(self, ranked: list[int], first: int) -> None:
+        """Those of a window from place `first` on. A passage that was carried before beat all that were settled then,
+        and so did whoever now beats it; the others are known only to be worse than the carried ones."""
+        proven = max((place + 1 for place, ordinal in enumerate(ranked) if ordinal in self._carried), default=first)
+        above, below = ranked[first:proven], ranked[max(first, proven) :]
+        self._settled = [*above, *self._settled, *below]
 
     def _next(self, size: int) -> list[int]:
         """From the neighbours and from the ranking in turn; where one runs dry, from the other."""
@@ -68,6 +78,5 @@ class Slide:
 
     @property
     def result(self) -> list[int]:
-        """Carried, then settled, then what was never shown, in the order of the ranking."""
-        shown = [*self.window, *self._settled]
-        return shown + [ordinal for ordinal in self._ranking if ordinal not in self._seen]
+        """What was shown, then what never was, in the order of the ranking."""
+        return self._settled + [ordinal for ordinal in self._ranking if ordinal not in self._seen]

@@ -52,6 +52,10 @@ class Conditional(Stage):
     def work(self) -> str:
         return str(getattr(self.inner, "work", self))
 
+    @property
+    def reaches(self) -> bool:
+        return bool(getattr(self.inner, "reaches", False))
+
     def stamp(self, services: Services) -> str:
         inner: Any = self.inner
         return str(inner.stamp(services)) if hasattr(inner, "stamp") else ""

@@ -67,9 +67,15 @@ class Vectors:
 
     def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
         """The similarity of given chunks, (queries, chunks); padding scores -inf."""
-        points = self._points(queries)
+        return self.similarity(self._points(queries), ordinals)
+
+    def similarity(self, points: FloatArray, ordinals: IntArray) -> FloatArray:
         rows = [self.vectors[np.maximum(row, 0)] @ point for row, point in zip(ordinals, points, strict=True)]
         return np.where(ordinals == PAD, -np.inf, np.stack(rows)).astype(np.float32)
+
+    def near(self, ordinals: Sequence[int], k: int, allow: BoolArray | None = None) -> Rankings:
+        """The chunks nearest to given chunks, each of which finds itself first if it is allowed."""
+        return self.nearest(np.ascontiguousarray(self.vectors[list(ordinals)]), k, allow)
 
     def nearest(self, points: FloatArray, k: int, allow: BoolArray | None = None) -> Rankings:
         allowed = len(self.vectors) if allow is None else int(np.count_nonzero(allow))

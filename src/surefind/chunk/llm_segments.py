@@ -1,0 +1,117 @@
+"""`llm_segments(words=1000)`: a model says where a document's topics change; chunks lie between those sentences.
+
+    S = sentences of D,  B = breaking points,  C_1 = S[0:b_1], C_2 = S[b_1:b_2], …
+    number of chunks in [max(2, τ - 3), τ + 3],  τ = round(|D| / words)
+
+An answer outside that range, or that is no list of sentence numbers, is asked for again with the complaint, `tries`
+times in all; then `base` cuts the document. A document of more than `part_words` words is asked for in parts. With
+`llm_context` as enricher this is "agentic-2" of the agentic-knowledge-base study (3.1.4.2). One call a part, where the
+first answer is right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from surefind import spec
+from surefind.chunk._breakpoints import chunk_range, read_breakpoints
+from surefind.chunk._spans import make_chunk
+from surefind.errors import SurefindError
+from surefind.llm.ask import ask
+from surefind.llm.fence import Data
+from surefind.llm.reply import spoken
+from surefind.notes import note
+from surefind.protocols import Chunker
+from surefind.spec import Stage, require
+from surefind.text.sections import Section, sections
+from surefind.text.sentences import sentence_spans
+from surefind.types import Chunk, Document
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+_SLOTS = ("n_sentences", "word_count", "sentences", "min_breakpoints", "max_breakpoints", "correction")
+_MAX_TOKENS = 500
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class LLMSegments(Stage):
+    kind: ClassVar[str] = "chunk"
+    name: ClassVar[str] = "llm_segments"
+
+    model: str = ""
+    words: int = 1000
+    tries: int = 3
+    base: str = "markdown(tokens=250, min_tokens=50)"
+    part_words: int = 8000
+    prompt: str = "v1"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", str(spec.make("chunk", self.base)))  # written out in full
+        require(self.words >= 10, self, "words must be at least 10")
+        require(self.tries >= 1, self, "tries must be at least 1")
+        require(self.part_words >= self.words, self, "part_words must be at least words")
+
+    def chunk(self, document: Document, services: Services) -> list[Chunk]:
+        found_sections = sections(document)
+        # A heading begins a sentence, and none runs on from the section before.
+        tiles = [span for s in found_sections for span in sentence_spans(document.text, s.start, s.end)]
+        sentences = [span for span in tiles if document.text[slice(*span)].strip()]
+        if not sentences:
+            return []
+        starts: list[int] = []
+        for first, last in self._parts(document, sentences):
+            found = self._ask(document, sentences[first:last], services)
+            if isinstance(found, str):
+                note(f"{document.id} was cut by {self.base}: {found}")
+                return cast(Chunker, spec.make("chunk", self.base)).chunk(document, services)
+            starts += [first, *(first + point for point in found)]
+        edges = [*starts, len(sentences)]
+        spans = [(sentences[a][0], sentences[b - 1][1]) for a, b in pairwise(edges)]
+        return [make_chunk(document, *span, _headings(found_sections, span[0])) for span in spans]
+
+    def _parts(self, document: Document, sentences: list[Span]) -> list[tuple[int, int]]:
+        """Runs of sentences of at most `part_words` words, as even as they come."""
+        counts = [len(document.text[slice(*span)].split()) for span in sentences]
+        parts = -(-sum(counts) // self.part_words) or 1
+        share = sum(counts) / parts
+        cuts, so_far = [0], 0
+        for i, count in enumerate(counts):
+            if so_far >= share * len(cuts) and i > cuts[-1]:
+                cuts.append(i)
+            so_far += count
+        return list(pairwise([*cuts, len(sentences)]))
+
+    def _ask(self, document: Document, sentences: list[Span], services: Services) -> list[int] | str:
+        """Where chunks begin after the first; or why that is not known."""
+        texts = [" ".join(document.text[slice(*span)].split()) for span in sentences]
+        words = sum(len(text.split()) for text in texts)
+        low, high = chunk_range(words, self.words)
+        if len(sentences) < low:
+            return f"it has {len(sentences)} sentences, fewer than the least number of chunks, {low}"
+        listed = Data("sentences", "\n".join(f"{i}: {text}" for i, text in enumerate(texts)))
+        template = services.prompt(self.name, self.prompt, _SLOTS)
+        complaint = ""
+        for turn in range(self.tries):
+            asked = template.messages(
+                n_sentences=len(sentences), word_count=words, sentences=listed, min_breakpoints=low - 1,
+                max_breakpoints=min(high, len(sentences)) - 1,
+                correction=f"\nTry {turn + 1}: the answer before was wrong, since {complaint}." if complaint else "",
+            )  # fmt: skip
+            (answer,) = ask(services, self.model, [asked], max_tokens=_MAX_TOKENS)
+            if isinstance(answer, SurefindError):
+                return str(answer)
+            found = read_breakpoints(spoken(answer.text), len(sentences), low, high)
+            if not isinstance(found, str):
+                return found
+            complaint = found
+        return f"after {self.tries} tries, {complaint}"
+
+
+def _headings(found: list[Section], start: int) -> tuple[str, ...]:
+    """Those above the place where a chunk begins."""
+    return next((section.path for section in found if section.start <= start < section.end), ())

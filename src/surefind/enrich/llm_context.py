@@ -1,0 +1,87 @@
+"""`llm_context(model=…)`: what a chunk is about within its document, in a few sentences that a model writes.
+
+The context is indexed beside the chunk's text ("agentic-1" of the agentic-knowledge-base study, on any chunker). The
+document stands first in the prompt and the chunk last, so that all chunks of a document share a beginning, which
+endpoints that keep prefixes charge less for. One call a chunk, of about document_tokens + chunk tokens; a chunk for
+which the model fails has no context, and the sync says so. Anthropic, Introducing contextual retrieval, 2024.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from surefind.errors import SurefindError
+from surefind.llm.ask import ask, mention
+from surefind.llm.fence import Data
+from surefind.llm.reply import spoken
+from surefind.spec import Stage, require
+from surefind.text.tokens import token_spans
+from surefind.types import Chunk, Document
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+_SLOTS = ("document", "chunk")
+_LONGEST = 150
+"""Tokens of context: more would drown the chunk's own words in its vector."""
+
+
+@dataclass(frozen=True)
+class LLMContext(Stage):
+    kind: ClassVar[str] = "enrich"
+    name: ClassVar[str] = "llm_context"
+
+    model: str = ""
+    document_tokens: int = 8000
+    prompt: str = "v1"
+
+    def __post_init__(self) -> None:
+        require(self.document_tokens >= 100, self, "document_tokens must be at least 100")
+
+    def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
+        template = services.prompt(self.name, self.prompt, _SLOTS)
+        prompts = [
+            template.messages(
+                document=Data("document", around(document, chunk, self.document_tokens)),
+                chunk=Data("chunk", chunk.text),
+            )
+            for chunk in chunks
+        ]
+        # The first one alone: it fills the endpoint's prefix cache for the others, and if it fails so would they.
+        answers = ask(services, self.model, prompts[:1], max_tokens=2 * _LONGEST)
+        if answers and isinstance(answers[0], SurefindError):
+            answers *= len(prompts)
+        else:
+            answers += ask(services, self.model, prompts[1:], max_tokens=2 * _LONGEST)
+        failed = [answer for answer in answers if isinstance(answer, SurefindError)]
+        mention(failed, len(chunks), f"no context in {document.id}")
+        return [
+            chunk if isinstance(answer, SurefindError) else _with(chunk, answer.text)
+            for chunk, answer in zip(chunks, answers, strict=True)
+        ]
+
+
+def around(document: Document, chunk: Chunk, tokens: int) -> str:
+    """The document, or of one that is too long its beginning and the part around the chunk, half and half.
+
+    The part starts at a multiple of a quarter, so that neighbouring chunks still share the beginning of their prompts.
+    """
+    titled = f"{document.title}\n\n{document.text}" if document.title else document.text
+    spans = token_spans(document.text)
+    if len(spans) <= tokens:
+        return titled
+    half, grid = tokens // 2, max(1, tokens // 4)
+    beginning = document.text[: spans[half - 1][1]]
+    place = next((i for i, (start, _) in enumerate(spans) if start >= chunk.start), len(spans) - 1)
+    first = min(max(half, place // grid * grid), max(half, len(spans) - half))
+    part = document.text[spans[first][0] : spans[min(first + half, len(spans)) - 1][1]]
+    return "\n\n".join(filter(None, [document.title, beginning, "[…]", part]))
+
+
+def _with(chunk: Chunk, reply: str) -> Chunk:
+    text = " ".join(spoken(reply).split())
+    spans = token_spans(text)
+    if len(spans) > _LONGEST:
+        text = text[: spans[_LONGEST - 1][1]]
+    return replace(chunk, context=f"{chunk.context}\n{text}".strip())

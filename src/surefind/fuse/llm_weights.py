@@ -1,0 +1,132 @@
+"""`llm_weights(mode=informed)`: a language model says for each query how much each ranking counts.
+
+    score(d) = Σ_i  w_i(q) · norm_i(d)        Σ w_i = 1,  norm: min-max
+
+    mode=query       the model sees the query alone (Algorithm 2 of the cascade study, where static weights beat it on
+                     every set: it repeated the example values of its prompt)
+    mode=informed    it also sees each ranking's score distribution for this very query, and with examples=NAME pairs
+                     of such distributions and the weights that served best, from this corpus (`surefind train prompt
+                     --step llm_weights`): what that study's conclusion asks for
+
+Weights are checked: one for each ranking, each from 0 to 1, summing to 1. Where the model fails or its weights are
+wrong, the study's rules decide: (dense .30, lexical .55, graph .15) for finance or numeric queries, (.55, .30, .15)
+for others. One call a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from surefind.errors import AnswerError, SpecError, SurefindError
+from surefind.fuse._weighing import as_table, check_weights, distributions, labels, methods, rule_weights
+from surefind.llm.ask import ask, mention
+from surefind.llm.fence import Data
+from surefind.llm.prompt import Prompt
+from surefind.llm.reply import read_object
+from surefind.llm.trained import Weighed, trained_prompt
+from surefind.llm.values import Message
+from surefind.notes import note
+from surefind.spec import Stage, require
+from surefind.types import Query, Rankings
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+_SLOTS = {
+    "query": ("query", "methods", "format"),
+    "informed": ("query", "methods", "format", "scores", "examples"),
+}
+_BUILT_IN = {"query": "v1", "informed": "informed"}
+_MAX_TOKENS = 200
+
+
+@dataclass(frozen=True)
+class LLMWeights(Stage):
+    kind: ClassVar[str] = "fuse"
+    name: ClassVar[str] = "llm_weights"
+
+    model: str = ""
+    mode: Literal["query", "informed"] = "informed"
+    examples: str = ""
+    missing: Literal["score"] | None = None
+    prompt: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.mode == "informed" or not self.examples, self, "examples are shown with mode=informed only")
+
+    def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
+        raise SpecError(
+            f"{self} looks at the queries, so it fuses only inside a pipeline of a knowledge base. "
+            "Use rrf, convex or weighted to fuse rankings alone."
+        )
+
+    def stamp(self, services: Services) -> str:
+        return f"{self._template(services).fingerprint}{self._examples(services)}"
+
+    def trained_on(self, services: Services) -> str:
+        return trained_prompt(services, self.examples, self.name).exam if self.examples else ""
+
+    def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
+        from surefind.fuse._predictors import blend
+
+        weights = self.weights(queries, rankings, services)
+        return blend(rankings, as_table(weights, len(rankings)), "minmax", k, self.name)
+
+    def weights(self, queries: Sequence[Query], rankings: Sequence[Rankings], services: Services) -> list[list[float]]:
+        """For each query a weight for each ranking."""
+        names = labels(rankings)
+        signals = [ranking.signal for ranking in rankings]
+        prompts = [self._messages(query, rankings, i, services) for i, query in enumerate(queries)]
+        answers = ask(services, self.model, prompts, schema=_schema(names), max_tokens=_MAX_TOKENS)
+        made: list[list[float]] = []
+        failed: list[SurefindError] = []
+        for query, answer in zip(queries, answers, strict=True):
+            found = answer if isinstance(answer, SurefindError) else check_weights(read_object(answer.text), names)
+            if isinstance(found, list):
+                made.append(found)
+            else:
+                failed.append(found if isinstance(found, SurefindError) else AnswerError(found))
+                made.append(rule_weights(query.text, signals))
+        mention(failed, len(queries), "weights by rule")
+        if len(queries) == 1:
+            note("weights " + ", ".join(f"{name} {weight:.2f}" for name, weight in zip(names, made[0], strict=True)))
+        return made
+
+    def _messages(self, query: Query, rankings: Sequence[Rankings], row: int, services: Services) -> list[Message]:
+        names = labels(rankings)
+        shown: dict[str, Any] = {
+            "query": Data("query", query.text),
+            "methods": methods(rankings),
+            "format": "{" + ", ".join(f'"{name}": …' for name in names) + "}",
+        }
+        if self.mode == "informed":
+            shown["scores"] = distributions(rankings, row)
+            shown["examples"] = [Data("example", _written(one)) for one in self._examples(services, names)]
+        return self._template(services).messages(**shown)
+
+    def _template(self, services: Services) -> Prompt:
+        return services.prompt(self.name, self.prompt or _BUILT_IN[self.mode], _SLOTS[self.mode])
+
+    def _examples(self, services: Services, names: Sequence[str] | None = None) -> tuple[Weighed, ...]:
+        if not self.examples:
+            return ()
+        given = trained_prompt(services, self.examples, self.name).weighed
+        for example in given[:1] if names else ():
+            theirs = [name for name, _ in example.weights]
+            if theirs != names:
+                raise SpecError(
+                    f"The examples {self.examples!r} weigh {' + '.join(theirs)}, not {' + '.join(names or ())}. "
+                    "Make others with: surefind train prompt --step llm_weights."
+                )
+        return given
+
+
+def _written(example: Weighed) -> str:
+    best = ", ".join(f'"{name}": {weight:g}' for name, weight in example.weights)
+    return f"Query: {example.query}\n{example.scores}\nBest weights: {{{best}}}"
+
+
+def _schema(names: Sequence[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": "number"} for name in names}}

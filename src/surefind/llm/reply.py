@@ -1,0 +1,41 @@
+"""Reading what a model wrote: JSON, wherever it stands in the answer.
+
+Endpoints that can be held to a schema answer with JSON alone. Others wrap it in prose or in a code block, and some put
+their thoughts before it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_TRAILING_COMMA = re.compile(r",(?=\s*[\]}])")
+_LONGEST = 100_000
+
+
+def read_object(text: str) -> dict[str, Any] | None:
+    """The last JSON object that stands by itself in an answer, or None."""
+    plain = spoken(text)[:_LONGEST]
+    return _last_object(plain) or _last_object(_TRAILING_COMMA.sub("", plain))
+
+
+def spoken(text: str) -> str:
+    """An answer without the thoughts that some models write before it."""
+    return _THOUGHTS.sub("", text).strip()
+
+
+def _last_object(text: str) -> dict[str, Any] | None:
+    decoder = json.JSONDecoder()
+    found: dict[str, Any] | None = None
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            found = value if isinstance(value, dict) and value else found
+        at = text.find("{", end)
+    return found

@@ -1,0 +1,97 @@
+"""Prompts that `surefind train prompt` made from an exam's tuning half: kept with the knowledge base's models."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from surefind.errors import SpecError, StoreError, choices
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+FILE = "prompt.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query with its passages and the order that would have been right (numbers from 1)."""
+
+    query: str
+    passages: tuple[str, ...]
+    ranking: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A query with what each method's scores looked like, and the weights that served it best."""
+
+    query: str
+    scores: str
+    weights: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class TrainedPrompt:
+    name: str
+    kind: str
+    """The step it is for: `llm_listwise` or `llm_weights`."""
+    exam: str
+    """The fingerprint of the exam it was made from: `surefind bench` asks only the other half of that."""
+    system: str = ""
+    example: Example | None = None
+    weighed: tuple[Weighed, ...] = ()
+
+
+def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Path:
+    """Written aside and moved: a reader sees the old one or the new one, whole."""
+    place = folder / made.name
+    place.mkdir(parents=True, exist_ok=True)
+    aside = place / f".{FILE}.writing"
+    data = {"format": _FORMAT, "prompt": asdict(made), "report": report}
+    aside.write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
+    aside.replace(place / FILE)
+    return place
+
+
+def trained_prompt(services: Services, name: str, kind: str = "llm_listwise") -> TrainedPrompt:
+    folder = services.models_folder
+    path = (folder or Path()) / name / FILE
+    if folder is None or not name or Path(name).name != name or not path.exists():
+        there = sorted(p.parent.name for p in folder.glob(f"*/{FILE}")) if folder and folder.exists() else []
+        known = choices(name, there) if there else "Make one with: surefind train prompt --exam NAME."
+        raise SpecError(f"There is no trained prompt {name!r}; {known}")
+    made, _ = read_prompt(path, path.stat().st_mtime_ns)
+    if made.kind != kind:
+        raise SpecError(f"The trained prompt {name!r} is for {made.kind}, not for {kind}.")
+    return made
+
+
+@lru_cache(maxsize=16)
+def read_prompt(path: Path, written: int) -> tuple[TrainedPrompt, dict[str, Any]]:
+    """The prompt and the report of its making; `written` makes one that was made again another one."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != _FORMAT:
+            raise ValueError(f"format {data['format']}")
+        prompt = dict(data["prompt"])
+        example = prompt.pop("example")
+        weighed = prompt.pop("weighed")
+        made = TrainedPrompt(
+            **prompt,
+            example=Example(example["query"], tuple(example["passages"]), tuple(example["ranking"]))
+            if example
+            else None,
+            weighed=tuple(
+                Weighed(w["query"], w["scores"], tuple((str(n), float(v)) for n, v in w["weights"])) for w in weighed
+            ),
+        )
+        return made, data["report"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"The trained prompt in {path.parent} cannot be read ({error}). Make it again with: surefind train prompt."
+        ) from error

@@ -1,0 +1,213 @@
+"""`agentic(steps=3)`: a model looks at what was found, searches again, and stops when there is enough evidence.
+
+    bm25 + dense >> convex(alpha=0.5) >> agentic(steps=3)
+
+Each step is one call: the model sees the question, the evidence so far and the best new passages, names those that
+help, and either says that they suffice or gives up to `branch` searches, one for each fact that is missing. They run
+through the same retrievers and fuser as the question did, under the same access mask, so the model sees nothing that
+the caller may not read. The result: evidence first, then everything that any search found, by reciprocal rank. At most
+`steps` calls a query. A step without a usable answer ends the search with what is there; the trace shows every step.
+Yao et al., ReAct, ICLR 2023; Sun et al., DynamicRAG, 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+from surefind import spec
+from surefind.errors import AnswerError, SurefindError
+from surefind.llm.ask import ask, mention
+from surefind.llm.fence import Data
+from surefind.llm.reply import read_object
+from surefind.llm.values import Message
+from surefind.notes import note
+from surefind.protocols import Fuser, Passages, Reaching
+from surefind.rerank._order import reordered
+from surefind.rerank._permutation import in_order, shown
+from surefind.services import Services
+from surefind.spec import Stage, require
+from surefind.types import Query, Rankings
+
+_SLOTS = ("query", "searches", "passages", "left", "branch")
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "evidence": {"type": "array", "items": {"type": "integer"}},
+        "enough": {"type": "boolean"},
+        "searches": {"type": "array", "items": {"type": "string"}},
+    },
+}
+_FUSE = "rrf(k=60.0)"
+_LONGEST = 300
+"""Characters of a search that a model asks for."""
+
+
+@dataclass
+class _State:
+    """What is known of one query so far."""
+
+    lists: list[Rankings]
+    """The ranking before, and one for each search; a row each."""
+    look: list[int]
+    """Passages to show next."""
+    searches: list[str]
+    evidence: list[int] = field(default_factory=list)
+    seen: set[int] = field(default_factory=set)
+    said: list[str] = field(default_factory=list)
+    failed: SurefindError | None = None
+
+
+@dataclass(frozen=True)
+class Agentic(Stage):
+    kind: ClassVar[str] = "rerank"
+    name: ClassVar[str] = "agentic"
+    reaches: ClassVar[bool] = True
+    """What it returns depends on the retrievers behind the ranking too."""
+
+    model: str = ""
+    steps: int = 3
+    look: int = 8
+    branch: int = 3
+    passage_tokens: int = 200
+    max_tokens: int = 500
+    prompt: str = "v1"
+
+    def __post_init__(self) -> None:
+        require(1 <= self.steps <= 10, self, "steps must be from 1 to 10")
+        require(self.look >= 1, self, "look must be at least 1")
+        require(1 <= self.branch <= 10, self, "branch must be from 1 to 10")
+        require(self.passage_tokens >= 1 and self.max_tokens >= 1, self, "token limits must be at least 1")
+
+    def stamp(self, services: Services) -> str:
+        return services.prompt(self.name, self.prompt, _SLOTS).fingerprint
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
+        states = [self._start(query, rankings, i) for i, query in enumerate(queries)]
+        active = [i for i, state in enumerate(states) if state.look]
+        asked = len(active)
+        for step in range(1, self.steps + 1):  # all queries go one step at a time, together
+            wanted = self._step(step, queries, states, active, passages, services)
+            active = list(wanted)
+            if not active or not isinstance(passages, Reaching):
+                break
+            if step < self.steps:
+                self._search(states, wanted, passages, rankings.ordinals.shape[1])
+        failed = [state.failed for state in states if state.failed]
+        if asked and len(failed) == asked and not any(state.evidence for state in states):
+            raise failed[0]
+        mention(failed, asked, "stopped early")
+        self._tell(states)
+        return reordered(rankings, [_decided(state) for state in states], k, self.name)
+
+    def _start(self, query: Query, rankings: Rankings, row: int) -> _State:
+        before = _one(rankings, row)
+        return _State([before], before.row(0)[0][: self.look].tolist(), [query.text])
+
+    def _step(
+        self,
+        step: int,
+        queries: Sequence[Query],
+        states: Sequence[_State],
+        active: Sequence[int],
+        passages: Passages,
+        services: Services,
+    ) -> dict[int, list[str]]:
+        """One call for each active query; what each wants searched next, for those that go on."""
+        views = {i: [*states[i].evidence, *states[i].look] for i in active}
+        prompts = [self._messages(queries[i], states[i], views[i], step, passages, services) for i in active]
+        answers = ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=self.max_tokens)
+        wanted: dict[int, list[str]] = {}
+        for i, answer in zip(active, answers, strict=True):
+            state = states[i]
+            found = answer if isinstance(answer, SurefindError) else read_step(answer.text, len(views[i]))
+            if isinstance(found, SurefindError):
+                state.failed = found
+                continue
+            numbers, enough, searches = found
+            state.seen |= set(views[i])
+            state.evidence = list(dict.fromkeys([views[i][number - 1] for number in numbers] + state.evidence))
+            new = [] if enough else self._new(searches, state)
+            last = step == self.steps
+            state.said.append(_said(step, len(numbers), enough, [] if last else new))
+            if new and not last:
+                wanted[i] = new
+        return wanted
+
+    def _messages(
+        self,
+        query: Query,
+        state: _State,
+        view: Sequence[int],
+        step: int,
+        passages: Passages,
+        services: Services,
+    ) -> list[Message]:
+        made = [Data("query", text) for text in state.searches[1:]]
+        return services.prompt(self.name, self.prompt, _SLOTS).messages(
+            query=Data("query", query.text), searches=made or "only the question itself",
+            passages=shown(passages[view], self.passage_tokens), left=self.steps - step, branch=self.branch,
+        )  # fmt: skip
+
+    def _new(self, searches: Sequence[str], state: _State) -> list[str]:
+        known = {text.casefold() for text in state.searches}
+        return [text for text in searches if text.casefold() not in known][: self.branch]
+
+    def _search(self, states: Sequence[_State], wanted: dict[int, list[str]], reach: Reaching, depth: int) -> None:
+        """Everybody's searches in one batch; each then looks at what it has not seen, the best of each search first."""
+        owners = [(i, text) for i, texts in wanted.items() for text in texts]
+        found = reach.search([Query(text) for _, text in owners], depth)
+        fresh: dict[int, list[list[int]]] = {i: [] for i in wanted}
+        for row, (i, text) in enumerate(owners):
+            states[i].lists.append(_one(found, row))
+            states[i].searches.append(text)
+            fresh[i].append([o for o in found.row(row)[0].tolist() if o not in states[i].seen])
+        for i, rows in fresh.items():
+            turns = [row[place] for place in range(self.look) for row in rows if place < len(row)]
+            states[i].look = list(dict.fromkeys(turns))[: self.look]
+
+    def _tell(self, states: Sequence[_State]) -> None:
+        if len(states) == 1:
+            for sentence in states[0].said:
+                note(sentence)
+        else:
+            more = sum(len(state.searches) - 1 for state in states)
+            note(f"{more} searches beside the {len(states)} questions")
+
+
+def read_step(reply: str, count: int) -> tuple[list[int], bool, list[str]] | AnswerError:
+    """Evidence, whether it is enough, and searches; or what is wrong with the answer."""
+    found: dict[str, Any] | None = read_object(reply)
+    if found is None:
+        return AnswerError("The answer held no JSON object.")
+    numbers, searches = found.get("evidence", []), found.get("searches", [])
+    if not isinstance(numbers, list) or not isinstance(searches, list):
+        return AnswerError("The answer's evidence and searches were no lists.")
+    inside = [n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= count]
+    texts = [" ".join(text.split()) for text in searches if isinstance(text, str)]
+    return list(dict.fromkeys(inside)), found.get("enough") is True, [t for t in texts if 0 < len(t) <= _LONGEST]
+
+
+def _said(step: int, evidence: int, enough: bool, searches: Sequence[str]) -> str:
+    then = (
+        "enough" if enough else f"searched {', '.join(map(repr, searches))}" if searches else "nothing more to search"
+    )
+    return f"step {step}: {evidence} passages are evidence, {then}"
+
+
+def _decided(state: _State) -> list[tuple[int, float]]:
+    """Evidence, then the rest by reciprocal rank over all searches; nothing where nothing was learnt."""
+    if not state.evidence and len(state.lists) == 1:
+        return []
+    fuser = cast(Fuser, spec.make("fuse", _FUSE))
+    width = sum(one.ordinals.shape[1] for one in state.lists)
+    fused = fuser.fuse(state.lists, width) if len(state.lists) > 1 else state.lists[0]
+    rest = [ordinal for ordinal in fused.row(0)[0].tolist() if ordinal not in set(state.evidence)]
+    return in_order([*state.evidence, *rest])
+
+
+def _one(rankings: Rankings, row: int) -> Rankings:
+    return Rankings(rankings.ordinals[row : row + 1], rankings.scores[row : row + 1], rankings.source, rankings.signal)

@@ -1,0 +1,120 @@
+"""`llm_listwise(top=50, keep=10, mode=zero_shot)`: a language model reads the head of a ranking and puts it in order.
+
+The model sees the query and `top` passages, each fenced and cut to `passage_tokens`, and names the `keep` best by
+number. They come first, in its order; everything else follows as it stood. An answer is checked (`_permutation`): what
+can be put right is, and an answer that is no order leaves the ranking as it was.
+
+    mode=zero_shot    the prompt alone
+    mode=one_shot     with the hardest example of an exam's tuning half
+    mode=meta         with that example and a system prompt improved on failures; `surefind train prompt` makes both
+    reverse=true      asked twice, the second time in reversed order, merged by mean position: models favour what they
+                      read first (two calls a query instead of one)
+
+One call a query, of about top · passage_tokens tokens. Sun et al., EMNLP 2023; the agentic-knowledge-base study, 3.4.1;
+the support-chatbot study, 4.6.2 and 4.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from surefind.errors import AnswerError, SurefindError
+from surefind.llm.ask import ask, mention
+from surefind.llm.trained import trained_prompt
+from surefind.llm.values import Message
+from surefind.notes import note
+from surefind.protocols import Passages
+from surefind.rerank._listwise import SCHEMA, ListPrompt
+from surefind.rerank._order import reordered
+from surefind.rerank._permutation import NO_ORDER, in_order, merge, read_order
+from surefind.services import Services
+from surefind.spec import Stage, require
+from surefind.types import Query, Rankings
+
+
+@dataclass(frozen=True)
+class LLMListwise(Stage):
+    kind: ClassVar[str] = "rerank"
+    name: ClassVar[str] = "llm_listwise"
+
+    model: str = ""
+    top: int = 50
+    keep: int = 10
+    mode: Literal["zero_shot", "one_shot", "meta"] = "zero_shot"
+    trained: str = ""
+    reverse: bool = False
+    passage_tokens: int = 300
+    max_tokens: int = 500
+    prompt: str = "v1"
+
+    def __post_init__(self) -> None:
+        require(self.top >= 2, self, "top must be at least 2")
+        require(1 <= self.keep <= self.top, self, "keep must be from 1 to top")
+        require(self.passage_tokens >= 1 and self.max_tokens >= 1, self, "token limits must be at least 1")
+        made = self.mode == "zero_shot" or bool(self.trained)
+        require(made, self, f"mode={self.mode} needs trained=NAME, made by: surefind train prompt --exam EXAM")
+
+    def stamp(self, services: Services) -> str:
+        return self._prompt(services).fingerprint
+
+    def trained_on(self, services: Services) -> str:
+        return trained_prompt(services, self.trained).exam if self.mode != "zero_shot" else ""
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
+        heads = [rankings.row(i)[0][: self.top].tolist() for i in range(len(queries))]
+        asked = [i for i, head in enumerate(heads) if len(head) > 1]
+        prompt = self._prompt(services)
+        prompts: list[list[Message]] = []
+        for i in asked:
+            chunks = passages[heads[i]]
+            prompts.append(prompt.messages(queries[i].text, chunks, self.keep, self.passage_tokens))
+            if self.reverse:
+                prompts.append(prompt.messages(queries[i].text, chunks[::-1], self.keep, self.passage_tokens))
+        answers = ask(services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens)
+        passes = 2 if self.reverse else 1
+        decided: list[list[tuple[int, float]]] = [[] for _ in queries]
+        failed: list[SurefindError] = []
+        for turn, i in enumerate(asked):
+            mine = answers[turn * passes : (turn + 1) * passes]
+            order = self._order([None if isinstance(a, SurefindError) else a.text for a in mine], len(heads[i]))
+            if order is None:
+                failed.append(next((a for a in mine if isinstance(a, SurefindError)), AnswerError(NO_ORDER)))
+            else:
+                decided[i] = in_order([heads[i][place] for place in order][: self.keep])
+        if asked and len(failed) == len(asked):
+            raise failed[0]
+        mention(failed, len(asked), "kept the order before")
+        return reordered(rankings, decided, k, self.name)
+
+    def _order(self, replies: Sequence[str | None], count: int) -> list[int] | None:
+        """One order out of the passes that gave one."""
+        orders = []
+        for turn, reply in enumerate(replies):
+            found = read_order(reply, count, self.keep) if reply is not None else None
+            if found is None:
+                continue
+            order, repaired = found
+            if repaired:
+                note(f"order put right: {'; '.join(repaired)}")
+            orders.append(order if turn == 0 else _turned(order, count, self.keep))
+        if len(replies) > len(orders) > 0:
+            note("one of two passes gave no order")
+        return merge(orders) if orders else None
+
+    def _prompt(self, services: Services) -> ListPrompt:
+        made = trained_prompt(services, self.trained) if self.mode != "zero_shot" else None
+        return ListPrompt.of(
+            services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS),
+            made.system if made and self.mode == "meta" else "",
+            made.example if made else None,
+        )
+
+
+def _turned(order: Sequence[int], count: int, keep: int) -> list[int]:
+    """Places in the reversed list as places in the list: what was not named follows in its own order, not reversed."""
+    named = [count - 1 - place for place in order[: min(keep, count)]]
+    return named + sorted(set(range(count)) - set(named))

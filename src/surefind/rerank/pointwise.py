@@ -1,0 +1,95 @@
+"""`pointwise(top=20, keep=10)`: each passage by itself, scored by how likely the model is to answer yes.
+
+    score(d) = P(yes) / (P(yes) + P(no))        from the log-probabilities of the first token of the answer
+
+Scores compare between queries, unlike places in a list, and no passage can push another aside by where it stands. It
+needs an endpoint that gives log-probabilities; without them the ranking stays as it was. One call a passage (`top` a
+query), of about passage_tokens tokens and one token of answer. Nogueira et al., Findings of EMNLP 2020; Liang et al.,
+HELM, 2022.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefind.errors import AnswerError, SurefindError
+from surefind.llm.ask import ask, mention
+from surefind.llm.fence import Data
+from surefind.llm.values import Completion, Message
+from surefind.protocols import Passages
+from surefind.rerank._order import reordered
+from surefind.rerank._permutation import describe
+from surefind.services import Services
+from surefind.spec import Stage, require
+from surefind.types import Query, Rankings
+
+_ALTERNATIVES = 10
+_SLOTS = ("passage", "query")
+
+
+@dataclass(frozen=True)
+class Pointwise(Stage):
+    kind: ClassVar[str] = "rerank"
+    name: ClassVar[str] = "pointwise"
+
+    model: str = ""
+    top: int = 20
+    keep: int = 10
+    passage_tokens: int = 300
+    prompt: str = "v1"
+
+    def __post_init__(self) -> None:
+        require(1 <= self.keep <= self.top, self, "keep must be from 1 to top")
+        require(self.passage_tokens >= 1, self, "passage_tokens must be at least 1")
+
+    def stamp(self, services: Services) -> str:
+        return services.prompt(self.name, self.prompt, _SLOTS).fingerprint
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
+        template = services.prompt(self.name, self.prompt, _SLOTS)
+        heads = [rankings.row(i)[0][: self.top].tolist() for i in range(len(queries))]
+        asked = [i for i, head in enumerate(heads) if len(head) > 1]
+        prompts: list[list[Message]] = [
+            template.messages(
+                passage=Data("passage", describe(chunk, self.passage_tokens)), query=Data("query", queries[i].text)
+            )
+            for i in asked
+            for chunk in passages[heads[i]]
+        ]
+        answers = iter(ask(services, self.model, prompts, max_tokens=1, logprobs=_ALTERNATIVES))
+        decided: list[list[tuple[int, float]]] = [[] for _ in queries]
+        failed: list[SurefindError] = []
+        for i in asked:
+            scored = [(ordinal, likelihood(next(answers))) for ordinal in heads[i]]
+            reasons = [value for _, value in scored if isinstance(value, SurefindError)]
+            if reasons:  # some scored and some not cannot be compared: this query stays as it was
+                failed.append(reasons[0])
+                continue
+            pairs = [(ordinal, value) for ordinal, value in scored if isinstance(value, float)]
+            decided[i] = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[: self.keep]
+        if asked and len(failed) == len(asked):
+            raise failed[0]
+        mention(failed, len(asked), "kept the order before")
+        return reordered(rankings, decided, k, self.name)
+
+
+def likelihood(answer: Completion | SurefindError) -> float | SurefindError:
+    """How likely yes is against no; or why that is not known."""
+    if isinstance(answer, SurefindError):
+        return answer
+    if not answer.logprobs or not answer.logprobs[0]:
+        return AnswerError("The endpoint gave no log-probabilities. Use llm_listwise, or a model that gives them.")
+    yes, no = _mass(answer.logprobs[0], "yes"), _mass(answer.logprobs[0], "no")
+    if not yes + no:
+        return AnswerError(f"Neither yes nor no was likely; the answer was {answer.text[:20]!r}.")
+    return yes / (yes + no)
+
+
+def _mass(tokens: Mapping[str, float], word: str) -> float:
+    """The probability of a word, however it is written: ` Yes`, `yes`, `▁YES`."""
+    return sum(math.exp(value) for token, value in tokens.items() if token.strip(" ▁Ġ\n\"'.").lower() == word)

@@ -1,0 +1,116 @@
+"""`slidegar(top=50, window=20, step=10)`: listwise reranking in windows that are fed by the neighbours of good hits.
+
+The model orders the first `window` passages; the better part is carried into the next window, which is filled up in
+turn with neighbours of the carried passages and with the next of the ranking. A passage that no retriever returned can
+so come to the top, for the same number of calls as plain sliding windows:
+
+    calls a query = 1 + ceil((top - window) / step)
+
+Neighbours are the nearest passages by the pipeline's vectors (by their words where it has none), and only those that
+the caller may read. A window without a usable answer keeps its order. Rathee, MacAvaney and Anand, Guiding retrieval
+using LLM-based listwise rankers, ECIR 2025; the support-chatbot study, 4.6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from surefind.errors import AnswerError, SurefindError
+from surefind.llm.ask import ask, mention
+from surefind.notes import note
+from surefind.protocols import Passages, Reaching
+from surefind.rerank._listwise import SCHEMA, ListPrompt
+from surefind.rerank._order import reordered
+from surefind.rerank._permutation import NO_ORDER, in_order, read_order
+from surefind.rerank._slide import Slide
+from surefind.services import Services
+from surefind.spec import Stage, require
+from surefind.types import Query, Rankings
+
+
+@dataclass(frozen=True)
+class SlideGAR(Stage):
+    kind: ClassVar[str] = "rerank"
+    name: ClassVar[str] = "slidegar"
+    reaches: ClassVar[bool] = True
+    """What it returns depends on the retrievers behind the ranking too."""
+
+    model: str = ""
+    top: int = 50
+    window: int = 20
+    step: int = 10
+    neighbours: int = 8
+    passage_tokens: int = 300
+    max_tokens: int = 500
+    prompt: str = "v1"
+
+    def __post_init__(self) -> None:
+        require(2 <= self.window <= self.top, self, "window must be from 2 to top")
+        require(1 <= self.step < self.window, self, "step must be at least 1 and below window")
+        require(self.neighbours >= 0, self, "neighbours must be at least 0")
+        require(self.passage_tokens >= 1 and self.max_tokens >= 1, self, "token limits must be at least 1")
+
+    def stamp(self, services: Services) -> str:
+        return services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS).fingerprint
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
+        near = partial(self._near, passages)
+        slides = [
+            Slide(rankings.row(i)[0].tolist(), self.top, self.window, self.step, near) for i in range(len(queries))
+        ]
+        active = [i for i, slide in enumerate(slides) if len(slide.window) > 1]
+        failed: list[SurefindError] = []
+        windows = 0
+        while active:  # all queries' windows of one turn are asked for together
+            windows += len(active)
+            active, reasons = self._turn(queries, slides, active, passages, services)
+            failed += reasons
+        if windows and len(failed) == windows:
+            raise failed[0]
+        mention(failed, windows, "kept the order of a window")
+        adopted = sum(slide.adopted for slide in slides)
+        if adopted:
+            note(f"{adopted} neighbours of good hits were looked at")
+        decided = [in_order(slide.result) if len(slide.window) > 1 else [] for slide in slides]
+        return reordered(rankings, decided, k, self.name)
+
+    def _turn(
+        self,
+        queries: Sequence[Query],
+        slides: Sequence[Slide],
+        active: Sequence[int],
+        passages: Passages,
+        services: Services,
+    ) -> tuple[list[int], list[SurefindError]]:
+        """One window of every active query: who has another one, and what went wrong."""
+        prompt = ListPrompt.of(services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS))
+        prompts = [
+            prompt.messages(queries[i].text, passages[slides[i].window], self.window, self.passage_tokens)
+            for i in active
+        ]
+        answers = ask(services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens)
+        failed: list[SurefindError] = []
+        more: list[int] = []
+        for i, answer in zip(active, answers, strict=True):
+            size = len(slides[i].window)
+            if isinstance(answer, SurefindError):  # an endpoint that fails would fail again: no more windows
+                slides[i].stop()
+                failed.append(answer)
+                continue
+            found = read_order(answer.text, size, size)
+            if found is None:
+                failed.append(AnswerError(NO_ORDER))
+            if slides[i].answer(found[0] if found else range(size)):
+                more.append(i)
+        return more, failed
+
+    def _near(self, passages: Passages, ordinals: Sequence[int]) -> list[int]:
+        """Neighbours of each in turn: the nearest of the best first."""
+        if not self.neighbours or not isinstance(passages, Reaching):
+            return []
+        return [other for row in passages.near(ordinals, self.neighbours) for other in row]

@@ -1,0 +1,88 @@
+"""A retriever around another: it changes what is asked, and shares the other's index.
+
+`hyde(retriever=dense)` and `dense` are one index on disk and in memory, since their `index_spec` is the same; what
+differs is the view that `wrap` puts around it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from surefind import spec
+from surefind.protocols import Index, Progress, Retriever, Reuse
+from surefind.types import PAD, BoolArray, Chunk, FloatArray, IntArray, Query, Rankings, Signal
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+
+Row = tuple[IntArray, FloatArray]
+
+
+class Wrapping(ABC):
+    """What retrievers around another one share; they have a field `retriever`, the spec of the other."""
+
+    retriever: str
+
+    @property
+    def inner(self) -> Retriever:
+        return cast(Retriever, spec.make("retrieve", self.retriever))
+
+    @property
+    def signal(self) -> Signal:
+        return self.inner.signal
+
+    @property
+    def index_spec(self) -> str:
+        return self.inner.index_spec
+
+    def build(
+        self,
+        chunks: Sequence[Chunk],
+        services: Services,
+        reuse: Reuse | None = None,
+        progress: Progress | None = None,
+    ) -> Index:
+        earlier = replace(reuse, index=getattr(reuse.index, "inner", reuse.index)) if reuse else None
+        return self.wrap(self.inner.build(chunks, services, earlier, progress), services)
+
+    def load(self, folder: Path, services: Services) -> Index:
+        return self.wrap(self.inner.load(folder, services), services)
+
+    @abstractmethod
+    def wrap(self, index: Index, services: Services) -> Index:
+        """The view of the other's index that answers as this retriever does."""
+
+
+class View:
+    """An index as its wrapping retriever sees it."""
+
+    def __init__(self, inner: Index, services: Services) -> None:
+        self.inner: Any = inner
+        self.services = services
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def save(self, folder: Path) -> None:
+        self.inner.save(folder)
+
+    def plain(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None) -> Rankings:
+        """What the other retriever finds."""
+        found: Rankings = self.inner.search(retriever.inner, queries, k, allow)
+        return found
+
+
+def padded(rows: Sequence[Row], width: int) -> tuple[IntArray, FloatArray]:
+    """Rows of different lengths as two matrices."""
+    ordinals = np.full((len(rows), width), PAD, np.int32)
+    scores = np.full((len(rows), width), -np.inf, np.float32)
+    for i, (found, values) in enumerate(rows):
+        ordinals[i, : len(found)], scores[i, : len(values)] = found, values
+    return ordinals, scores

@@ -1,0 +1,109 @@
+"""`multi_query(retriever=dense, rewrites=3)`: the question in other words as well, the rankings fused.
+
+    score(d) = fuse(ranking(q), ranking(q_1), …, ranking(q_n))        q_i: rewrites of q by a model; fuse: rrf(k=60)
+
+One call a query, and n + 1 searches of the inner retriever. Where the model gives nothing, the question is searched
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from surefind import spec
+from surefind.errors import AnswerError, SurefindError
+from surefind.llm.ask import ask, mention
+from surefind.llm.fence import Data
+from surefind.llm.reply import read_object
+from surefind.protocols import Fuser, Index
+from surefind.retrieve._wrapping import Row, View, Wrapping, padded
+from surefind.spec import Stage, require
+from surefind.types import BoolArray, Query, Rankings
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+_SLOTS = ("query", "rewrites")
+_SCHEMA = {"type": "object", "properties": {"queries": {"type": "array", "items": {"type": "string"}}}}
+_MAX_TOKENS = 300
+_DEPTH = 100
+"""How deep each wording is searched, so that asking for fewer hits gives the head of asking for more."""
+_LONGEST = 500
+"""Characters of a rewrite: a longer one is no query."""
+
+
+@dataclass(frozen=True)
+class MultiQuery(Wrapping, Stage):
+    kind: ClassVar[str] = "retrieve"
+    name: ClassVar[str] = "multi_query"
+
+    retriever: str = "dense(model=minilm)"
+    model: str = ""
+    rewrites: int = 3
+    fuse: str = "rrf(k=60.0)"
+    prompt: str = "v1"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "retriever", str(spec.make("retrieve", self.retriever)))  # written out in full
+        object.__setattr__(self, "fuse", str(spec.make("fuse", self.fuse)))
+        require(1 <= self.rewrites <= 10, self, "rewrites must be from 1 to 10")
+
+    def stamp(self, services: Services) -> str:
+        return services.prompt(self.name, self.prompt, _SLOTS).fingerprint
+
+    def wrap(self, index: Index, services: Services) -> Index:
+        return _Rewritten(index, services)
+
+    def rewritten(self, queries: Sequence[Query], services: Services) -> list[list[str]]:
+        """Other wordings of each query; none where the model failed."""
+        template = services.prompt(self.name, self.prompt, _SLOTS)
+        prompts = [template.messages(query=Data("query", query.text), rewrites=self.rewrites) for query in queries]
+        answers = ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=_MAX_TOKENS)
+        made: list[list[str]] = []
+        failed: list[SurefindError] = []
+        for query, answer in zip(queries, answers, strict=True):
+            found = [] if isinstance(answer, SurefindError) else read_rewrites(answer.text, query.text, self.rewrites)
+            made.append(found)
+            if not found:
+                none = AnswerError("The answer held no queries.")
+                failed.append(answer if isinstance(answer, SurefindError) else none)
+        mention(failed, len(queries), "searched the question alone")
+        return made
+
+
+def read_rewrites(reply: str, query: str, most: int) -> list[str]:
+    """The usable queries of an answer: text, neither empty nor endless, none twice and none that is the question."""
+    listed = (read_object(reply) or {}).get("queries")
+    texts = [text.strip() for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
+    different = {text.casefold(): text for text in reversed(texts) if 0 < len(text) <= _LONGEST}
+    different.pop(query.strip().casefold(), None)
+    return list(reversed(different.values()))[:most]
+
+
+class _Rewritten(View):
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
+        if not queries or not len(self):
+            found = self.plain(retriever, queries, k, allow)
+            return replace(found, source=retriever.name, signal=retriever.signal)
+        wordings = [
+            [query.text, *rewrites]
+            for query, rewrites in zip(queries, retriever.rewritten(queries, self.services), strict=True)
+        ]
+        rows: dict[int, Row] = {}
+        for size in sorted({len(texts) for texts in wordings}):  # as many rankings as a query has wordings, no more
+            members = [i for i, texts in enumerate(wordings) if len(texts) == size]
+            fused = self._fused(retriever, [wordings[i] for i in members], k, allow)
+            rows |= {i: fused.row(place) for place, i in enumerate(members)}
+        return Rankings(
+            *padded([rows[i] for i in range(len(queries))], min(k, len(self))), retriever.name, retriever.signal
+        )
+
+    def _fused(self, retriever: Any, wordings: Sequence[Sequence[str]], k: int, allow: BoolArray | None) -> Rankings:
+        """Queries with the same number of wordings."""
+        turns = [[Query(texts[turn]) for texts in wordings] for turn in range(len(wordings[0]))]
+        if len(turns) == 1:
+            return self.plain(retriever, turns[0], k, allow)
+        lists = [self.plain(retriever, queries, max(k, _DEPTH), allow) for queries in turns]
+        return cast(Fuser, spec.make("fuse", retriever.fuse)).fuse(lists, k)

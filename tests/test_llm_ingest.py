@@ -1,0 +1,155 @@
+"""`llm_context` and `llm_segments`: a model at ingestion, its guard-rails and its fallbacks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from llm_server import LLMServer
+from llm_steps import BLOCK, BROKEN, services_for
+from surefind import spec
+from surefind.enrich.llm_context import around
+from surefind.layout import Layout
+from surefind.notes import collecting
+from surefind.testing import DOCUMENTS, check_chunker, check_enricher
+from surefind.text.tokens import count_tokens
+from surefind.types import Chunk, Document
+
+SENTENCES = [f"Sentence number {i} speaks of topic {i // 5}." for i in range(20)]
+DOCUMENT = Document(
+    "paper.md", "# Paper\n\n" + " ".join(SENTENCES[:10]) + "\n\n## Later\n\n" + " ".join(SENTENCES[10:])
+)
+SEGMENTS = spec.make("chunk", "llm_segments(words=30, base=fixed(tokens=40, overlap=0))")
+# 142 words of about 30: τ = 5, so 2 to 8 chunks
+
+
+def chunks_of(document: Document = DOCUMENT) -> list[Chunk]:
+    return Layout.parse("fixed(tokens=40, overlap=0)").cut(document, services=None)
+
+
+# ---------------------------------------------------------------- llm_segments
+
+
+def test_chunks_lie_between_the_sentences_that_the_model_names(llm: LLMServer) -> None:
+    llm.say("6, 11, 17")
+    made = SEGMENTS.chunk(DOCUMENT, services_for(llm))
+    firsts = [re.findall(r"Sentence number (\d+)", chunk.text)[0] for chunk in made]
+    assert firsts == ["0", "6", "11", "17"]
+    assert all(DOCUMENT.text[chunk.start : chunk.end] == chunk.text for chunk in made)
+    assert "".join(chunk.text for chunk in made).count("Sentence") == 20
+    assert made[-1].headings == ("Paper", "Later")
+    assert len(llm.bodies) == 1
+
+
+def test_prompt_numbers_the_sentences_and_names_the_range(llm: LLMServer) -> None:
+    llm.say("6")
+    SEGMENTS.chunk(DOCUMENT, services_for(llm))
+    (prompt,) = llm.prompts
+    (listed,) = [text for label, _, _, text in BLOCK.findall(prompt) if label == "sentences"]
+    lines = listed.split("\n")
+    assert lines[0] == "0: # Paper Sentence number 0 speaks of topic 0."
+    assert [int(line.split(":")[0]) for line in lines] == list(range(20))
+    words = sum(len(line.split()) - 1 for line in lines)
+    low, high = max(2, round(words / 30) - 3), round(words / 30) + 3
+    assert f"identify {low - 1}-{high - 1} optimal" in prompt
+    assert f"{len(lines)} total sentences and {words} words" in prompt
+
+
+def test_a_wrong_answer_is_asked_for_again_with_the_complaint(llm: LLMServer) -> None:
+    llm.say("99", "the beginning", "6, 12")
+    assert len(SEGMENTS.chunk(DOCUMENT, services_for(llm))) == 3
+    assert [re.search(r"Try \d.*", prompt) is not None for prompt in llm.prompts] == [False, True, True]
+    assert "99 is not a sentence number" in llm.prompts[1] and "no sentence numbers" in llm.prompts[2]
+
+
+def test_after_three_tries_the_base_chunker_cuts(llm: LLMServer) -> None:
+    llm.say("99")
+    with collecting() as heard:
+        made = SEGMENTS.chunk(DOCUMENT, services_for(llm))
+    assert made == chunks_of()
+    assert len(llm.bodies) == 3
+    assert heard.text.startswith(
+        "paper.md was cut by fixed(tokens=40, overlap=0, unit=tokens): after 3 tries, 99 is not"
+    )
+
+
+@pytest.mark.parametrize("act", BROKEN)
+def test_every_misbehaviour_ends_in_the_base_chunker(llm: LLMServer, act: str) -> None:
+    llm.script = [act] * 10
+    with collecting() as heard:
+        made = SEGMENTS.chunk(DOCUMENT, services_for(llm, timeout=0.3, total_timeout=0.5))
+    assert made == chunks_of()
+    assert "was cut by fixed" in heard.text
+
+
+def test_a_long_document_is_asked_for_in_parts(llm: LLMServer) -> None:
+    llm.say("2, 4")
+    chunker = spec.make("chunk", "llm_segments(words=20, part_words=50)")
+    made = chunker.chunk(DOCUMENT, services_for(llm))
+    assert len(llm.bodies) == 3
+    assert len(made) == 9
+    assert "".join(chunk.text for chunk in made).count("Sentence") == 20
+
+
+def test_chunkers_contract_whatever_the_model_says(llm: LLMServer) -> None:
+    llm.say("1")
+    check_chunker(spec.make("chunk", "llm_segments(tries=1)"), services=services_for(llm))
+    llm.say("1, 2, 3, 4, 5, 6")
+    check_chunker(spec.make("chunk", "llm_segments(words=10, tries=1)"), services=services_for(llm))
+
+
+# ---------------------------------------------------------------- llm_context
+
+
+def test_context_is_what_the_model_says_and_the_text_is_untouched(llm: LLMServer) -> None:
+    llm.reply = lambda prompt: f"  About\n{prompt.count('Sentence')} sentences. "
+    made = spec.make("enrich", "llm_context").enrich(DOCUMENT, chunks_of(), services_for(llm))
+    assert made[0].context == f"About {20 + made[0].text.count('Sentence')} sentences."
+    assert [chunk.text for chunk in made] == [chunk.text for chunk in chunks_of()]
+
+
+def test_all_chunks_of_a_document_share_the_beginning_of_their_prompts(llm: LLMServer) -> None:
+    llm.say("Context.")
+    spec.make("enrich", "llm_context").enrich(DOCUMENT, chunks_of(), services_for(llm))
+    shared = {prompt[: prompt.index("Here is the chunk")] for prompt in llm.prompts}
+    assert len(llm.prompts) == len(chunks_of()) > 2
+    assert len(shared) == 1 and "<document " in shared.pop()
+
+
+def test_context_is_cut_to_its_length(llm: LLMServer) -> None:
+    llm.say("word " * 1000)
+    (first, *_) = spec.make("enrich", "llm_context").enrich(DOCUMENT, chunks_of(), services_for(llm))
+    assert count_tokens(first.context) == 150
+
+
+@pytest.mark.parametrize("act", [act for act in BROKEN if act != "garbage"])  # prose is what is asked for
+def test_without_an_answer_there_is_no_context(llm: LLMServer, act: str) -> None:
+    llm.script = [act] * 20
+    with collecting() as heard:
+        made = spec.make("enrich", "llm_context").enrich(
+            DOCUMENT, chunks_of(), services_for(llm, timeout=0.3, total_timeout=0.5)
+        )
+    assert made == chunks_of()
+    assert "no context in paper.md" in heard.text
+    assert len(llm.bodies) == 1
+
+
+def test_of_a_long_document_the_beginning_and_the_surroundings_are_shown() -> None:
+    words = [f"w{i}" for i in range(1000)]
+    document = Document("long.md", " ".join(words), "Title")
+    start = document.text.index("w700 ")
+    text = around(document, Chunk("long.md", start, start + 4, "w700"), 200)
+    shown = text.split()
+    assert shown[:2] == ["Title", "w0"] and "w99" in shown and "w100" not in shown
+    assert "w700" in shown and count_tokens(text) <= 200 + 5
+    assert around(document, Chunk("long.md", 0, 2, "w0"), 2000) == f"Title\n\n{document.text}"
+    last = Chunk("long.md", len(document.text) - 4, len(document.text), "w999")
+    assert "w999" in around(document, last, 200)
+
+
+def test_enrichers_contract(llm: LLMServer) -> None:
+    llm.say("Where it stands.")
+    document = DOCUMENTS[-1]
+    chunks = Layout.parse("markdown(tokens=20, min_tokens=5)", ["headings"]).cut(document, services=None)
+    check_enricher(spec.make("enrich", "llm_context"), document, chunks, services=services_for(llm))
