@@ -69,9 +69,9 @@ def markdown(report: dict[str, Any]) -> str:
 def _reranking(report: dict[str, Any]) -> list[str]:
     """What rerankers moved, and the questions they harmed most."""
     lines = [f"- {text}" for row in ordered(report) for text in in_words(row)]
-    if not lines:
-        return []
-    lines = ["What reranking changed:", "", *lines, *(f"- {problem}" for problem in report["problems"]), ""]
+    lines = ["What reranking changed:", "", *lines, ""] if lines else []
+    if report["problems"]:
+        lines += ["Problems:", "", *(f"- {problem}" for problem in report["problems"]), ""]
     for row in ordered(report):
         for moved in row["reranking"]:
             if moved.get("worst"):

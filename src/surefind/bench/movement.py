@@ -2,6 +2,8 @@
 
 - *Swaps*: of the first ten places, how many hold another passage than before; on average over the questions.
 - *Top-1 changed*: the share of questions whose first passage is another one.
+- *By family*: the mean change of the primary measure within each family of questions; a star where its interval leaves
+  out no change at all.
 - *Degraded*: questions whose primary measure fell, how many of them hold a number, how long they are against all; the
   worst with their text and what moved. *Improved* stands beside it: a stage is judged by both.
 """
@@ -87,6 +89,7 @@ class Movement:
         return {
             "measure": str(self._measure),
             "change": asdict(bootstrap(change[:, None])[0]),
+            "families": self._families(change),
             "improved": int((change > _HELD).sum()),
             "degraded": len(worse),
             "queries": len(change),
@@ -106,6 +109,20 @@ class Movement:
             ],
         }
 
+    def _families(self, change: Floats) -> dict[str, dict[str, float]]:
+        """The change within each family of questions, if there are several: a stage may help one and harm another."""
+        labels = np.array([query.family for query in self._queries])
+        families = sorted(set(labels.tolist()))
+        if len(families) < 2:
+            return {}
+        return {
+            family: {
+                **asdict(bootstrap(change[labels == family][:, None])[0]),
+                "queries": int((labels == family).sum()),
+            }
+            for family in families
+        }
+
     def _passage(self, rankings: Rankings, q: int) -> str:
         """The title of what stands first."""
         ordinals = rankings.row(q)[0]
@@ -123,6 +140,11 @@ def _mean(values: NDArray[Any]) -> float | None:
     return round(float(values.mean()), 1) if len(values) else None
 
 
+def _clear(effect: dict[str, float]) -> bool:
+    """Whether an interval leaves no change out."""
+    return effect["low"] > 0 or effect["high"] < 0
+
+
 def in_words(row: dict[str, Any]) -> list[str]:
     """For the terminal and Markdown: a line for each reranker of a row of the report, and its worst question."""
     lines = []
@@ -137,6 +159,10 @@ def in_words(row: dict[str, Any]) -> list[str]:
                 f"; {moved['improved']} questions better, {moved['degraded']} worse of {moved['queries']} "
                 f"({moved['measure']} {change['mean']:+.3f} [{change['low']:+.3f}, {change['high']:+.3f}])"
             )
+        families = moved.get("families", {})
+        if families:
+            told = (f"{name} {effect['mean']:+.3f}{'*' if _clear(effect) else ''}" for name, effect in families.items())
+            text += f"; by family: {', '.join(told)}"
         if moved["fell_back"]:
             text += f"; {moved['fell_back']} questions kept the ranking before: {moved['why']}"
         lines.append(text)

@@ -43,7 +43,7 @@ class LLMSegments(Stage):
     kind: ClassVar[str] = "chunk"
     name: ClassVar[str] = "llm_segments"
 
-    model: str = ""
+    model: str | None = None
     words: int = 1000
     tries: int = 3
     base: str = "markdown(tokens=250, min_tokens=50)"

@@ -32,7 +32,7 @@ class LLMContext(Stage):
     kind: ClassVar[str] = "enrich"
     name: ClassVar[str] = "llm_context"
 
-    model: str = ""
+    model: str | None = None
     document_tokens: int = 8000
     prompt: str = "v1"
 

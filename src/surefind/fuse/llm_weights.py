@@ -47,11 +47,11 @@ class LLMWeights(Stage):
     kind: ClassVar[str] = "fuse"
     name: ClassVar[str] = "llm_weights"
 
-    model: str = ""
+    model: str | None = None
     mode: Literal["query", "informed"] = "informed"
-    examples: str = ""
+    examples: str | None = None
     missing: Literal["score"] | None = None
-    prompt: str = ""
+    prompt: str | None = None
 
     def __post_init__(self) -> None:
         require(self.mode == "informed" or not self.examples, self, "examples are shown with mode=informed only")

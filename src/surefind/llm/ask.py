@@ -23,7 +23,7 @@ Prompt = Sequence[Message]
 
 def ask(
     services: Services,
-    model: str,
+    model: str | None,
     prompts: Sequence[Prompt],
     *,
     schema: Mapping[str, Any] | None = None,
@@ -34,7 +34,7 @@ def ask(
     """The answer to each prompt, in order, or why there is none."""
     if not prompts:
         return []
-    chat = services.chat(model)
+    chat = services.chat(model or "")
     try:
         answers = complete_many(
             chat, prompts, schema=schema, max_tokens=max_tokens, logprobs=logprobs, temperature=temperature

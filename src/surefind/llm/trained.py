@@ -58,8 +58,8 @@ def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Pa
     return place
 
 
-def trained_prompt(services: Services, name: str, kind: str = "llm_listwise") -> TrainedPrompt:
-    folder = services.models_folder
+def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwise") -> TrainedPrompt:
+    folder, name = services.models_folder, name or ""
     path = (folder or Path()) / name / FILE
     if folder is None or not name or Path(name).name != name or not path.exists():
         there = sorted(p.parent.name for p in folder.glob(f"*/{FILE}")) if folder and folder.exists() else []

@@ -33,6 +33,11 @@ class ListPrompt:
         return cls(template.with_system(system) if system else template, example)
 
     @property
+    def system(self) -> str:
+        """What the model is told before anything else, which meta-prompting improves."""
+        return next(text for role, text in self.template.parts if role == "system").replace("$$", "$").strip()
+
+    @property
     def fingerprint(self) -> str:
         return hashlib.blake2b(f"{self.template.fingerprint}{self.example}".encode(), digest_size=6).hexdigest()
 

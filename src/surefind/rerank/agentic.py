@@ -66,7 +66,7 @@ class Agentic(Stage):
     reaches: ClassVar[bool] = True
     """What it returns depends on the retrievers behind the ranking too."""
 
-    model: str = ""
+    model: str | None = None
     steps: int = 3
     look: int = 8
     branch: int = 3

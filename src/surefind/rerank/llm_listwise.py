@@ -39,11 +39,11 @@ class LLMListwise(Stage):
     kind: ClassVar[str] = "rerank"
     name: ClassVar[str] = "llm_listwise"
 
-    model: str = ""
+    model: str | None = None
     top: int = 50
     keep: int = 10
     mode: Literal["zero_shot", "one_shot", "meta"] = "zero_shot"
-    trained: str = ""
+    trained: str | None = None
     reverse: bool = False
     passage_tokens: int = 300
     max_tokens: int = 500
@@ -80,7 +80,7 @@ class LLMListwise(Stage):
         failed: list[SurefindError] = []
         for turn, i in enumerate(asked):
             mine = answers[turn * passes : (turn + 1) * passes]
-            order = self._order([None if isinstance(a, SurefindError) else a.text for a in mine], len(heads[i]))
+            order = self.order([None if isinstance(a, SurefindError) else a.text for a in mine], len(heads[i]))
             if order is None:
                 failed.append(next((a for a in mine if isinstance(a, SurefindError)), AnswerError(NO_ORDER)))
             else:
@@ -90,7 +90,7 @@ class LLMListwise(Stage):
         mention(failed, len(asked), "kept the order before")
         return reordered(rankings, decided, k, self.name)
 
-    def _order(self, replies: Sequence[str | None], count: int) -> list[int] | None:
+    def order(self, replies: Sequence[str | None], count: int) -> list[int] | None:
         """One order out of the passes that gave one."""
         orders = []
         for turn, reply in enumerate(replies):

@@ -35,7 +35,7 @@ class Pointwise(Stage):
     kind: ClassVar[str] = "rerank"
     name: ClassVar[str] = "pointwise"
 
-    model: str = ""
+    model: str | None = None
     top: int = 20
     keep: int = 10
     passage_tokens: int = 300

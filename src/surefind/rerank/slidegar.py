@@ -38,7 +38,7 @@ class SlideGAR(Stage):
     reaches: ClassVar[bool] = True
     """What it returns depends on the retrievers behind the ranking too."""
 
-    model: str = ""
+    model: str | None = None
     top: int = 50
     window: int = 20
     step: int = 10

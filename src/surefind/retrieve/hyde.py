@@ -42,7 +42,7 @@ class HyDE(Wrapping, Stage):
     name: ClassVar[str] = "hyde"
 
     retriever: str = "dense(model=minilm)"
-    model: str = ""
+    model: str | None = None
     drafts: int = 1
     query: bool = True
     prompt: str = "v1"

@@ -40,7 +40,7 @@ class MultiQuery(Wrapping, Stage):
     name: ClassVar[str] = "multi_query"
 
     retriever: str = "dense(model=minilm)"
-    model: str = ""
+    model: str | None = None
     rewrites: int = 3
     fuse: str = "rrf(k=60.0)"
     prompt: str = "v1"

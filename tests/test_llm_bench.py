@@ -1,0 +1,127 @@
+"""The LLM steps in a benchmark: many questions at a time, every answer paid for once, failures said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exam_helpers import query
+from helpers import Home
+from llm_server import LLMServer
+from llm_steps import ranking
+from surefind.bench.files import markdown
+from surefind.bench.plan import Plan, from_texts, parse_measures
+from surefind.bench.run import run_bench
+from surefind.errors import UsageError
+from surefind.exam.model import Exam, Judgment
+
+DOCUMENTS = {
+    "alpha": "The cash report is due on Monday.",
+    "beta": "Cash is counted by the teller.",
+    "gamma": "A cash drawer is locked.",
+    "delta": "The vault log is signed by two people.",
+}
+EXAM = Exam(
+    "e",
+    tuple(
+        query(f"q{i}", text, Judgment(f"{gold}.md"), family=family)
+        for i, (text, gold, family) in enumerate(
+            [
+                ("cash", "gamma", "one"),
+                ("cash the teller", "gamma", "one"),
+                ("cash report", "alpha", "two"),
+                ("cash is due", "alpha", "two"),
+            ]
+        )
+    ),
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "kb")
+    for name, text in DOCUMENTS.items():
+        made.write(f"docs/{name}.md", text)
+    made.sync("docs")
+    return made
+
+
+def report_of(home: Home, *texts: str, fresh: bool = False) -> dict[str, Any]:
+    plan = Plan(tuple(from_texts(texts, {})), EXAM, parse_measures(["RR@10"]))
+    with home.open() as kb:
+        return run_bench(kb, plan, "", fresh=fresh).report
+
+
+def steps(llm: LLMServer) -> list[str]:
+    model = json.dumps(llm.model)
+    return [
+        "bm25",
+        f"bm25 >> llm_listwise(model={model}, top=3, keep=3)",
+        f"bm25 >> slidegar(model={model}, top=3, window=2, step=1)",
+        f"bm25 >> agentic(model={model}, steps=2)",
+        f"multi_query(retriever=bm25, model={model})",
+        f"hyde(retriever=bm25, model={model})",
+        f"bm25 + tfidf >> llm_weights(model={model})",
+    ]
+
+
+def reply(prompt: str) -> str:
+    if "Steps left" in prompt:
+        return json.dumps({"evidence": [1], "enough": "vault log" in prompt, "searches": ["vault log"]})
+    if "other queries" in prompt:
+        return json.dumps({"queries": ["locked drawer"]})
+    if "weight from 0 to 1" in prompt:
+        return json.dumps({"bm25": 0.5, "tfidf": 0.5})
+    if "plausible" in prompt:
+        return "A drawer is locked."
+    return ranking(lambda shown: sorted(shown, key=lambda n: ("drawer" not in shown[n], n)))(prompt)
+
+
+def test_every_step_runs_over_an_exam_and_a_second_run_asks_nothing(home: Home, llm: LLMServer) -> None:
+    llm.reply = reply
+    first = report_of(home, *steps(llm))
+    asked = len(llm.bodies)
+    assert first["problems"] == [] and asked > 4 * len(EXAM.queries)
+    again = report_of(home, *steps(llm), fresh=True)
+    assert len(llm.bodies) == asked
+    assert [row["scores"] for row in again["rows"]] == [row["scores"] for row in first["rows"]]
+
+
+def test_effect_is_told_by_family(home: Home, llm: LLMServer) -> None:
+    """The model puts the drawer first: right for `one`, wrong for `two`."""
+    llm.reply = reply
+    made = report_of(home, "bm25", f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=3, keep=3)")
+    before, after = (row["scores"] for row in made["rows"])
+    (moved,) = made["rows"][1]["reranking"]
+    for family, rows in {"one": (0, 1), "two": (2, 3)}.items():
+        change = sum(after[i] - before[i] for i in rows) / 2
+        assert moved["families"][family]["mean"] == pytest.approx(change, abs=1e-4)
+        assert moved["families"][family]["queries"] == 2
+    assert moved["families"]["one"]["mean"] > 0 > moved["families"]["two"]["mean"]
+    assert "by family: one +0." in markdown(made)
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+def test_an_endpoint_that_fails_is_a_problem_of_the_report(home: Home, llm: LLMServer, step: int) -> None:
+    llm.script = ["401"] * 100
+    made = report_of(home, "bm25", steps(llm)[step])
+    (problem,) = made["problems"]
+    assert "401" in problem and "4 questions" in problem
+    assert problem in markdown(made)
+    if step < 6:
+        assert made["rows"][1]["scores"] == made["rows"][0]["scores"]
+
+
+def test_questions_that_went_without_an_answer_are_counted_and_asked_again(home: Home, llm: LLMServer) -> None:
+    llm.reply = lambda prompt: "no" if "cash report" in prompt.lower().split("<query")[1][:60] else reply(prompt)
+    step = f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=3, keep=3)"
+    made = report_of(home, "bm25", step)
+    assert "failed for 1 questions" in made["problems"][0]
+
+
+def test_a_benchmark_does_not_start_without_a_model(home: Home) -> None:
+    with pytest.raises(UsageError, match="No language model is chosen"):
+        report_of(home, "bm25", "bm25 >> llm_listwise")
