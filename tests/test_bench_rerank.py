@@ -94,7 +94,7 @@ def test_rerankings_are_kept_and_known_by_what_was_given(home: Home, toys: None)
     with pytest.MonkeyPatch.context() as patch, home.open() as kb:
         patch.setattr(toy_stages.SharedWords, "rerank", counting)
         bench = Bench(kb)
-        rerank = Reranking(bench.snapshot, kb.services, bench.cache, "corpus", "exam")
+        rerank = Reranking(kb.snapshot(), kb.services, bench.cache, "corpus", "exam")
         queries = [Query("cash report"), Query("vault")]
         given = rankings_of([([0, 1, 2], [3.0, 2.0, 1.0]), ([4], [1.0])])
         stage = toy_stages.SharedWords()
@@ -120,7 +120,7 @@ def test_failures_are_counted_and_tried_again_next_time(home: Home, monkeypatch:
     monkeypatch.setattr("surefind.bench.reranking._BATCH", 2)
     with home.open() as kb:
         bench = Bench(kb)
-        rerank = Reranking(bench.snapshot, kb.services, bench.cache, "corpus", "exam")
+        rerank = Reranking(kb.snapshot(), kb.services, bench.cache, "corpus", "exam")
         given = rankings_of([([0, 1, 2], [3.0, 2.0, 1.0])] * 4)
         texts = [Query(text) for text in ("cash report", "cash", "vault", "cash")]
         step = rerank.run(Sometimes(), texts, given, 10, lambda done, total: None)
@@ -141,7 +141,7 @@ def test_a_service_that_is_down_is_not_asked_for_every_batch(home: Home, monkeyp
 
     with home.open() as kb:
         bench = Bench(kb)
-        rerank = Reranking(bench.snapshot, kb.services, bench.cache, "corpus", "exam")
+        rerank = Reranking(kb.snapshot(), kb.services, bench.cache, "corpus", "exam")
         given = rankings_of([([0, 1], [3.0, 2.0])] * 6)
         step = rerank.run(Down(), [Query("cash")] * 6, given, 10, lambda done, total: None)
     assert (len(asked), step.fell_back, step.why) == (2, 6, "Nobody answers.")
@@ -183,11 +183,11 @@ def test_time_of_a_reranker_is_tried_on_passages_of_the_corpus(home: Home, model
 
     with home.open() as kb:
         bench = Bench(kb)
-        rerank = Reranking(bench.snapshot, kb.services, bench.cache, "corpus", "exam")
+        rerank = Reranking(kb.snapshot(), kb.services, bench.cache, "corpus", "exam")
         stage = spec.make("rerank", f"cross_encoder(model={model})")
-        assert 0 < rerank.seconds(stage, Query("cash"), len(bench.snapshot)) < 5
+        assert 0 < rerank.seconds(stage, Query("cash"), len(kb.snapshot())) < 5
         missing = spec.make("rerank", "cross_encoder(model=nowhere)")
-        assert rerank.seconds(missing, Query("cash"), len(bench.snapshot)) == 0
+        assert rerank.seconds(missing, Query("cash"), len(kb.snapshot())) == 0
 
 
 # ---------------------------------------------------------------- what moved
