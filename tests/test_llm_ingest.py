@@ -6,11 +6,14 @@ import re
 
 import pytest
 
+from helpers import Home
 from llm_server import LLMServer
 from llm_steps import BLOCK, BROKEN, services_for
 from surefind import spec
 from surefind.enrich.llm_context import around
+from surefind.errors import BudgetError
 from surefind.layout import Layout
+from surefind.llm.prices import Price
 from surefind.notes import collecting
 from surefind.testing import DOCUMENTS, check_chunker, check_enricher
 from surefind.text.tokens import count_tokens
@@ -153,3 +156,54 @@ def test_enrichers_contract(llm: LLMServer) -> None:
     document = DOCUMENTS[-1]
     chunks = Layout.parse("markdown(tokens=20, min_tokens=5)", ["headings"]).cut(document, services=None)
     check_enricher(spec.make("enrich", "llm_context"), document, chunks, services=services_for(llm))
+
+
+# ---------------------------------------------------------------- at a sync
+
+CONTEXT = """
+[index]
+chunk = "fixed(tokens=12, overlap=0)"
+enrich = ["llm_context(model=\\"{model}\\")"]
+
+[search]
+pipeline = "words"
+
+[pipelines.words]
+retrieve = ["bm25"]
+"""
+
+
+def test_what_a_model_wrote_is_found_and_an_outage_is_mended_by_the_next_sync(home: Home, llm: LLMServer) -> None:
+    home.configure(CONTEXT.format(model=llm.model))
+    home.write("docs/a.md", "The drawer is locked at night.")
+    home.write("docs/b.md", "The vault has a log of two people.")
+    llm.reply = lambda prompt: "About zebras." if "vault" in prompt else "About giraffes."
+    llm.script = ["good", "401"]
+    first = home.sync("docs")
+    (problem,) = first.problems
+    assert problem.path == "b.md" and "the next sync tries again" in problem.reason and "401" in problem.reason
+    assert home.found("giraffes") == ["a.md"] and home.found("zebras") == []
+    asked = len(llm.bodies)
+    second = home.sync("docs")
+    assert (second.changed, second.problems) == (1, [])
+    assert home.found("zebras") == ["b.md"]  # the index is another one, though text and places are the same
+    assert len(llm.bodies) == asked + 1
+    third = home.sync("docs")
+    assert (third.changed, third.unchanged, len(llm.bodies)) == (0, 2, asked + 1)
+
+
+def test_a_spent_budget_ends_a_sync_and_keeps_what_was_paid_for(home: Home, llm: LLMServer) -> None:
+    home.configure(CONTEXT.format(model=llm.model))
+    home.write("docs/a.md", "The drawer is locked at night.")
+    home.write("docs/b.md", "The vault has a log.")
+    llm.say("Context.")
+    with home.open() as kb:
+        meter = kb.services.llm.meter
+        kb.services.llm.chat(llm.model).price = Price(1e6, 0.0)  # a dollar a token
+        meter.limit = 400.0
+        with pytest.raises(BudgetError, match="higher --budget"):
+            kb.sync(home.docs)
+    paid = len(llm.bodies)
+    assert paid == 1
+    home.sync("docs")
+    assert len(llm.bodies) == 2

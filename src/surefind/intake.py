@@ -14,6 +14,7 @@ from surefind.errors import MissingPartError, SourceError
 from surefind.ingest._reading import Reading, Taken
 from surefind.ingest._scan import FileEntry, scan
 from surefind.layout import Layout
+from surefind.notes import collecting
 from surefind.protocols import Reader
 from surefind.services import Services
 from surefind.store.catalogue import Catalogue, FileRow, ProblemRow, Source
@@ -97,9 +98,9 @@ class Intake:
         self, source: Source, stale: list[tuple[FileEntry, Reader]], known: dict[str, FileRow], result: SyncReport
     ) -> Iterator[ProblemRow]:
         for at in range(0, len(stale), _BATCH):
-            self.report("Reading", at, len(stale))
             with self.catalogue.transaction():
-                for entry, reader in stale[at : at + _BATCH]:
+                for i, (entry, reader) in enumerate(stale[at : at + _BATCH], at):
+                    self.report("Reading", i, len(stale))
                     yield from self._take_file(source, entry, reader, known.get(entry.relative), result)
         if stale:
             self.report("Reading", len(stale), len(stale))
@@ -133,10 +134,11 @@ class Intake:
         if row:
             self.catalogue.remove_documents(row.rows, self.generation)
         file = (source.id, entry.relative, entry.size, entry.mtime_ns, tried.seen_ns, digest, str(reader))
-        self._add(taken.documents, file)
+        wanting = self._add(taken.documents, file)
         result.changed += bool(row)
         result.added += not row
-        return _complaints(tried, taken)
+        complaints = _complaints(tried, taken)
+        return [*complaints, replace(tried, reason=wanting, size=-1)] if wanting and not complaints else complaints
 
     def _checked(self, entry: FileEntry) -> str:
         """The digest of a file that may be read."""
@@ -147,11 +149,14 @@ class Intake:
             raise SourceError("has a name that is not UTF-8; rename it")
         return hashlib.sha256(entry.path.read_bytes()).hexdigest()
 
-    def _add(self, documents: Sequence[Document], file: tuple[object, ...]) -> None:
+    def _add(self, documents: Sequence[Document], file: tuple[object, ...]) -> str:
+        """Says what cutting had to do without, if anything."""
         layout = self.catalogue.layout(str(self.layout))
+        wanting = ""
         for document in documents:
             number = self.catalogue.add_document(document, _content_hash(document), file, self.generation)
-            self.catalogue.add_chunks(layout, number, self.layout.cut(document, self.services))
+            wanting = cut(self.catalogue, self.layout, layout, document, number, self.services) or wanting
+        return wanting
 
     def _id(self, source: Source, relative: str) -> str:
         """The path inside its source; where two sources hold the same path, the later one's name comes first."""
@@ -159,6 +164,20 @@ class Intake:
         while self.catalogue.owner_of(id, self.generation) not in (None, source.id):
             id = f"{source.name}/{id}"
         return id
+
+
+def cut(catalogue: Catalogue, layout: Layout, layout_id: int, document: Document, row: int, services: Services) -> str:
+    """A document's chunks into the catalogue. Where a language model did not answer, they are as they are without it,
+    what was missed is returned, and the next sync takes the file in again: answers that were given are not asked for
+    twice. A spent budget ends the sync, which keeps what was paid for."""
+    with collecting() as heard:
+        chunks = layout.cut(document, services)
+    services.llm.meter.check()
+    catalogue.add_chunks(layout_id, row, chunks)
+    if not heard.without:
+        return ""
+    catalogue.distrust(row)
+    return f"was indexed without all of what a model writes for it: {heard.text}; the next sync tries again"
 
 
 def _same(entry: FileEntry, before: FileRow | ProblemRow, reader: Reader) -> bool:

@@ -21,6 +21,8 @@ EVERYTHING = "*"
 
 _CONTEXT_FORMAT = 2
 """Raised when a chunker or an enricher writes other context for the same chunks."""
+_WRITTEN = re.compile(r"\bllm_")
+"""Layouts whose contexts a language model writes: they do not follow from the document and the layout."""
 _FILTER = re.compile(r"([^!<>=]+)(!=|>=|<=|=)(.*)", re.DOTALL)
 
 
@@ -95,6 +97,9 @@ class Snapshot:
         for _, id, content in self.catalogue.document_rows(self.generation):
             digest.update(f"{id}\0{content}\0".encode())
         digest.update(np.ascontiguousarray(self.rows[:, 2:]).tobytes())
+        if _WRITTEN.search(self.layout) and self._layout_id is not None:
+            for context in self.catalogue.contexts(self._layout_id, self.generation):
+                digest.update(f"{context}\0".encode())
         return digest.hexdigest()
 
     @cached_property

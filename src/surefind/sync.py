@@ -14,7 +14,7 @@ import numpy as np
 from surefind.errors import CorruptIndexError, SourceError
 from surefind.ingest._reading import Reading
 from surefind.ingest._scan import scan
-from surefind.intake import Intake, SyncReport
+from surefind.intake import Intake, Problem, SyncReport, cut
 from surefind.intake import Report as Report
 from surefind.layout import Layout
 from surefind.protocols import Index, Retriever, Reuse
@@ -52,7 +52,7 @@ class Syncer:
         changed = result.added + result.changed + result.removed
         if not changed and generation > 1:
             generation -= 1
-        self.cut(generation)
+        result.problems += self.cut(generation)
         snapshot = Snapshot(self.catalogue, generation, str(self.layout))
         for retriever in self.retrievers:
             if build_index(self, snapshot, retriever):
@@ -130,15 +130,20 @@ class Syncer:
 
     # ------------------------------------------------------------ chunks and indexes
 
-    def cut(self, generation: int) -> None:
+    def cut(self, generation: int) -> list[Problem]:
         """Cut the documents that this layout has not seen: all of them after a change of chunker."""
+        problems: list[Problem] = []
         layout = self.catalogue.layout(str(self.layout))
         rows = self.catalogue.unchunked(layout, generation)
         for at in range(0, len(rows), _BATCH):
             with self.catalogue.transaction():
                 for i, row in enumerate(rows[at : at + _BATCH], at):
                     self.report("Chunking", i, len(rows))
-                    self.catalogue.add_chunks(layout, row, self.layout.cut(self.catalogue.document(row), self.services))
+                    document = self.catalogue.document(row)
+                    wanting = cut(self.catalogue, self.layout, layout, document, row, self.services)
+                    if wanting:
+                        problems.append(Problem(document.id, wanting))
+        return problems
 
     def _collect(self, generation: int) -> None:
         """Drop indexes that neither this generation nor the one before it uses."""

@@ -22,7 +22,7 @@ from surefind.errors import SurefindError
 from surefind.llm.ask import ask
 from surefind.llm.fence import Data
 from surefind.llm.reply import spoken
-from surefind.notes import note
+from surefind.notes import note, went_without
 from surefind.protocols import Chunker
 from surefind.spec import Stage, require
 from surefind.text.sections import Section, sections
@@ -66,8 +66,9 @@ class LLMSegments(Stage):
         starts: list[int] = []
         for first, last in self._parts(document, sentences):
             found = self._ask(document, sentences[first:last], services)
-            if isinstance(found, str):
+            if not isinstance(found, list):
                 note(f"{document.id} was cut by {self.base}: {found}")
+                went_without(isinstance(found, SurefindError))  # a wrong answer stays wrong, a failure may pass
                 return cast(Chunker, spec.make("chunk", self.base)).chunk(document, services)
             starts += [first, *(first + point for point in found)]
         edges = [*starts, len(sentences)]
@@ -86,7 +87,7 @@ class LLMSegments(Stage):
             so_far += count
         return list(pairwise([*cuts, len(sentences)]))
 
-    def _ask(self, document: Document, sentences: list[Span], services: Services) -> list[int] | str:
+    def _ask(self, document: Document, sentences: list[Span], services: Services) -> list[int] | str | SurefindError:
         """Where chunks begin after the first; or why that is not known."""
         texts = [" ".join(document.text[slice(*span)].split()) for span in sentences]
         words = sum(len(text.split()) for text in texts)
@@ -104,7 +105,7 @@ class LLMSegments(Stage):
             )  # fmt: skip
             (answer,) = ask(services, self.model, [asked], max_tokens=_MAX_TOKENS)
             if isinstance(answer, SurefindError):
-                return str(answer)
+                return answer
             found = read_breakpoints(spoken(answer.text), len(sentences), low, high)
             if not isinstance(found, str):
                 return found

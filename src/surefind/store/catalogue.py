@@ -234,6 +234,14 @@ class Catalogue:
             (size, mtime_ns, seen_ns, *row.rows),
         )
 
+    def distrust(self, row: int) -> None:
+        """The file of a document is to be taken in again at the next sync, as if it had changed."""
+        self.db.execute(
+            "UPDATE documents SET sha256 = '', mtime_ns = -1 "
+            "WHERE (source, path) = (SELECT source, path FROM documents WHERE row = ?)",
+            (row,),
+        )
+
     # ------------------------------------------------------------ documents
 
     def add_document(self, document: Document, content: str, file: Sequence[Any], generation: int) -> int:
@@ -326,6 +334,15 @@ class Catalogue:
             f"WHERE c.layout = :l AND {_LIVE} ORDER BY d.id, d.row, c.seq",
             {"l": layout, "g": generation},
         ).fetchall()
+
+    def contexts(self, layout: int, generation: int) -> Iterator[str]:
+        """What enrichers wrote beside every chunk, in order of ordinal."""
+        rows = self.db.execute(
+            "SELECT c.context FROM documents d JOIN chunks c ON c.document = d.row "
+            f"WHERE c.layout = :l AND {_LIVE} ORDER BY d.id, d.row, c.seq",
+            {"l": layout, "g": generation},
+        )
+        return (context for (context,) in rows)
 
     def chunks(self, layout: int, generation: int) -> Iterator[Chunk]:
         """Every chunk with its text, in order of ordinal."""
