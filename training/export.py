@@ -1,0 +1,45 @@
+"""Trained weights as a bundled model: int8 ONNX, by the same code that exports a user's own models.
+
+    python training/export.py reranker FOLDER work/reranker.pt [more.pt …]     # several: their average
+    python training/export.py encoder FOLDER work/encoder.pt --share 0.5       # averaged with MiniLM's own weights
+
+Needs `pip install ./models '.[train]'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from surefind.train.export import export
+from surefind.train.network import load_network
+from surefind_models import path
+from torch import Tensor
+
+
+def average(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {key: torch.stack([state[key].float() for state in states]).mean(0) for key in states[0]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=("reranker", "encoder"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("weights", type=Path, nargs="+")
+    parser.add_argument("--share", type=float, default=1.0, help="of the trained weights; the rest is MiniLM's")
+    parser.add_argument("--start", type=Path, default=path("minilm"), help="MiniLM: a folder with its weights")
+    arguments = parser.parse_args()
+    ranks = arguments.kind == "reranker"
+    network, _ = load_network(arguments.start, ranks)
+    found = average([torch.load(file, map_location="cpu") for file in arguments.weights])
+    trained = {key.removeprefix("body."): value for key, value in found.items()}
+    own = network.state_dict()
+    mixed = {key: arguments.share * trained[key] + (1 - arguments.share) * own[key] for key in own if key in trained}
+    network.load_state_dict({**own, **mixed})
+    export(network, path("minilm") / "tokenizer.json", arguments.folder, arguments.folder.name, 256)
+    print(f"{arguments.folder / 'model.onnx'}: {(arguments.folder / 'model.onnx').stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""What every training step shares: tokenised pairs, candidate lists, a model's scores over many pairs, a schedule by
+the clock."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pack_weights import read_packed
+from pairs import CHOOSING, MOST, Pairs, read_pairs
+from tokens import QUERY_TOKENS, Tokens, pairs_batch, texts_batch, tokenise
+from transformer import CrossEncoder, Shape, Transformer, upstream_state
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SEED = 42
+
+
+def precision() -> torch.autocast:
+    return torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=DEVICE == "cuda")
+
+
+@dataclass
+class Material:
+    pairs: Pairs
+    passages: Tokens
+    queries: Tokens
+    source: Tensor
+    """Of each query."""
+    group: Tensor
+    """Of each passage."""
+    positive: Tensor
+    """One positive of each query, the first."""
+    trained: Tensor
+    """Numbers of the queries that may be trained on."""
+
+
+def load_material(work: Path) -> Material:
+    pairs = read_pairs(work / "train-pairs.jsonl.xz")
+    held = {pairs.sources.index(name) for name in CHOOSING if name in pairs.sources}
+    trained = [q for q, source in enumerate(pairs.query_source) if source not in held and pairs.positives[q]]
+    tokenizer = work / "minilm" / "tokenizer.json"
+    return Material(
+        pairs,
+        tokenise(pairs.passages, tokenizer, DEVICE),
+        tokenise(pairs.queries, tokenizer, DEVICE, QUERY_TOKENS),
+        torch.tensor(pairs.query_source, device=DEVICE),
+        torch.tensor(pairs.groups, device=DEVICE),
+        torch.tensor([p[0] if p else 0 for p in pairs.positives], device=DEVICE),
+        torch.tensor(trained, device=DEVICE),
+    )
+
+
+def load_transformer(folder: Path, dropout: float = 0.0) -> Transformer:
+    model = Transformer(Shape.read(folder / "config.json"), dropout)
+    model.load_state_dict(upstream_state(read_packed(folder)))
+    return model.to(DEVICE)
+
+
+def one_pass(material: Material, random: np.random.Generator) -> np.ndarray:
+    """The training queries in a new order, no source above its share."""
+    source = np.array(material.pairs.query_source)
+    order = random.permutation(material.trained.cpu().numpy())
+    kept = []
+    for number, name in enumerate(material.pairs.sources):
+        kept.append(order[source[order] == number][: MOST.get(name, len(order))])
+    return random.permutation(np.concatenate(kept))
+
+
+@torch.no_grad()
+def vectors(model: Transformer, tokens: Tokens, most: int, batch: int = 1024) -> Tensor:
+    """Unit vectors of all texts, half precision; longest first so that batches have little padding."""
+    model.eval()
+    order = torch.argsort(tokens.length, descending=True)
+    result = torch.empty(len(tokens), model.shape.width, dtype=torch.float16, device=DEVICE)
+    with precision():
+        for at in order.split(batch):
+            ids, mask = texts_batch(tokens, at, model.shape.family, most)
+            result[at] = model.mean(ids, mask).half()
+    return result
+
+
+def pair_scores(model: CrossEncoder, queries: Tokens, q: Tensor, passages: Tokens, p: Tensor, parts: int) -> Tensor:
+    """Scores of pairs, in `parts` passes by length so that short pairs are not padded to the longest."""
+    order = torch.argsort(passages.length[p] + queries.length[q])
+    scores = [
+        model(*pairs_batch(queries, q[at], passages, p[at], model.body.shape.family)) for at in order.chunk(parts)
+    ]
+    return torch.empty_like(scores[0].new_zeros(len(p))).scatter(0, order, torch.cat(scores))
+
+
+class Clock:
+    """A learning rate that follows the clock: up in the first 5% of the time allowed, then down along a cosine."""
+
+    def __init__(self, seconds: float, rate: float) -> None:
+        self.seconds, self.rate = seconds, rate
+        self.started = time.perf_counter()
+        self.steps = 0
+
+    @property
+    def part(self) -> float:
+        return (time.perf_counter() - self.started) / self.seconds
+
+    def set(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Sets the rate for the next step; False when the time is up."""
+        part = self.part
+        self.steps += 1
+        scale = min(1.0, part / 0.05 + 0.02) * 0.5 * (1 + math.cos(math.pi * min(1.0, part)))
+        for group in optimizer.param_groups:
+            group["lr"] = self.rate * scale
+        return part < 1
+
+
+def optimizer_of(model: torch.nn.Module, rate: float) -> torch.optim.AdamW:
+    decayed = [p for p in model.parameters() if p.dim() > 1]
+    plain = [p for p in model.parameters() if p.dim() <= 1]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=rate, fused=DEVICE == "cuda")

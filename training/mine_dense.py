@@ -1,0 +1,106 @@
+"""Candidates for every training query: the best passages of its source by BM25, by the small encoder and by the
+larger one, joined by reciprocal rank; what the larger encoder finds nearly as close as the positive is marked doubtful.
+
+    python training/mine_dense.py work
+
+Reads work/{train-pairs.jsonl.xz, lexical.npz, minilm, mpnet}; writes work/candidates.pt (candidates, doubtful,
+the larger encoder's vectors).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from material import DEVICE, Material, load_material, load_transformer, vectors
+from tokens import QUERY_TOKENS, TEXT_TOKENS
+
+DEPTH = 32
+KEPT = 24
+CLOSE = 0.95
+"""A negative whose similarity is above this share of the positive's may be a positive that nobody marked."""
+NONE = 65_535
+
+
+def lists_by(q_vectors: Tensor, p_vectors: Tensor, material: Material) -> Tensor:
+    """The nearest passages of each query within its source."""
+    first = material.pairs.first
+    found = torch.full((len(q_vectors), DEPTH), -1, dtype=torch.long, device=DEVICE)
+    for number in range(len(material.pairs.sources)):
+        here = p_vectors[first[number] : first[number + 1]]
+        for at in torch.nonzero(material.source == number).flatten().split(4096):
+            best = (q_vectors[at] @ here.T).topk(min(DEPTH, len(here)), dim=1).indices
+            found[at, : best.size(1)] = best + first[number]
+    return found
+
+
+def lexical_lists(file: Path, material: Material) -> Tensor:
+    table = torch.from_numpy(np.load(file)["lexical"].astype(np.int64)).to(DEVICE)
+    first = torch.tensor(material.pairs.first, device=DEVICE)[material.source]
+    return torch.where(table == NONE, -1, table + first[:, None])
+
+
+def joined(lists: list[Tensor], material: Material) -> Tensor:
+    """Candidates by the sum of 1 / (10 + rank), without positives and their groups."""
+    rows = []
+    groups = material.group
+    positives = material.pairs.positives
+    most = max(len(p) for p in positives)
+    gold = torch.full((len(positives), most), -1)
+    for q, numbers in enumerate(positives):
+        gold[q, : len(numbers)] = torch.tensor(numbers)
+    gold_groups = torch.where(gold.to(DEVICE) >= 0, groups[gold.to(DEVICE).clamp(min=0)], -1)
+    for at in torch.arange(len(positives), device=DEVICE).split(8192):
+        all_ids = torch.cat([one[at] for one in lists], dim=1)
+        gain = torch.cat(
+            [(1 / (10 + torch.arange(one.size(1), device=DEVICE))).expand(len(at), -1) for one in lists], 1
+        )
+        all_ids, order = all_ids.sort(dim=1)
+        gain = gain.gather(1, order)
+        new = torch.cat([torch.ones_like(all_ids[:, :1], dtype=torch.bool), all_ids[:, 1:] != all_ids[:, :-1]], 1)
+        slot = new.long().cumsum(1) - 1
+        total = torch.zeros_like(gain).scatter_add(1, slot, gain)
+        ids = torch.full_like(all_ids, -1).scatter(1, slot, all_ids)
+        wrong = (ids < 0) | (groups[ids.clamp(min=0)][:, :, None] == gold_groups[at][:, None, :]).any(2)
+        total = total.masked_fill(wrong, -1.0)
+        best = total.topk(KEPT, dim=1)
+        rows.append(torch.where(best.values > 0, ids.gather(1, best.indices), -1))
+    return torch.cat(rows)
+
+
+def main(work: Path) -> None:
+    started = time.perf_counter()
+
+    def say(what: str) -> None:
+        print(f"{time.perf_counter() - started:6.1f} s  {what}", flush=True)
+
+    material = load_material(work)
+    say(
+        f"{len(material.passages):,} passages, {len(material.queries):,} queries, {len(material.trained):,} to train on"
+    )
+    lists = [lexical_lists(work / "lexical.npz", material)]
+    for name in ("minilm", "mpnet"):
+        model = load_transformer(work / name)
+        p = vectors(model, material.passages, TEXT_TOKENS)
+        q = vectors(model, material.queries, QUERY_TOKENS + 2)
+        lists.append(lists_by(q, p, material))
+        first = lists[-1][:, 0] == material.positive
+        say(f"{name}: positive first for {first[material.trained].float().mean():.3f} of the training queries")
+    candidates = joined(lists, material)
+    near = torch.stack([(q * p[column.clamp(min=0)]).sum(1) for column in candidates.T], 1)
+    own = (q * p[material.positive]).sum(1, keepdim=True)
+    doubtful = (near > CLOSE * own) | (candidates < 0)
+    full = (candidates >= 0).all(1).float().mean()
+    say(f"doubtful: {doubtful[material.trained].float().mean():.3f}; full lists: {full:.3f}")
+    torch.save({"candidates": candidates, "doubtful": doubtful, "queries": q, "passages": p}, work / "candidates.pt")
+    torch.save(material, work / "material.pt")
+    say("written")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

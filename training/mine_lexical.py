@@ -1,0 +1,41 @@
+"""Lexical negatives for every training query: the best passages of its source by our own BM25.
+
+    python training/mine_lexical.py train-pairs.jsonl.xz work/lexical.npz
+
+Needs surefind, no accelerator. Writes one row of passage numbers (within the source) per query.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from pairs import read_pairs
+from surefind import spec
+from surefind.services import Services
+from surefind.types import Chunk, Query
+
+DEPTH = 16
+NONE = 65_535
+
+
+def main(source: Path, target: Path) -> None:
+    pairs = read_pairs(source)
+    retriever = spec.make("retrieve", "bm25")
+    table = np.full((len(pairs.queries), DEPTH), NONE, dtype=np.uint16)
+    owners = np.array(pairs.query_source)
+    for number, name in enumerate(pairs.sources):
+        texts = pairs.passages[pairs.first[number] : pairs.first[number + 1]]
+        index = retriever.build([Chunk(str(i), 0, len(t), t) for i, t in enumerate(texts)], Services())
+        mine = np.flatnonzero(owners == number)
+        found = index.search(retriever, [Query(pairs.queries[q]) for q in mine], DEPTH).ordinals
+        table[mine] = np.where(found < 0, NONE, found)
+        print(f"{name}: {len(texts):,} passages, {len(mine):,} queries", flush=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(target, lexical=table)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,91 @@
+"""Texts as token ids in one flat array on the accelerator; padded batches are made there by arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+CLS, SEP, UNKNOWN = 101, 102, 100
+QUERY_TOKENS, PAIR_TOKENS, TEXT_TOKENS = 64, 256, 256
+MPNET_SHIFT = 4
+MPNET = {"first": 0, "last": 2, "unknown": 3}
+
+
+@dataclass
+class Tokens:
+    """Text i is `flat[start[i] : start[i] + length[i]]`, without special tokens."""
+
+    flat: Tensor
+    start: Tensor
+    length: Tensor
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def cut(self, at: Tensor, most: int) -> tuple[Tensor, Tensor]:
+        return self.start[at], self.length[at].clamp(max=most)
+
+
+def tokenise(texts: Sequence[str], tokenizer_file: Path, device: str, most: int = TEXT_TOKENS) -> Tokens:
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(most)
+    rows: list[list[int]] = []
+    for at in range(0, len(texts), 20_000):
+        encoded = tokenizer.encode_batch(list(texts[at : at + 20_000]), add_special_tokens=False)
+        rows += [one.ids for one in encoded]
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    flat = np.fromiter((id for row in rows for id in row), dtype=np.int32, count=int(lengths.sum()))
+    start = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+    return Tokens(*(torch.from_numpy(a).to(device) for a in (flat, start, lengths)))
+
+
+def texts_batch(tokens: Tokens, at: Tensor, family: str, most: int = TEXT_TOKENS) -> tuple[Tensor, Tensor]:
+    """[CLS] text [SEP], padded to the longest: ids and mask."""
+    start, length = tokens.cut(at, most - 2)
+    place = torch.arange(_even(int(length.max()) + 2), device=start.device)[None]
+    inside = (place >= 1) & (place <= length[:, None])
+    ids = tokens.flat[(start[:, None] + place - 1).clamp(0, len(tokens.flat) - 1)].long()
+    ids = torch.where(inside, ids, torch.where(place == 0, CLS, SEP))
+    mask = place < length[:, None] + 2
+    return _in_family(ids, mask, family), mask
+
+
+def pairs_batch(queries: Tokens, q: Tensor, passages: Tokens, p: Tensor, family: str) -> tuple[Tensor, Tensor, Tensor]:
+    """[CLS] query [SEP] passage [SEP], 256 tokens in all: ids, mask, types. (MPNet has two [SEP] between them.)"""
+    q_start, q_length = queries.cut(q, QUERY_TOKENS)
+    gap = 2 if family == "mpnet" else 1
+    p_start, p_length = passages.cut(p, PAIR_TOKENS)
+    p_length = torch.minimum(p_length, PAIR_TOKENS - 2 - gap - q_length)
+    total = q_length + p_length + 2 + gap
+    place = torch.arange(_even(int(total.max())), device=q.device)[None]
+    begin = (q_length + 1 + gap)[:, None]
+    in_query = (place >= 1) & (place <= q_length[:, None])
+    in_passage = (place >= begin) & (place < begin + p_length[:, None])
+    last = len(queries.flat) - 1, len(passages.flat) - 1
+    ids = torch.where(in_query, queries.flat[(q_start[:, None] + place - 1).clamp(0, last[0])], SEP)
+    ids = torch.where(in_passage, passages.flat[(p_start[:, None] + place - begin).clamp(0, last[1])], ids).long()
+    ids = torch.where(place == 0, CLS, ids)
+    mask = place < total[:, None]
+    types = (mask & (place >= begin)).long()
+    return _in_family(ids, mask, family), mask, types
+
+
+def _even(length: int) -> int:
+    """The fast attention kernels want lengths that are multiples of eight."""
+    return -(-length // 8) * 8
+
+
+def _in_family(ids: Tensor, mask: Tensor, family: str) -> Tensor:
+    if family == "bert":
+        return ids.masked_fill(~mask, 0)
+    shifted = ids + MPNET_SHIFT
+    for special, value in ((CLS, MPNET["first"]), (SEP, MPNET["last"]), (UNKNOWN, MPNET["unknown"])):
+        shifted = torch.where(ids == special, value, shifted)
+    return shifted.masked_fill(~mask, 1)

@@ -1,0 +1,93 @@
+"""A small reranker: a cross-encoder from MiniLM that learns the marked positive and the teacher's order of the rest.
+
+    python training/train_reranker.py work --seconds 270 [--soft 1.0] [--layers 6]
+
+Loss: cross-entropy to the positive (doubtful candidates left out) + soft · KL to the teacher's softmax, for queries
+that the teacher scored.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from evaluate import read_exams, report_reranker
+from material import DEVICE, SEED, Clock, load_transformer, one_pass, optimizer_of, pair_scores, precision
+from parts import write_parts
+from score_teacher import COLUMNS
+from transformer import CrossEncoder
+
+RATE, GROUPS, LISTED, PARTS = 1e-4, 64, 8, 3
+FAR = -1e4
+
+
+def loss_of(scores: Tensor, teacher: Tensor, clear: Tensor, soft: float) -> Tensor:
+    """`clear`: the candidates that are certainly not relevant, and the positive in front."""
+    first = torch.zeros(len(scores), dtype=torch.long, device=scores.device)
+    hard = functional.cross_entropy(scores.masked_fill(~clear, FAR), first)
+    known = ~teacher.isnan().any(1)
+    if not known.any():
+        return hard
+    target = teacher[known].softmax(1)
+    return hard + soft * functional.kl_div(scores[known].log_softmax(1), target, reduction="sum") / len(scores)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--seconds", type=float, default=270)
+    parser.add_argument("--soft", type=float, default=1.0)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--name", default="reranker")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    torch.manual_seed(SEED)
+    random = np.random.default_rng(SEED)
+    material = torch.load(arguments.work / "material.pt", weights_only=False)
+    mined = torch.load(arguments.work / "candidates.pt", map_location=DEVICE)
+    scored = torch.load(arguments.work / "scored.pt", map_location=DEVICE)
+    clear = ~mined["doubtful"][:, list(COLUMNS)]
+    clear = torch.cat([torch.ones_like(clear[:, :1]), clear], 1)
+    usable = (scored["lists"] >= 0).all(1)
+    model = CrossEncoder(load_transformer(arguments.work / "minilm", dropout=0.1)).to(DEVICE)
+    keep = np.linspace(0, 5, arguments.layers).round().astype(int)
+    model.body.layers = torch.nn.ModuleList(model.body.layers[i] for i in keep)
+    optimizer = optimizer_of(model, RATE)
+    clock = Clock(arguments.seconds, RATE)
+    running = 0.0
+    while clock.part < 1:
+        order = torch.from_numpy(one_pass(material, random)).to(DEVICE)
+        order = order[usable[order]]
+        for at in order.split(GROUPS):
+            if not clock.set(optimizer):
+                break
+            others = torch.rand(len(at), len(COLUMNS), device=DEVICE).topk(LISTED - 1, 1).indices + 1
+            column = torch.cat([torch.zeros_like(others[:, :1]), others], 1)
+            p = scored["lists"][at].gather(1, column)
+            q = at[:, None].expand_as(p)
+            model.train()
+            with precision():
+                found = pair_scores(model, material.queries, q.reshape(-1), material.passages, p.reshape(-1), PARTS)
+            teacher = scored["scores"][at].gather(1, column)
+            loss = loss_of(found.view_as(p), teacher, clear[at].gather(1, column), arguments.soft)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            running = loss.detach() if not running else 0.98 * running + 0.02 * loss.detach()
+            if clock.steps % 500 == 0:
+                print(f"step {clock.steps}, {clock.part:.0%} of the time, loss {float(running):.3f}", flush=True)
+    print(f"{clock.steps} steps of {GROUPS} groups ({clock.steps * GROUPS / len(order):.2f} passes)", flush=True)
+    torch.save(model.state_dict(), arguments.work / f"{arguments.name}.pt")
+    if arguments.out:
+        write_parts(model.state_dict(), arguments.out, arguments.name)
+    report_reranker(model, read_exams(arguments.work))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""A large cross-encoder (MPNet) as teacher: listwise softmax over a positive and seven negatives that are not doubtful.
+
+python training/train_teacher.py work --seconds 290
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from evaluate import read_exams, report_reranker
+from material import DEVICE, SEED, Clock, load_transformer, one_pass, optimizer_of, pair_scores, precision
+from transformer import CrossEncoder
+
+RATE, GROUPS, NEGATIVES, PARTS = 3e-5, 64, 7, 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--seconds", type=float, default=290)
+    arguments = parser.parse_args()
+    torch.manual_seed(SEED)
+    random = np.random.default_rng(SEED)
+    material = torch.load(arguments.work / "material.pt", weights_only=False)
+    mined = torch.load(arguments.work / "candidates.pt", map_location=DEVICE)
+    usable = (mined["candidates"] >= 0) & ~mined["doubtful"]
+    model = CrossEncoder(load_transformer(arguments.work / "mpnet", dropout=0.1)).to(DEVICE)
+    model.body.relative.weight.requires_grad_(False)  # a bias without gradient takes the fast attention kernel
+    optimizer = optimizer_of(model, RATE)
+    clock = Clock(arguments.seconds, RATE)
+    running = 0.0
+    while clock.part < 1:
+        order = torch.from_numpy(one_pass(material, random)).to(DEVICE)
+        order = order[usable[order].sum(1) >= NEGATIVES]
+        for at in order.split(GROUPS):
+            if not clock.set(optimizer):
+                break
+            # Negatives are drawn at random among the usable ones, so that a second pass sees others.
+            lot = torch.rand_like(usable[at], dtype=torch.float).masked_fill(~usable[at], -1).topk(NEGATIVES, 1).indices
+            p = torch.cat([material.positive[at][:, None], mined["candidates"][at].gather(1, lot)], 1)
+            q = at[:, None].expand_as(p)
+            model.train()
+            with precision():
+                scores = pair_scores(model, material.queries, q.reshape(-1), material.passages, p.reshape(-1), PARTS)
+            loss = functional.cross_entropy(scores.view_as(p), torch.zeros_like(at))
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            running = loss.detach() if not running else 0.98 * running + 0.02 * loss.detach()
+            if clock.steps % 200 == 0:
+                print(f"step {clock.steps}, {clock.part:.0%} of the time, loss {float(running):.3f}", flush=True)
+    print(f"{clock.steps} steps of {GROUPS} groups ({clock.steps * GROUPS / len(order):.2f} passes)", flush=True)
+    torch.save(model.state_dict(), arguments.work / "teacher.pt")
+    report_reranker(model, read_exams(arguments.work))
+
+
+if __name__ == "__main__":
+    main()
