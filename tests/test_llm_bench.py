@@ -17,6 +17,10 @@ from surefind.bench.plan import Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
 from surefind.errors import UsageError
 from surefind.exam.model import Exam, Judgment
+from surefind.llm.prices import tokens
+from surefind.llm.quote import Workload
+from surefind.pipeline import Pipeline
+from surefind.protocols import Priced
 
 DOCUMENTS = {
     "alpha": "The cash report is due on Monday.",
@@ -125,3 +129,22 @@ def test_questions_that_went_without_an_answer_are_counted_and_asked_again(home:
 def test_a_benchmark_does_not_start_without_a_model(home: Home) -> None:
     with pytest.raises(UsageError, match="No language model is chosen"):
         report_of(home, "bm25", "bm25 >> llm_listwise")
+
+
+def test_a_quote_is_an_upper_bound_that_is_not_far_off(home: Home, llm: LLMServer) -> None:
+    """Of calls exactly, of tokens within a factor of four of what the prompts hold."""
+    llm.reply = reply
+    llm.logprobs = {"Yes": -0.1, "No": -2.0}
+    text = " ".join(DOCUMENTS.values())
+    work = Workload(len(EXAM.queries), 4, 4, tokens(len(text)) // 4, tokens(len(text)) // 4)
+    extra = f"bm25 >> pointwise(model={json.dumps(llm.model)}, top=3, keep=2)"
+    for step in [*steps(llm)[1:], extra]:
+        llm.bodies.clear()
+        pipeline = Pipeline.parse(step)
+        with home.open() as kb:
+            for question in EXAM.queries:
+                kb.search(question.text, pipeline=pipeline)
+        (quoted,) = [stage.llm_calls(work) for stage in pipeline.stages if isinstance(stage, Priced)]
+        held = sum(tokens(len(prompt.encode())) for prompt in llm.prompts)
+        assert len(llm.bodies) <= quoted.calls <= 2 * len(llm.bodies), step
+        assert held <= quoted.tokens_in <= 4 * held, step

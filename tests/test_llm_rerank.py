@@ -246,6 +246,14 @@ def test_without_log_probabilities_the_ranking_stays(llm: LLMServer) -> None:
     assert "gave no log-probabilities" in found.trace[-1].note
 
 
+def test_an_endpoint_that_is_dead_is_not_asked_for_every_passage(llm: LLMServer) -> None:
+    llm.script = ["hang"] * 40
+    started = time.monotonic()
+    found = run("bm25 >> pointwise(top=5, keep=2)", services_for(llm, timeout=0.3, total_timeout=0.5, concurrency=2))
+    assert time.monotonic() - started < 1.5
+    assert len(llm.bodies) == 2 and ordinals(found) == BEFORE
+
+
 def test_neither_yes_nor_no_is_no_score(llm: LLMServer) -> None:
     llm.logprobs = {"Perhaps": -0.1}
     found = run("bm25 >> pointwise(top=3, keep=2)", services_for(llm))

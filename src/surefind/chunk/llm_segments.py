@@ -19,8 +19,10 @@ from surefind import spec
 from surefind.chunk._breakpoints import chunk_range, read_breakpoints
 from surefind.chunk._spans import make_chunk
 from surefind.errors import SurefindError
+from surefind.llm import estimate
 from surefind.llm.ask import ask
 from surefind.llm.fence import Data
+from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
 from surefind.notes import note, went_without
 from surefind.protocols import Chunker
@@ -55,6 +57,11 @@ class LLMSegments(Stage):
         require(self.words >= 10, self, "words must be at least 10")
         require(self.tries >= 1, self, "tries must be at least 1")
         require(self.part_words >= self.words, self, "part_words must be at least words")
+
+    def llm_calls(self, work: Workload) -> Calls:
+        """With one answer in a part: a wrong one is asked for again."""
+        parts = max(1, -(-work.document_tokens // estimate.text(self.part_words)))
+        return estimate.calls(self.model, work.documents * parts, work.document_tokens // parts, 60)
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
         found_sections = sections(document)

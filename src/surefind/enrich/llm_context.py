@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from surefind.errors import SurefindError
+from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
+from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
 from surefind.spec import Stage, require
 from surefind.text.tokens import token_spans
@@ -38,6 +40,10 @@ class LLMContext(Stage):
 
     def __post_init__(self) -> None:
         require(self.document_tokens >= 100, self, "document_tokens must be at least 100")
+
+    def llm_calls(self, work: Workload) -> Calls:
+        document = min(work.document_tokens, estimate.text(self.document_tokens))
+        return estimate.calls(self.model, work.chunks, document + work.chunk_tokens, _LONGEST)
 
     def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
         template = services.prompt(self.name, self.prompt, _SLOTS)

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from surefind.errors import AnswerError, SpecError, SurefindError
 from surefind.fuse._weighing import as_table, check_weights, distributions, labels, methods, rule_weights
+from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
 from surefind.llm.prompt import Prompt
+from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import read_object
 from surefind.llm.trained import Weighed, trained_prompt
 from surefind.llm.values import Message
@@ -40,6 +42,8 @@ _SLOTS = {
 }
 _BUILT_IN = {"query": "v1", "informed": "informed"}
 _MAX_TOKENS = 200
+_EXAMPLES = 6
+"""How many a quote reckons with."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,10 @@ class LLMWeights(Stage):
             f"{self} looks at the queries, so it fuses only inside a pipeline of a knowledge base. "
             "Use rrf, convex or weighted to fuse rankings alone."
         )
+
+    def llm_calls(self, work: Workload) -> Calls:
+        shown = 1 + (_EXAMPLES if self.examples else 0)
+        return estimate.calls(self.model, work.queries, 150 * shown if self.mode == "informed" else 0, 40)
 
     def stamp(self, services: Services) -> str:
         return f"{self._template(services).fingerprint}{self._examples(services)}"

@@ -8,6 +8,7 @@ a key or a package that is not there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageError
@@ -35,12 +36,18 @@ def ask(
     if not prompts:
         return []
     chat = services.chat(model or "")
+    send = partial(
+        complete_many, chat, schema=schema, max_tokens=max_tokens, logprobs=logprobs, temperature=temperature
+    )
+    # As many as go out at a time are tried first: where all of them fail, the others would only wait as long again.
+    first = int(getattr(chat, "concurrency", 1))
+    answers: list[Completion | SurefindError] = []
     try:
-        answers = complete_many(
-            chat, prompts, schema=schema, max_tokens=max_tokens, logprobs=logprobs, temperature=temperature
-        )
+        answers += send(prompts[:first])
+        dead = all(isinstance(answer, SurefindError) for answer in answers)
+        answers += [answers[0]] * len(prompts[first:]) if dead else send(prompts[first:])
     except BudgetError as error:
-        return [error] * len(prompts)
+        return [*answers, *[error] * (len(prompts) - len(answers))]
     for answer in answers:
         if isinstance(answer, UsageError | MissingPartError):
             raise answer

@@ -18,8 +18,10 @@ from typing import Any, ClassVar, cast
 
 from surefind import spec
 from surefind.errors import AnswerError, SurefindError
+from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
+from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import read_object
 from surefind.llm.values import Message
 from surefind.notes import note
@@ -79,6 +81,10 @@ class Agentic(Stage):
         require(self.look >= 1, self, "look must be at least 1")
         require(1 <= self.branch <= 10, self, "branch must be from 1 to 10")
         require(self.passage_tokens >= 1 and self.max_tokens >= 1, self, "token limits must be at least 1")
+
+    def llm_calls(self, work: Workload) -> Calls:
+        tokens = estimate.passages(work, 2 * self.look, self.passage_tokens)
+        return estimate.calls(self.model, work.queries * self.steps, tokens, 40 + 20 * self.branch)
 
     def stamp(self, services: Services) -> str:
         return services.prompt(self.name, self.prompt, _SLOTS).fingerprint

@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from surefind.errors import AnswerError, SurefindError
+from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
+from surefind.llm.quote import Calls, Workload
 from surefind.llm.trained import trained_prompt
 from surefind.llm.values import Message
 from surefind.notes import note
@@ -55,6 +57,11 @@ class LLMListwise(Stage):
         require(self.passage_tokens >= 1 and self.max_tokens >= 1, self, "token limits must be at least 1")
         made = self.mode == "zero_shot" or bool(self.trained)
         require(made, self, f"mode={self.mode} needs trained=NAME, made by: surefind train prompt --exam EXAM")
+
+    def llm_calls(self, work: Workload) -> Calls:
+        passes, shown = (2 if self.reverse else 1), (2 if self.trained else 1) * self.top
+        tokens = estimate.passages(work, shown, self.passage_tokens)
+        return estimate.calls(self.model, passes * work.queries, tokens, 20 + 5 * self.keep)
 
     def stamp(self, services: Services) -> str:
         return self._prompt(services).fingerprint

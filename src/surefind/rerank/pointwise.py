@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefind.errors import AnswerError, SurefindError
+from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
+from surefind.llm.quote import Calls, Workload
 from surefind.llm.values import Completion, Message
 from surefind.protocols import Passages
 from surefind.rerank._order import reordered
@@ -44,6 +46,9 @@ class Pointwise(Stage):
     def __post_init__(self) -> None:
         require(1 <= self.keep <= self.top, self, "keep must be from 1 to top")
         require(self.passage_tokens >= 1, self, "passage_tokens must be at least 1")
+
+    def llm_calls(self, work: Workload) -> Calls:
+        return estimate.calls(self.model, work.queries * self.top, estimate.passages(work, 1, self.passage_tokens), 1)
 
     def stamp(self, services: Services) -> str:
         return services.prompt(self.name, self.prompt, _SLOTS).fingerprint

@@ -19,13 +19,15 @@ from functools import partial
 from typing import ClassVar
 
 from surefind.errors import AnswerError, SurefindError
+from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
+from surefind.llm.quote import Calls, Workload
 from surefind.notes import note
 from surefind.protocols import Passages, Reaching
 from surefind.rerank._listwise import SCHEMA, ListPrompt
 from surefind.rerank._order import reordered
 from surefind.rerank._permutation import NO_ORDER, in_order, read_order
-from surefind.rerank._slide import Slide
+from surefind.rerank._slide import Slide, calls
 from surefind.services import Services
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
@@ -52,6 +54,12 @@ class SlideGAR(Stage):
         require(1 <= self.step < self.window, self, "step must be at least 1 and below window")
         require(self.neighbours >= 0, self, "neighbours must be at least 0")
         require(self.passage_tokens >= 1 and self.max_tokens >= 1, self, "token limits must be at least 1")
+
+    def llm_calls(self, work: Workload) -> Calls:
+        tokens = estimate.passages(work, self.window, self.passage_tokens)
+        return estimate.calls(
+            self.model, work.queries * calls(self.top, self.window, self.step), tokens, 20 + 5 * self.window
+        )
 
     def stamp(self, services: Services) -> str:
         return services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS).fingerprint

@@ -19,8 +19,10 @@ import numpy as np
 
 from surefind import spec
 from surefind.errors import AnswerError, SurefindError
+from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
+from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
 from surefind.protocols import Index
 from surefind.retrieve._wrapping import View, Wrapping
@@ -50,6 +52,9 @@ class HyDE(Wrapping, Stage):
     def __post_init__(self) -> None:
         object.__setattr__(self, "retriever", str(spec.make("retrieve", self.retriever)))  # written out in full
         require(1 <= self.drafts <= 8, self, "drafts must be from 1 to 8")
+
+    def llm_calls(self, work: Workload) -> Calls:
+        return estimate.calls(self.model, work.queries * self.drafts, 0, _MAX_TOKENS)
 
     def stamp(self, services: Services) -> str:
         return services.prompt(self.name, self.prompt, _SLOTS).fingerprint

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from surefind import spec
 from surefind.errors import AnswerError, SurefindError
+from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
+from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import read_object
 from surefind.protocols import Fuser, Index
 from surefind.retrieve._wrapping import Row, View, Wrapping, padded
@@ -49,6 +51,9 @@ class MultiQuery(Wrapping, Stage):
         object.__setattr__(self, "retriever", str(spec.make("retrieve", self.retriever)))  # written out in full
         object.__setattr__(self, "fuse", str(spec.make("fuse", self.fuse)))
         require(1 <= self.rewrites <= 10, self, "rewrites must be from 1 to 10")
+
+    def llm_calls(self, work: Workload) -> Calls:
+        return estimate.calls(self.model, work.queries, 0, 40 * self.rewrites)
 
     def stamp(self, services: Services) -> str:
         return services.prompt(self.name, self.prompt, _SLOTS).fingerprint
