@@ -137,4 +137,4 @@ def _written(example: Weighed) -> str:
 
 
 def _schema(names: Sequence[str]) -> dict[str, Any]:
-    return {"type": "object", "properties": {name: {"type": "number"} for name in names}}
+    return {"type": "object", "properties": {name: {"type": "number"} for name in names}, "required": list(names)}

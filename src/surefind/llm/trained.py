@@ -71,6 +71,11 @@ def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwi
     return made
 
 
+def trained_prompts(folder: Path) -> list[dict[str, Any]]:
+    """The reports of all that are there."""
+    return [read_prompt(path, path.stat().st_mtime_ns)[1] for path in sorted(folder.glob(f"[!.]*/{FILE}"))]
+
+
 @lru_cache(maxsize=16)
 def read_prompt(path: Path, written: int) -> tuple[TrainedPrompt, dict[str, Any]]:
     """The prompt and the report of its making; `written` makes one that was made again another one."""

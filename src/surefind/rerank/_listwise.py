@@ -17,6 +17,7 @@ from surefind.types import Chunk
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"ranking": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["ranking"],
 }
 
 

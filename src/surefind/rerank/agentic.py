@@ -40,6 +40,7 @@ _SCHEMA = {
         "enough": {"type": "boolean"},
         "searches": {"type": "array", "items": {"type": "string"}},
     },
+    "required": ["evidence", "enough", "searches"],
 }
 _FUSE = "rrf(k=60.0)"
 _LONGEST = 300

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from surefind.services import Services
 
 _SLOTS = ("query", "rewrites")
-_SCHEMA = {"type": "object", "properties": {"queries": {"type": "array", "items": {"type": "string"}}}}
+_SCHEMA = {
+    "type": "object",
+    "properties": {"queries": {"type": "array", "items": {"type": "string"}}},
+    "required": ["queries"],
+}
 _MAX_TOKENS = 300
 _DEPTH = 100
 """How deep each wording is searched, so that asking for fewer hits gives the head of asking for more."""

@@ -23,6 +23,9 @@ _SHOWN = 8
 
 
 def register(parent: typer.Typer) -> None:
+    from surefind.serve.cli import train_prompt
+
+    train_prompt.register(app)
     parent.add_typer(app, name="train", rich_help_panel=None)
 
 
@@ -106,18 +109,21 @@ def weights(
 def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
     """List the trained models, and whether the documents have changed since."""
     from surefind.kb import KnowledgeBase
+    from surefind.llm.trained import trained_prompts
     from surefind.train.fusion import changes, manifests
 
     with KnowledgeBase.open(kb) as base:
         snapshot = base.snapshot()
-        models = [{**manifest, "changed": changes(manifest, snapshot)} for manifest in manifests(base)]
+        made_here = [*manifests(base), *trained_prompts(base.data / "models")]
+        models = [{**manifest, "changed": changes(manifest, snapshot)} for manifest in made_here]
     if as_json:
         print_json(models)
         return
     for made in models:
         state = f"changed since: {', '.join(made['changed'])}; train again" if made["changed"] else "up to date"
-        retrievers = " + ".join(retriever["spec"] for retriever in made["retrievers"])
-        typer.echo(f"{made['name']:<24} {made['model']:<8} {made['exam']['name']:<18} {retrievers}  {state}")
+        where = made.get("pipeline") or " + ".join(retriever["spec"] for retriever in made["retrievers"])
+        kind = made.get("step") or made["model"]
+        typer.echo(f"{made['name']:<24} {kind:<12} {made['exam']['name']:<18} {where}  {state}")
     if not models:
         typer.echo("No trained models yet. Train one with: surefind train fusion --exam known-item.")
 

@@ -1,0 +1,144 @@
+"""What the steps that ask a language model cost beside the model, and how much of a small model's answers they can use.
+
+    python benchmarks/llm_steps.py KB                         # our own time, calls and tokens a query
+    python benchmarks/llm_steps.py KB --model gguf:SMALL      # the share of answers that a real model's steps can use
+
+KB is a synced knowledge base with an exam called `known-item`. In the first form the model is a server in a process of
+its own on the loopback that answers at once, so what is left is the step: prompts, fences, checks, searches and the
+wire. In the second the model is real; one of 135 million parameters cannot rank, so only the form of its answers is
+counted, and nothing is said about quality.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import re
+import statistics
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from _shared import machine
+from surefind.exam.store import ExamStore
+from surefind.kb import KnowledgeBase
+
+HEAD = "bm25 + dense >> convex(alpha=0.5)"
+STEPS = {
+    "no model": HEAD,
+    "llm_listwise": f"{HEAD} >> llm_listwise(model=MODEL, top=10, keep=5, passage_tokens=TOKENS)",
+    "slidegar": f"{HEAD} >> slidegar(model=MODEL, top=10, window=6, step=4, passage_tokens=TOKENS)",
+    "pointwise": f"{HEAD} >> pointwise(model=MODEL, top=10, keep=5, passage_tokens=TOKENS)",
+    "agentic": f"{HEAD} >> agentic(model=MODEL, steps=2, look=5, passage_tokens=TOKENS)",
+    "hyde": "bm25 + hyde(retriever=dense, model=MODEL) >> convex(alpha=0.5)",
+    "multi_query": "bm25 + multi_query(retriever=dense, model=MODEL) >> convex(alpha=0.5)",
+    "llm_weights": "bm25 + dense >> llm_weights(model=MODEL)",
+}
+
+
+class _Instant(BaseHTTPRequestHandler):
+    """Answers at once with something that the step asking can use."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt = body["messages"][-1]["content"]
+        count = len(re.findall(r"^<passage \d+ ", prompt, re.MULTILINE))
+        if "Steps left" in prompt:
+            again = "only the question itself" in prompt
+            text = json.dumps({"evidence": [1], "enough": not again, "searches": ["cash deadline"] if again else []})
+        elif "other queries" in prompt:
+            text = json.dumps({"queries": ["cash deadline", "filing date", "when to report"]})
+        elif "weight from 0 to 1" in prompt:
+            text = json.dumps({"bm25": 0.5, "dense": 0.5})
+        else:
+            text = json.dumps({"ranking": list(range(count, 0, -1))})
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        if body.get("logprobs"):
+            tops = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.4}]
+            choice["logprobs"] = {"content": [{"top_logprobs": tops}]}  # type: ignore[assignment]
+        data = json.dumps({"choices": [choice], "usage": {}}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def _serve(pipe: Connection) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Instant)
+    server.daemon_threads = True
+    pipe.send(server.server_port)
+    server.serve_forever()
+
+
+def own_time(kb: KnowledgeBase, questions: list[str]) -> None:
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    model = f'"http://127.0.0.1:{ours.recv()}/v1#instant"'
+    print(f"{'step':<14} {'ms a query':>10} {'beside':>8} {'calls':>6} {'tokens in':>10}")
+    base = 0.0
+    for name, text in STEPS.items():
+        pipeline = kb.pipeline(text.replace("MODEL", model).replace("TOKENS", "300"))
+        kb.search("warm up", pipeline=pipeline)
+        before, taken = kb.services.llm.meter.spent, []
+        for question in questions:
+            started = time.perf_counter()
+            kb.search(question, pipeline=pipeline)
+            taken.append((time.perf_counter() - started) * 1000)
+        spent = kb.services.llm.meter.spent
+        ms = statistics.median(taken)
+        base = base or ms
+        calls = (spent.calls - before.calls) / len(questions)
+        tokens = (spent.tokens_in - before.tokens_in) / len(questions)
+        print(f"{name:<14} {ms:>10.1f} {ms - base:>8.1f} {calls:>6.1f} {tokens:>10,.0f}")
+    process.terminate()
+
+
+def usable(kb: KnowledgeBase, questions: list[str], model: str) -> None:
+    print(f"{'step':<14} {'used as asked':>14} {'put right':>10} {'went without':>13} {'s a query':>10}")
+    for name, text in list(STEPS.items())[1:]:
+        pipeline = kb.pipeline(text.replace("MODEL", json.dumps(model)).replace("TOKENS", "60"))
+        right = repaired = without = 0
+        started = time.perf_counter()
+        for question in questions:
+            said = "; ".join(entry.note for entry in kb.search(question, pipeline=pipeline).trace)
+            failed = ("fell back", "kept the order", "as it is", "alone", "by rule", "stopped early")
+            if any(words in said for words in failed):
+                without += 1
+            elif "put right" in said:
+                repaired += 1
+            else:
+                right += 1
+        seconds = (time.perf_counter() - started) / len(questions)
+        n = len(questions)
+        print(f"{name:<14} {right / n:>14.0%} {repaired / n:>10.0%} {without / n:>13.0%} {seconds:>10.1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kb", type=Path)
+    parser.add_argument("--model", default="")
+    parser.add_argument("--questions", type=int, default=50)
+    options = parser.parse_args()
+    print(machine("numpy", "httpx"))
+    with KnowledgeBase.open(options.kb) as kb:
+        exam = ExamStore(kb.data / "exams").load("known-item")
+        step = max(1, len(exam.queries) // options.questions)
+        questions = [query.text for query in exam.queries[::step][: options.questions]]
+        if options.model:
+            usable(kb, questions, options.model)
+        else:
+            own_time(kb, questions)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Before money is spent: the quote, the question, the budget."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surefind.errors import UsageError
+
+if TYPE_CHECKING:
+    from surefind.kb import KnowledgeBase
+    from surefind.llm.quote import Calls
+
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        "--budget", help="The most dollars that may be spent on language models.", show_default="[llm] budget"
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend what the quote says without asking.")]
+
+
+def agree(kb: KnowledgeBase, asked: Sequence[Calls], budget: float | None, yes: bool, quiet: bool = False) -> None:
+    """Sets the budget, says what the calls will cost, and asks if they cost anything."""
+    from surefind.llm.quote import quote
+
+    if budget is not None:
+        if budget < 0:
+            raise UsageError(f"--budget must be 0 or more dollars, not {budget}.")
+        kb.services.llm.meter.limit = budget
+    if not asked:
+        return
+    quoted = quote(kb.services.llm, asked)
+    limit = kb.services.llm.meter.limit
+    line = f"{quoted}" + ("" if limit is None else f"; the budget is ${limit:,.2f}")
+    if not quiet:
+        typer.echo(f"At most {line}; what is in the cache is free.", err=True)
+    if not quoted.costs or yes:
+        return
+    if quiet or not sys.stdin.isatty():
+        raise UsageError(f"This may cost money: {line}. Say --yes to go on.")
+    if not typer.confirm("Go on?", err=True):
+        raise typer.Abort

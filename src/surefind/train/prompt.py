@@ -1,0 +1,238 @@
+"""`surefind train prompt`: what an exam's tuning half can teach a prompt.
+
+For `llm_listwise` (the support-chatbot study, 4.7), over a sample of the tuning half:
+
+    (1) retrieve the first `top` passages
+    (2) where R@top >= 0.5 (there is something to bring up), let the model rerank them with the prompt so far
+    (3) where R@top - R@keep > 0.3 after that, the reranking failed: a meta-prompt shows the failure to the model, which
+        analyses it and writes a better system prompt, used from there on
+
+The failure with the widest gap under the first prompt is the hardest example, which `mode=one_shot` shows. What was
+learned is for `surefind bench` to judge, on the half that was not learned from.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surefind import __version__
+from surefind.bench.scoring import places_of
+from surefind.errors import ExamError, SpecError, SurefindError, choices
+from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.relocate import relocate
+from surefind.exam.split import held_out
+from surefind.kb import KnowledgeBase
+from surefind.llm.ask import ask
+from surefind.llm.fence import Data
+from surefind.llm.quote import Calls
+from surefind.llm.reply import read_object
+from surefind.llm.trained import Example, TrainedPrompt, save_prompt
+from surefind.measure.gains import Judge
+from surefind.measure.ranks import MEASURES
+from surefind.pipeline import Pipeline
+from surefind.rerank._listwise import ListPrompt
+from surefind.rerank._permutation import describe
+from surefind.rerank.llm_listwise import LLMListwise
+from surefind.sync import Report
+from surefind.types import Query, Rankings
+
+STEPS = ("llm_listwise", "llm_weights")
+ENOUGH, FAILED = 0.5, 0.3
+"""The study's thresholds: worth reranking, and a failure."""
+SAMPLE = 100
+ROUNDS = 8
+_WAVE = 16
+"""Questions asked about at a time: those behind a failure are asked again with the better prompt."""
+_WORDS = 250
+_MAX_TOKENS = 1500
+_META_SLOTS = ("prompt", "query", "passages", "relevant", "returned", "words")
+_SCHEMA = {
+    "type": "object",
+    "properties": {"failure_analysis": {"type": "string"}, "system_prompt": {"type": "string"}},
+    "required": ["failure_analysis", "system_prompt"],
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    row: int
+    gap: float
+    returned: tuple[int, ...]
+    """Ordinals in the order that the model gave."""
+
+
+def check_name(name: str, step: str) -> None:
+    if step not in STEPS:
+        raise SpecError(f"Prompts are trained for {' and '.join(STEPS)}, not for {step!r}; {choices(step, STEPS)}")
+    if not re.fullmatch(r"[A-Za-z_][\w-]*", name):
+        raise SpecError(f"A prompt cannot be called {name!r}. Begin with a letter; use letters, digits, '-' and '_'.")
+
+
+class ListwiseTrainer:
+    """Makes the example and the system prompt of `llm_listwise`."""
+
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        exam: Exam,
+        pipeline: Pipeline,
+        stage: LLMListwise,
+        sample: int = SAMPLE,
+        rounds: int = ROUNDS,
+        report: Report | None = None,
+    ) -> None:
+        self.kb = kb
+        self.exam = exam
+        self.pipeline = pipeline
+        self.stage = stage
+        self.rounds = rounds
+        self._tell: Report = report or (lambda what, done, total: None)
+        self._snapshot = kb.snapshot()
+        documents = {document.id: document.text for document in kb.documents()}
+        there, _ = relocate(exam, documents)
+        pairs = zip(there.queries, held_out(there.queries), strict=True)
+        tuning = [query for query, out in pairs if not out]
+        self.queries: tuple[ExamQuery, ...] = tuple(tuning[:: max(1, len(tuning) // sample)][:sample])
+        if not self.queries:
+            raise ExamError(f"The exam {exam.label} has no question to learn from whose passage is here.")
+        self._judge = Judge(self.queries, places_of(self._snapshot, documents))
+
+    def calls(self) -> Calls:
+        """At most: every question once and again behind each failure, and a longer call for each failure."""
+        chunk = min(self.stage.passage_tokens, 400) * self.stage.top
+        again = len(self.queries) + self.rounds * _WAVE
+        out = again * 8 * self.stage.keep + self.rounds * _MAX_TOKENS
+        return Calls(self.stage.model or "", again + self.rounds, int((again + self.rounds) * 1.3 * chunk), out)
+
+    def train(self, name: str) -> dict[str, Any]:
+        check_name(name, "llm_listwise")
+        rankings = self._retrieve()
+        before = self._recall(rankings, self.stage.top)
+        rows = np.flatnonzero(before >= ENOUGH).tolist()
+        failures = []
+        for at in range(0, len(rows), _WAVE):
+            self._tell("Reranking", at, len(rows))
+            failures += self._failures(rows[at : at + _WAVE], rankings, before, "")
+        hardest = max(failures, key=lambda failure: failure.gap, default=None)
+        system, log = self._improve(rows, rankings, before) if failures else ("", [])
+        self._tell("Reranking", len(rows), len(rows))
+        example = self._example(hardest, rankings) if hardest else None
+        made = TrainedPrompt(name, "llm_listwise", self.exam.fingerprint, system, example)
+        spec = str(self.stage.replace(mode="meta" if system else "one_shot", trained=name))
+        summary = {
+            "name": name,
+            "step": "llm_listwise",
+            "exam": {"name": self.exam.label, "fingerprint": self.exam.fingerprint},
+            "surefind": __version__,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "corpus": self._snapshot.fingerprint,
+            "pipeline": str(self.pipeline),
+            "questions": {"sampled": len(self.queries), "reranked": len(rows)},
+            "failures": log,
+            "hardest": self.queries[hardest.row].text if hardest else "",
+            "system_prompt": system,
+            "use": spec if hardest else "",
+        }
+        if hardest:
+            save_prompt(self.kb.data / "models", made, summary)
+        return summary
+
+    def _improve(self, rows: Sequence[int], rankings: Rankings, before: Any) -> tuple[str, list[dict[str, Any]]]:
+        """The loop of meta-prompting: each failure under the prompt so far may change the prompt for what follows."""
+        system, place = "", 0
+        log: list[dict[str, Any]] = []
+        while place < len(rows) and len(log) < self.rounds:
+            wave = rows[place : place + _WAVE]
+            self._tell("Improving the prompt", place, len(rows))
+            failures = self._failures(wave, rankings, before, system)
+            if not failures:
+                place += len(wave)
+                continue
+            first = failures[0]
+            improved = self._improved(first, rankings, system)
+            log.append({"query": self.queries[first.row].text, "gap": round(first.gap, 4), **improved})
+            system = improved["system_prompt"] or system
+            place = rows.index(first.row) + 1
+        return system, log
+
+    def _retrieve(self) -> Rankings:
+        found = self.pipeline.found(
+            [Query(query.text, query.id) for query in self.queries],
+            self.stage.top,
+            lambda r: self.kb.index(r, self._snapshot),
+            self.kb.services,
+        )
+        return Rankings(found.ordinals[:, : self.stage.top], found.scores[:, : self.stage.top], found.source)
+
+    def _recall(self, rankings: Rankings, k: int) -> Any:
+        return MEASURES["R"](self._judge.gains(rankings, "document"), k)
+
+    def _failures(self, rows: Sequence[int], rankings: Rankings, before: Any, system: str) -> list[Failure]:
+        """Those of the rows that the model, with this system prompt, leaves with too little in the first places."""
+        prompt = self._prompt(system)
+        heads = [rankings.row(row)[0].tolist() for row in rows]
+        prompts = [
+            prompt.messages(self.queries[row].text, self._snapshot[head], self.stage.keep, self.stage.passage_tokens)
+            for row, head in zip(rows, heads, strict=True)
+        ]
+        answers = ask(self.kb.services, self.stage.model, prompts, max_tokens=self.stage.max_tokens)
+        self.kb.services.llm.meter.check()
+        failures = []
+        for row, head, answer in zip(rows, heads, answers, strict=True):
+            order = None if isinstance(answer, SurefindError) else self.stage.order([answer.text], len(head))
+            if order is None:
+                continue  # no order teaches nothing about orders
+            ordinals = np.full((len(self.queries), len(head)), -1, np.int32)
+            ordinals[row] = [head[place] for place in order]
+            after = self._recall(Rankings(ordinals, ordinals.astype(np.float32)), self.stage.keep)[row]
+            if before[row] - after > FAILED:
+                failures.append(Failure(row, float(before[row] - after), tuple(ordinals[row].tolist())))
+        return failures
+
+    def _improved(self, failure: Failure, rankings: Rankings, system: str) -> dict[str, str]:
+        """The model's analysis of a failure and its better system prompt; an empty one where it gave none."""
+        head = rankings.row(failure.row)[0].tolist()
+        relevant = self._relevant(failure.row, head)
+        template = self.kb.services.prompt("meta_prompt", "v1", _META_SLOTS)
+        messages = template.messages(
+            prompt=self._prompt(system).system,
+            query=Data("query", self.queries[failure.row].text),
+            passages=[
+                Data("passage", describe(chunk, self.stage.passage_tokens), number)
+                for number, chunk in enumerate(self._snapshot[head], 1)
+            ],
+            relevant=", ".join(str(head.index(ordinal) + 1) for ordinal in relevant),
+            returned=", ".join(str(head.index(ordinal) + 1) for ordinal in failure.returned[: self.stage.keep]),
+            words=_WORDS,
+        )
+        (answer,) = ask(self.kb.services, self.stage.model, [messages], schema=_SCHEMA, max_tokens=_MAX_TOKENS)
+        self.kb.services.llm.meter.check()
+        found = {} if isinstance(answer, SurefindError) else read_object(answer.text) or {}
+        written = found.get("system_prompt")
+        usable = isinstance(written, str) and len(written) >= 20 and len(written.split()) <= 2 * _WORDS
+        return {
+            "failure_analysis": str(found.get("failure_analysis", ""))[:2000],
+            "system_prompt": str(written).strip() if usable else "",
+        }
+
+    def _example(self, failure: Failure, rankings: Rankings) -> Example:
+        """The right order: what is relevant, then the others as they stood."""
+        head = rankings.row(failure.row)[0].tolist()
+        relevant = self._relevant(failure.row, head)
+        order = [*relevant, *(ordinal for ordinal in head if ordinal not in relevant)]
+        texts = tuple(describe(chunk, self.stage.passage_tokens) for chunk in self._snapshot[head])
+        ranking = tuple(head.index(ordinal) + 1 for ordinal in order[: self.stage.keep])
+        return Example(self.queries[failure.row].text, texts, ranking)
+
+    def _relevant(self, row: int, head: Sequence[int]) -> list[int]:
+        return [ordinal for ordinal in head if self._judge.relevant(row, ordinal, "document")]
+
+    def _prompt(self, system: str) -> ListPrompt:
+        template = self.kb.services.prompt("llm_listwise", self.stage.prompt, ListPrompt.SLOTS)
+        return ListPrompt.of(template, system)

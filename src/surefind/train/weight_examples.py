@@ -1,0 +1,69 @@
+"""`surefind train prompt --step llm_weights`: examples for a model that weighs rankings, from an exam's tuning half.
+
+The questions on which weights matter most, one for each best weighting, with their score distributions. It costs no
+call.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from surefind import __version__
+from surefind.exam.model import Exam
+from surefind.fuse._weighing import distributions, labels
+from surefind.kb import KnowledgeBase
+from surefind.llm.trained import TrainedPrompt, Weighed, save_prompt
+from surefind.measure.names import Measure
+from surefind.sync import Report
+from surefind.train.fusion import best_static
+from surefind.train.material import gather, simplex
+from surefind.train.prompt import check_name
+
+EXAMPLES = 6
+
+
+def weigh_examples(
+    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], name: str, measure: Measure, report: Report | None = None
+) -> dict[str, Any]:
+    """Chosen, saved, and what was done."""
+    check_name(name, "llm_weights")
+    material = gather(kb, exam, retrieve, measure, report)
+    half = material.tuning
+    candidates = simplex(len(half.rankings))
+    _, static = best_static(material)
+    scores = half.sweep(candidates, "minmax")
+    nearness = -np.abs(candidates - static).sum(axis=1)
+    best = [int(np.lexsort((nearness, np.round(row, 6)))[-1]) for row in scores]  # of equals the nearest to static
+    spread = scores.max(axis=1) - scores.min(axis=1)
+    chosen: dict[int, int] = {}
+    for row in np.argsort(-spread, kind="stable").tolist():
+        if spread[row] > 0:
+            chosen.setdefault(best[row], row)
+    names = labels(half.rankings)
+    weighed = tuple(
+        Weighed(
+            half.queries[row].text,
+            distributions(half.rankings, row),
+            tuple(zip(names, candidates[at].tolist(), strict=True)),
+        )
+        for at, row in list(chosen.items())[:EXAMPLES]
+    )
+    summary = {
+        "name": name,
+        "step": "llm_weights",
+        "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
+        "surefind": __version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "corpus": material.snapshot.fingerprint,
+        "pipeline": material.joined,
+        "questions": {"tuning": len(half.queries)},
+        "examples": [{"query": one.query, "weights": dict(one.weights)} for one in weighed],
+        "use": f"{material.joined} >> llm_weights(examples={name})" if weighed else "",
+    }
+    if weighed:
+        save_prompt(kb.data / "models", TrainedPrompt(name, "llm_weights", exam.fingerprint, weighed=weighed), summary)
+    return summary
