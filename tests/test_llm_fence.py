@@ -38,6 +38,7 @@ def test_nothing_in_a_text_looks_like_a_tag_or_a_control_token(attack: str) -> N
 
 
 def test_ordinary_markup_stays_as_it_is() -> None:
+    assert harmless("می\u200cخواهم") == "می\u200cخواهم"
     text = "Use `List<String>` in <div class='x'>, when a < b || c > d; see [notes](x.md)\n\tand more"
     assert harmless(text) == text
 

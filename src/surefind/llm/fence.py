@@ -32,7 +32,8 @@ _CONTROL = re.compile(
     r"|\[(?=/?INST\])",
     re.IGNORECASE,
 )
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+"""Not the joiners U+200C and U+200D, which Persian and the scripts of India are spelled with."""
 
 
 @dataclass(frozen=True, slots=True)
