@@ -12,11 +12,13 @@ from exam_helpers import query
 from helpers import Home
 from llm_server import LLMServer
 from llm_steps import ranking
+from surefind.bench.engine import Bench
 from surefind.bench.files import markdown
-from surefind.bench.plan import Plan, from_texts, parse_measures
+from surefind.bench.plan import Contender, Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
 from surefind.errors import UsageError
 from surefind.exam.model import Exam, Judgment
+from surefind.layout import Layout
 from surefind.llm.prices import tokens
 from surefind.llm.quote import Workload
 from surefind.pipeline import Pipeline
@@ -148,3 +150,17 @@ def test_a_quote_is_an_upper_bound_that_is_not_far_off(home: Home, llm: LLMServe
         held = sum(tokens(len(prompt.encode())) for prompt in llm.prompts)
         assert len(llm.bodies) <= quoted.calls <= 2 * len(llm.bodies), step
         assert held <= quoted.tokens_in <= 4 * held, step
+
+
+def test_a_layout_that_asks_a_model_is_quoted_without_asking_it(home: Home, llm: LLMServer) -> None:
+    llm.say("About locked things.")
+    model = json.dumps(llm.model)
+    layout = Layout.parse(f"llm_segments(model={model}, tries=1, base=whole)", [f"llm_context(model={model})"])
+    plain = Contender("plain", Pipeline.parse("bm25"), Layout.parse("whole"))
+    plan = Plan((plain, Contender("asked", Pipeline.parse("bm25"), layout)), EXAM, parse_measures(["RR@10"]))
+    with home.open() as kb:
+        Bench(kb).quote(plan)
+        assert llm.bodies == []
+        report = run_bench(kb, plan, "").report
+    assert len(llm.bodies) == len(DOCUMENTS)  # a context each; one sentence is too short to be segmented
+    assert [row["name"] for row in report["rows"]] == ["plain", "asked"]

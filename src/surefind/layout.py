@@ -8,7 +8,7 @@ from typing import cast
 
 from surefind import spec
 from surefind.pipeline import split_outside
-from surefind.protocols import Chunker, Enricher
+from surefind.protocols import Chunker, Enricher, Priced
 from surefind.services import Services
 from surefind.types import Chunk, Document
 
@@ -33,6 +33,13 @@ class Layout:
 
     def __str__(self) -> str:
         return " + ".join(map(str, (self.chunk, *self.enrich)))
+
+    def offline(self) -> Layout:
+        """The same without what a language model does: for timing, which must cost nothing."""
+        chunk = self.chunk
+        if isinstance(chunk, Priced):
+            chunk = cast(Chunker, spec.make("chunk", getattr(chunk, "base", "markdown")))
+        return Layout(chunk, tuple(enricher for enricher in self.enrich if not isinstance(enricher, Priced)))
 
     def cut(self, document: Document, services: Services) -> list[Chunk]:
         chunks = self.chunk.chunk(document, services)
