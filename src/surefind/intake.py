@@ -61,8 +61,9 @@ class Intake:
     exclude: Sequence[str] = ()
     report: Report = lambda what, done, total: None
 
-    def take(self, source: Source, below: str, result: SyncReport) -> None:
-        """Bring the catalogue up to date with a source, or with the part `below` a path of it."""
+    def take(self, source: Source, below: str, result: SyncReport, stale_for: str = "") -> None:
+        """Bring the catalogue up to date with a source, or with the part `below` a path of it. `stale_for` is why its
+        files could not be fetched again."""
         unreadable: list[str] = []
         entries = [e for e in scan(source.root, self.exclude, unreadable) if _within(e.relative, below)]
         known = {path: row for path, row in self.catalogue.files(source).items() if _within(path, below)}
@@ -72,6 +73,8 @@ class Intake:
         for problem in earlier:
             kept.setdefault(problem.file, []).append(problem)
         problems = [_folder_problem(path) for path in unreadable]
+        if stale_for:
+            problems.append(ProblemRow(source.origin, stale_for, source.origin))
         stale: list[tuple[FileEntry, Reader]] = []
         for entry in entries:
             row, reader = known.get(entry.relative), self.reading.find(entry.relative)

@@ -14,11 +14,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 from typing import Any, Self, cast
 
 from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
 from surefind.errors import CorruptIndexError, DiskFullError, NothingIndexedError, QueryError, StoreError
+from surefind.ingest._git import PREFIX, GitOrigin
 from surefind.ingest._reading import Reading
 from surefind.intake import Problem, Report, SyncReport
 from surefind.layout import Layout
@@ -35,6 +37,7 @@ from surefind.types import Document, Hit, Query, SearchResult, StageScore
 
 MAX_QUERY = 10_000
 MAX_K = 1_000
+_QUIET_MS = 300
 
 
 @dataclass(frozen=True)
@@ -95,15 +98,38 @@ class KnowledgeBase:
         forget: Sequence[str | Path] = (),
         report: Report | None = None,
         index: bool = True,
+        revision: str = "",
     ) -> SyncReport:
         """Read what changed below the paths (or in every known source), and index it for every pipeline of the
-        settings; with `index=False` each index is built when it is first searched."""
+        settings; with `index=False` each index is built when it is first searched. `git+https://…@REVISION` is a
+        repository, and so is a path with a `revision`."""
         pipelines = self.settings.pipelines.values() if index else ()
-        wanted = {r.index_spec: innermost(r) for pipeline in pipelines for r in pipeline.retrieve}
-        with self._writing(self.settings.layout, list(wanted.values()), report) as syncer:
+        needed = {r.index_spec: innermost(r) for pipeline in pipelines for r in pipeline.retrieve}
+        with self._writing(self.settings.layout, list(needed.values()), report) as syncer:
             if not paths and not forget and not syncer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
-            return syncer.sync([Path(path) for path in paths], [Path(path) for path in forget])
+            wanted = [_source(path, revision) for path in paths]
+            return syncer.sync(
+                [path for path in wanted if isinstance(path, Path)],
+                [_source(path) for path in forget],
+                [origin for origin in wanted if isinstance(origin, GitOrigin)],
+            )
+
+    def changes(self, stop: Event | None = None) -> Iterator[None]:
+        """Yields whenever files of the sources have changed and then kept still for a moment. Without end, unless
+        `stop` is set."""
+        from watchfiles import watch
+
+        roots = [source.root for source in self.catalogue.sources() if not source.origin and source.root.exists()]
+        if not roots:
+            raise NothingIndexedError("There is no folder to watch. Name one: surefind sync docs/ --watch.")
+
+        def matters(_: object, path: str) -> bool:  # the data folder may lie in a source, and is written by every sync
+            below = next((Path(path).relative_to(root) for root in roots if root in Path(path).parents), Path())
+            return not any(step.startswith(".") for step in below.parts)
+
+        for _ in watch(*roots, watch_filter=matters, step=_QUIET_MS, debounce=10 * _QUIET_MS, stop_event=stop):
+            yield
 
     @contextlib.contextmanager
     def _writing(
@@ -266,6 +292,13 @@ def _label(index: str, all_of_them: Sequence[tuple[str, str]]) -> str:
     """An index without its model's fingerprint, unless only that tells two apart."""
     short = index.partition("@")[0]
     return short if sum(spec.partition("@")[0] == short for _, spec in all_of_them) == 1 else index
+
+
+def _source(path: str | Path, revision: str = "") -> Path | GitOrigin:
+    if str(path).startswith(PREFIX):
+        origin = GitOrigin.parse(str(path))
+        return GitOrigin.at(origin.url, revision) if revision else origin
+    return GitOrigin.at(f"file://{Path(path).expanduser().resolve()}", revision) if revision else Path(path)
 
 
 def _described(source: Source) -> str:

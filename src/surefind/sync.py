@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.errors import CorruptIndexError, SourceError
+from surefind.errors import CorruptIndexError, MissingPartError, SourceError
+from surefind.ingest._git import GitOrigin, fetch
 from surefind.ingest._reading import Reading
 from surefind.ingest._scan import scan
 from surefind.intake import Intake, Problem, SyncReport, cut
@@ -38,8 +40,10 @@ class Syncer:
     exclude: Sequence[str] = ()
     report: Report = lambda what, done, total: None
 
-    def sync(self, paths: Sequence[Path], forget: Sequence[Path] = ()) -> SyncReport:
-        """Without paths, every source is brought up to date. The caller holds the writer lock."""
+    def sync(
+        self, paths: Sequence[Path], forget: Sequence[Path | GitOrigin] = (), origins: Sequence[GitOrigin] = ()
+    ) -> SyncReport:
+        """Without paths or origins, every source is brought up to date. The caller holds the writer lock."""
         started = time.perf_counter()
         result = SyncReport()
         self.catalogue.sweep_pending()
@@ -47,8 +51,11 @@ class Syncer:
         dropped = self._forgotten(forget)
         result.removed = sum(map(self._remove_documents, dropped))
         intake = Intake(self.catalogue, self.layout, self.services, self.reading, generation, self.exclude, self.report)
-        for source, below in self._targets(paths, dropped) if paths or not forget else ():
-            intake.take(source, below, result)
+        if paths or origins or not forget:
+            for source, below in self._targets(paths, dropped) if paths or not origins else ():
+                intake.take(source, below, result, self._fetched_again(source))
+            for origin in origins:
+                intake.take(self._fetched(origin), "", result)
         changed = result.added + result.changed + result.removed
         if not changed and generation > 1:
             generation -= 1
@@ -62,6 +69,9 @@ class Syncer:
                 self.catalogue.commit_generation(generation)
                 for source in dropped:
                     self.catalogue.drop_source(source)
+            for source in dropped:
+                if source.origin:
+                    shutil.rmtree(source.root.parent, ignore_errors=True)
             self.catalogue.sweep_old(generation - 1)
         self._collect(generation)
         result.generation = generation
@@ -77,7 +87,7 @@ class Syncer:
         anything is written; a path inside another one is part of it."""
         if not paths:
             for source in self.catalogue.sources():
-                if not source.root.exists():
+                if not source.root.exists() and not source.origin:
                     raise SourceError(
                         f"The source {source.root} is gone. Bring it back, or drop its documents with: "
                         f"surefind sync --forget {source.root}."
@@ -99,7 +109,7 @@ class Syncer:
                 below = "" if path == source.root else path.relative_to(source.root).as_posix()
                 return source, below
         for source in self.catalogue.sources():
-            if path in source.root.parents:  # the new source takes in an old one
+            if path in source.root.parents and not source.origin:  # the new source takes in an old one
                 self._remove_documents(source)
                 dropped.append(source)
         return self.catalogue.add_source(path), ""
@@ -115,13 +125,38 @@ class Syncer:
             f"There is nothing to index in {path}: {found}. Known types: {', '.join(self.reading.readers.suffixes())}."
         )
 
-    def _forgotten(self, roots: Sequence[Path]) -> list[Source]:
-        known = {source.root: source for source in self.catalogue.sources()}
-        for root in roots:
-            if root.resolve() not in known:
-                listed = ", ".join(map(str, known)) or "none"
+    def _forgotten(self, roots: Sequence[Path | GitOrigin]) -> list[Source]:
+        known = {_place(source): source for source in self.catalogue.sources()}
+        wanted = {root: root.url if isinstance(root, GitOrigin) else str(root.resolve()) for root in roots}
+        for root, place in wanted.items():
+            if place not in known:
+                listed = ", ".join(known) or "none"
                 raise SourceError(f"{root} is not a source of this knowledge base. Sources: {listed}.")
-        return [known[root.resolve()] for root in roots]
+        return [known[place] for place in wanted.values()]
+
+    def _fetched(self, origin: GitOrigin) -> Source:
+        """The source that holds a repository's files, brought to the origin's revision."""
+        known = next((s for s in self.catalogue.sources() if _place(s) == origin.url), None)
+        folder = known.root.parent if known else self.catalogue.path.parent.resolve() / "git" / origin.key
+        self.report(f"Fetching {origin.name}", 0, 1)
+        commit = fetch(origin, folder, known.revision if known else "", self._wants)
+        self.report(f"Fetching {origin.name}", 1, 1)
+        source = known or self.catalogue.add_source(folder / "tree", origin.name, str(origin))
+        self.catalogue.set_revision(source, str(origin), commit)
+        return source
+
+    def _fetched_again(self, source: Source) -> str:
+        """Bring a source that has an origin up to date. Returns why not, or nothing: its files are still there."""
+        if not source.origin:
+            return ""
+        try:
+            self._fetched(GitOrigin.parse(source.origin))
+        except (SourceError, MissingPartError) as error:
+            return f"cannot be fetched ({error}); the files of commit {source.revision[:12]} are kept"
+        return ""
+
+    def _wants(self, path: str, size: int) -> bool:
+        return self.reading.find(path) is not None and size <= self.reading.limits.file_mb * 1e6
 
     def _remove_documents(self, source: Source) -> int:
         rows = [row for file in self.catalogue.files(source).values() for row in file.rows]
@@ -204,6 +239,11 @@ def origin(earlier: Snapshot, later: Snapshot) -> np.ndarray[tuple[int], np.dtyp
     """For each chunk of the later snapshot its ordinal in the earlier one, or -1."""
     places = {tuple(pair): i for i, pair in enumerate(earlier.rows[:, :2].tolist())}
     return np.array([places.get(tuple(pair), -1) for pair in later.rows[:, :2].tolist()], dtype=np.int32)
+
+
+def _place(source: Source) -> str:
+    """What tells sources apart: the folder, or the repository whatever its revision."""
+    return GitOrigin.parse(source.origin).url if source.origin else str(source.root)
 
 
 def _listing(counts: Counter[str]) -> str:

@@ -21,8 +21,8 @@ _OUTSIDE = ["header", "aside"]
 _ROLES = {"navigation", "contentinfo", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"}
 _OUTSIDE_ROLES = {"banner", "complementary"}
 _NAMES = re.compile(
-    r"(?:^|[-_ ])(?:cookies?|consent|gdpr|breadcrumbs?|sidebar|side-bar|sidenav|navbar|navigation|nav|menu|toc|"
-    r"table-of-contents|tableofcontents|skip-?links?|skip-?to|share|sharing|social|newsletter|subscribe|advert|"
+    r"(?:^|[-_ ])(?:cookies?|consent|gdpr|breadcrumbs?|sidebar|side-bar|sidenav|navbar|navigation|menu|toc|"
+    r"nav(?=$|[-_](?:bar|menu|links?|list|items?|side|top|bottom|wrapper|container))|table-of-contents|tableofcontents|skip-?links?|skip-?to|share|sharing|social|newsletter|subscribe|advert|"
     r"advertisement|ads|pagination|pager|prev-next|feedback|edit-?(?:this-)?page|headerlink|related-posts|comments|"
     r"site-?header|site-?footer|page-?footer|masthead|copyright|popup|modal|toast)(?:$|[-_ ])",
     re.IGNORECASE,

@@ -208,8 +208,8 @@ class Catalogue:
         )
         return next(source for source in self.sources() if source.root == root)
 
-    def set_revision(self, source: Source, revision: str) -> None:
-        self.db.execute("UPDATE sources SET revision = ? WHERE id = ?", (revision, source.id))
+    def set_revision(self, source: Source, origin: str, revision: str) -> None:
+        self.db.execute("UPDATE sources SET origin = ?, revision = ? WHERE id = ?", (origin, revision, source.id))
 
     def drop_source(self, source: Source) -> None:
         self.db.execute("DELETE FROM sources WHERE id = ?", (source.id,))

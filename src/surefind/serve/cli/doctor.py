@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -25,15 +26,19 @@ def doctor(kb: Folder = HERE, as_json: Json = False) -> None:
     Exit code 1 when a check fails.
     """
     checks = [_run(name, check) for name, check in _checks(kb)]
-    stages = _stages()
+    stages, readers = _stages(), _readers()
     if as_json:
-        print_json({"checks": checks, "stages": stages})
+        print_json({"checks": checks, "stages": stages, "readers": readers})
     else:
         for check in checks:
             typer.echo(f"{'ok  ' if check['ok'] else 'FAIL'}  {check['name']:<16} {check['says']}")
         typer.echo("")
         for kind, names in stages.items():
             typer.echo(f"{kind:<9} {', '.join(names) or '-'}")
+        typer.echo("\nFiles that are read")
+        for reader in readers:
+            needs = f"   needs: pip install 'surefind[{reader['extra']}]'" if reader["missing"] else ""
+            typer.echo(f"  {reader['name']:<9} {_endings(reader['suffixes'])}{needs}")
     if not all(check["ok"] for check in checks):
         raise typer.Exit(1)
 
@@ -98,3 +103,26 @@ def _stages() -> dict[str, list[str]]:
     from surefind import spec
 
     return {kind: spec.names(kind) for kind in spec.KINDS}
+
+
+def _readers() -> list[dict[str, Any]]:
+    """Every reader, the files it takes and what it lacks."""
+    from importlib.util import find_spec
+
+    from surefind import spec
+
+    found = [(name, spec.find("read", name)) for name in spec.names("read")]
+    return [
+        {
+            "name": name,
+            "suffixes": list(getattr(reader, "suffixes", ())),
+            "extra": getattr(reader, "extra", ""),
+            "missing": [module for module in getattr(reader, "needs", ()) if find_spec(module) is None],
+        }
+        for name, reader in found
+    ]
+
+
+def _endings(suffixes: list[str]) -> str:
+    shown = " ".join(suffixes[:8])
+    return f"{shown} … ({len(suffixes)})" if len(suffixes) > 8 else shown

@@ -1,8 +1,8 @@
-"""`surefind sync`: bring the knowledge base up to date with its folders."""
+"""`surefind sync`: bring the knowledge base up to date with its folders and repositories."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +11,10 @@ from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
     from surefind.intake import SyncReport
+    from surefind.kb import KnowledgeBase
 
 _SHOWN = 10
+_RETRY_SECONDS = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -21,9 +23,15 @@ def register(app: typer.Typer) -> None:
 
 def sync(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="Folders or files to take in. Without any: all that were synced before.")
+        list[str] | None,
+        typer.Argument(
+            help="Folders or files to take in, or git+https://HOST/REPOSITORY@REVISION. Without any: all that were "
+            "synced before."
+        ),
     ] = None,
-    forget: Annotated[list[Path] | None, typer.Option("--forget", help="Drop a folder and its documents.")] = None,
+    rev: Annotated[str, typer.Option("--rev", help="Take the paths as git repositories, at this revision.")] = "",
+    forget: Annotated[list[str] | None, typer.Option("--forget", help="Drop a source and its documents.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Then sync again when files change, until Ctrl-C.")] = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -32,14 +40,35 @@ def sync(
     Files that cannot be read are skipped and listed, and the rest goes on. Stop it at any time: the last whole
     state stays, and the next sync goes on from the vectors that were computed.
     """
+    from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
 
-    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
-        result = base.sync(*(paths or []), forget=forget or [], report=report)
-    if as_json:
-        print_json(result)
-    else:
-        show(result)
+    if rev and not paths:
+        raise UsageError("--rev needs the repository beside it: surefind sync PATH --rev REVISION.")
+    with KnowledgeBase.open(kb) as base:
+        with progress(quiet=as_json) as report:
+            result = base.sync(*(paths or []), forget=forget or [], report=report, revision=rev)
+        print_json(result) if as_json else show(result)
+        if watch:
+            _watch(base, as_json)
+
+
+def _watch(base: KnowledgeBase, as_json: bool) -> None:
+    from surefind.errors import LockedError, SurefindError
+
+    typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
+    for _ in base.changes():
+        while True:
+            try:
+                with progress(quiet=as_json) as report:
+                    result = base.sync(report=report)
+                print_json(result) if as_json else show(result)
+            except LockedError:
+                time.sleep(_RETRY_SECONDS)
+                continue
+            except SurefindError as error:  # a source may be away for a moment: the next change is another chance
+                typer.echo(f"surefind: {error}", err=True)
+            break
 
 
 def show(result: SyncReport) -> None:
@@ -50,7 +79,7 @@ def show(result: SyncReport) -> None:
         kinds = ", ".join(f"{suffix} ×{count}" for suffix, count in result.ignored.most_common(5))
         typer.echo(f"{sum(result.ignored.values())} files of other types passed over: {kinds}.")
     if result.problems:
-        typer.echo(f"{len(result.problems)} files skipped:")
+        typer.echo(f"{len(result.problems)} files skipped, or read in part:")
         for problem in result.problems[:_SHOWN]:
             typer.echo(f"  {problem.path} {problem.reason}")
         if len(result.problems) > _SHOWN:

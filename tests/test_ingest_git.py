@@ -1,0 +1,219 @@
+"""Sources that change by themselves: git repositories at a revision, and folders that are watched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from helpers import Home
+from surefind.errors import SourceError
+from surefind.ingest._git import GitOrigin
+
+WHO = {f"GIT_{role}_{part}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "protocol.file.allow=always", *words], cwd=folder, env={**os.environ, **WHO}, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Two commits, a tag on the first, a link, a submodule and a hook that would leave a trace."""
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    (inner / "secret.md").write_text("submodule words")
+    git(inner, "add", ".")
+    git(inner, "commit", "-qm", "inner")
+    folder = tmp_path / "handbook"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "guide").mkdir()
+    (folder / "guide" / "a.md").write_text("alpha first")
+    (folder / "b.md").write_text("beta")
+    (folder / "photo.png").write_bytes(b"\x89PNG")
+    (folder / "link.md").symlink_to("/etc/hostname")
+    git(folder, "submodule", "add", "-q", str(inner), "inner")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "one")
+    git(folder, "tag", "v1")
+    (folder / "guide" / "a.md").write_text("alpha second")
+    git(folder, "commit", "-qam", "two")
+    for hook in ("post-checkout", "pre-auto-gc", "reference-transaction"):
+        path = folder / ".git" / "hooks" / hook
+        path.write_text(f"#!/bin/sh\ntouch {tmp_path}/hook-ran\n")
+        path.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "revision", "name"),
+    [
+        ("git+https://host/team/book.git@v2.1", "https://host/team/book.git", "v2.1", "book"),
+        ("git+https://host/book@feature/x", "https://host/book", "feature/x", "book"),
+        ("git+ssh://git@host/team/book.git", "ssh://git@host/team/book.git", "", "book"),
+        ("git+ssh://git@host:22/book.git@main", "ssh://git@host:22/book.git", "main", "book"),
+        ("git+file:///srv/book", "file:///srv/book", "", "book"),
+    ],
+)
+def test_origin_is_read_and_written(text: str, url: str, revision: str, name: str) -> None:
+    origin = GitOrigin.parse(text)
+    assert (origin.url, origin.revision, origin.name) == (url, revision, name)
+    assert GitOrigin.parse(str(origin)) == origin
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("git+http://host/book", "Write git+https://HOST"),
+        ("git+ext::sh -c touch% /tmp/x", "Write git+https://HOST"),
+        ("git+https:///book", "Write git+https://HOST"),
+        ("git+https://host/book@--upload-pack=x", "is not the name of a branch"),
+        ("git+https://host/book@a..b", "is not the name of a branch"),
+        ("git+https://me:secret@host/book", "holds a password"),
+    ],
+)
+def test_origin_that_is_no_repository_or_no_revision_is_refused(text: str, words: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        GitOrigin.parse(text)
+    assert words in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_repository_is_read_at_its_revision_and_nothing_of_it_is_run(home: Home, repository: Path) -> None:
+    with home.open() as kb:
+        result = kb.sync(f"git+file://{repository}@v1")
+        assert (result.added, result.problems) == (2, [])
+        assert [d.id for d in kb.documents()] == ["b.md", "guide/a.md"]
+        assert kb.search("first").hits[0].document == "guide/a.md"
+        commit = git(repository, "rev-parse", "v1")
+        assert kb.status().sources == [f"git+file://{repository}@v1 ({commit[:12]})"]
+    assert not (repository.parent / "hook-ran").exists()
+
+
+def test_another_revision_takes_the_place_of_the_first(home: Home, repository: Path) -> None:
+    with home.open() as kb:
+        kb.sync(repository, revision="v1")
+        result = kb.sync(repository, revision="main")
+        assert (result.changed, result.unchanged, result.documents) == (1, 1, 2)
+        assert len(kb.status().sources) == 1
+    assert home.found("second") == ["guide/a.md"] and home.found("first") == []
+
+
+def test_plain_sync_fetches_what_is_new(home: Home, repository: Path) -> None:
+    with home.open() as kb:
+        kb.sync(f"git+file://{repository}")
+        (repository / "c.md").write_text("gamma")
+        git(repository, "rm", "-q", "b.md")
+        git(repository, "add", "c.md")
+        git(repository, "commit", "-qm", "three")
+        result = kb.sync()
+        assert (result.added, result.removed, result.unchanged) == (1, 1, 1)
+        assert kb.sync().unchanged == 2
+
+
+def test_short_commit_is_found_in_the_history(home: Home, repository: Path) -> None:
+    short = git(repository, "rev-parse", "--short=9", "v1")
+    with home.open() as kb:
+        kb.sync(repository, revision=short)
+    assert home.found("first") == ["guide/a.md"]
+
+
+def test_unknown_revision_or_repository_changes_nothing(home: Home, repository: Path) -> None:
+    with home.open() as kb:
+        with pytest.raises(SourceError, match=r"There is no revision 'v9' in file://"):
+            kb.sync(repository, revision="v9")
+        with pytest.raises(SourceError, match=r"git fetch failed: .*does not appear to be a git repository|git fetch"):
+            kb.sync("git+file:///nowhere/at/all")
+        assert kb.catalogue.sources() == []
+
+
+def test_repository_out_of_reach_keeps_its_documents_and_is_listed(home: Home, repository: Path) -> None:
+    with home.open() as kb:
+        kb.sync(f"git+file://{repository}")
+        repository.rename(repository.with_name("moved"))
+        (problem,) = kb.sync().problems
+        assert "cannot be fetched" in problem.reason and "are kept" in problem.reason
+        assert [p.path for p in kb.status().problems] == [f"git+file://{repository}"]
+        assert kb.search("second").hits
+
+
+def test_forgotten_repository_leaves_nothing_behind(home: Home, repository: Path) -> None:
+    home.write("docs/x.md", "other")
+    with home.open() as kb:
+        kb.sync(home.docs)
+        kb.sync(f"git+file://{repository}")
+        kb.sync(forget=[f"git+file://{repository}"])
+        assert [d.id for d in kb.documents()] == ["x.md"]
+        assert list((kb.data / "git").iterdir()) == []
+
+
+def test_folder_around_the_data_does_not_swallow_a_repository(home: Home, repository: Path) -> None:
+    home.write("docs/x.md", "other")
+    with home.open() as kb:
+        kb.sync(f"git+file://{repository}")
+        result = kb.sync(home.folder / "docs", home.folder)
+        assert len(kb.catalogue.sources()) == 2
+        assert result.documents > 2
+
+
+# ---------------------------------------------------------------- watching
+
+
+def test_changes_are_noticed_and_the_data_folder_is_not(home: Home) -> None:
+    home.write("docs/a.md", "alpha")
+    with home.open() as kb:
+        kb.sync(home.folder)  # the data folder lies in the source
+        stop = threading.Event()
+        seen = []
+
+        def follow() -> None:
+            for _ in kb.changes(stop):
+                seen.append(time.monotonic())
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        try:
+            time.sleep(1)
+            home.write(".surefind/noise.md", "noise")
+            time.sleep(1.5)
+            assert seen == []
+            for i in range(5):
+                home.write(f"docs/{i}.md", "many at once")
+            deadline = time.monotonic() + 10
+            while not seen and time.monotonic() < deadline:
+                time.sleep(0.1)
+        finally:
+            stop.set()
+            thread.join()
+        assert len(seen) == 1
+
+
+def test_watch_syncs_again_until_it_is_stopped(home: Home) -> None:
+    home.write("docs/a.md", "alpha")
+    command = [sys.executable, "-m", "surefind", "sync", str(home.docs), "--watch", "--kb", str(home.folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout and process.stderr
+        assert "1 added" in process.stdout.readline()
+        assert "Watching" in process.stderr.readline()
+        time.sleep(1)
+        home.write("docs/b.md", "beta")
+        lines = [process.stdout.readline() for _ in range(2)]
+        assert any("1 added" in line for line in lines)
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Stopped" in complaint
+    assert home.found("beta") == ["b.md"]
