@@ -46,8 +46,12 @@ def pieces(document: Document, limit: int, sentences: bool = False) -> Iterator[
         path = tuple(title for _, title in trail)
         start = block.start if glued is None else glued
         header = text[block.parts[0][0] : block.parts[0][1]].strip() if block.table else ""
-        for j, (a, b) in enumerate(_cut(text, start, block, 0 if sentences and block.prose else limit, limit)):
-            yield Piece(a, b, count_tokens(text[a:b]), path, glued is not None and j == 0, header if j else "")
+        whole = count_tokens(text[start : block.end])
+        if whole <= (0 if sentences and block.prose else limit):
+            yield Piece(start, block.end, whole, path, glued is not None)
+        else:
+            for j, (a, b) in enumerate(_cut(text, start, block, limit)):
+                yield Piece(a, b, count_tokens(text[a:b]), path, glued is not None and j == 0, header if j else "")
         glued = None
 
 
@@ -87,9 +91,7 @@ def common_path(paths: Iterable[Path]) -> Path:
     return tuple(level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels))
 
 
-def _cut(text: str, start: int, block: Block, fits: int, limit: int) -> list[Span]:
-    if count_tokens(text[start : block.end]) <= fits:
-        return [(start, block.end)]
+def _cut(text: str, start: int, block: Block, limit: int) -> list[Span]:
     parts = [(start, block.parts[0][1]), *block.parts[1:]] if block.parts else [(start, block.end)]
     return [window for part in parts for window in _windows(text, *part, limit)]
 

@@ -1,0 +1,59 @@
+"""How long `surefind sync` takes when one file among 10,000 has changed.
+
+    python benchmarks/sync_one_changed.py            BM25 and MiniLM, as the default settings have it
+    python benchmarks/sync_one_changed.py bm25       BM25 only
+
+Writes the files into a temporary folder, syncs once, then changes one file and syncs, five times over, timed from
+outside: wall clock, the start of the process and the embedding of the changed file included.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from _shared import machine
+
+FILES, ROUNDS = 10_000, 5
+WORDS = [a + b for a in "ledger wire member branch claim audit policy escrow".split() for b in "ing ed s er".split()]
+
+
+def write(path: Path, title: str, chance: random.Random) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"# {title}\n\n{' '.join(chance.choices(WORDS, k=25))}.\n", encoding="utf-8")
+
+
+def sync(folder: Path, *paths: str) -> tuple[float, str]:
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "surefind", "sync", *paths]
+    said = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+    return time.perf_counter() - started, said.splitlines()[0]
+
+
+def main() -> None:
+    print(machine("surefind"))
+    chance = random.Random(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for i in range(FILES):
+            write(folder / "docs" / f"{i // 100:03}" / f"{i:05}.md", f"Document {i}", chance)
+        if sys.argv[1:] == ["bm25"]:
+            settings = '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n'
+            (folder / "surefind.toml").write_text(settings, encoding="utf-8")
+        print("first sync: {:.1f} s ({})".format(*sync(folder, "docs")), flush=True)
+        print("nothing changed: {:.2f} s ({})".format(*sync(folder)), flush=True)
+        taken = []
+        for i in range(ROUNDS):
+            write(folder / "docs" / "050" / "05000.md", f"Changed {i}", chance)
+            taken.append(sync(folder))
+    print("one changed:", ", ".join(f"{seconds:.2f}" for seconds, _ in taken), f"s ({taken[-1][1]})")
+    print(f"median {statistics.median(seconds for seconds, _ in taken):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
