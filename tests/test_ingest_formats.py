@@ -265,6 +265,13 @@ def test_rst_raw_and_included_files_are_not_read(tmp_path: Path) -> None:
     assert "secret words" not in read(tmp_path / "a.rst", source).text
 
 
+def test_heading_keeps_the_underscores_of_a_name(home: Home) -> None:
+    home.write("docs/a.py", "def open_the_vault():\n    pass\n")
+    home.sync("docs")
+    with home.open() as kb:
+        assert kb.search("vault").hits[0].headings == ("open_the_vault",)
+
+
 def test_notebook_cells_code_and_results(tmp_path: Path) -> None:
     document = read(tmp_path / "a.ipynb", real_files.notebook())
     assert document.title == "Churn"

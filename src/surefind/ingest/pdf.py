@@ -96,7 +96,7 @@ def _text(page: Any) -> str:
 def _is_scan(page: Any) -> bool:
     facts = page.complexity
     picture = facts.full_page_image or facts.image_coverage > _SCANNED_AREA
-    return bool(facts.is_garbled or (picture and facts.text_length < _SCANNED_TEXT))
+    return bool(picture and facts.text_length < _SCANNED_TEXT)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ from surefind.text.sentences import sentence_spans
 Span = tuple[int, int]
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
-_MARKUP = re.compile(r"[*_`]+|\[([^\]]*)\]\([^)]*\)")
+_MARKUP = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|\[([^\]]*)\]\([^)]*\)")
 
 
 @dataclass(frozen=True, slots=True)
