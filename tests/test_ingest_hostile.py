@@ -111,6 +111,16 @@ def test_failed_file_is_tried_again_with_another_reader(home: Home) -> None:
     assert home.found("Zoë") == ["a.csv"]
 
 
+def test_other_limits_are_another_chance(home: Home) -> None:
+    home.write("docs/a.md", "alpha " * 3_000)
+    home.configure(WORDS + "[sync]\nmax_file_mb = 0.015\n")
+    home.write("docs/a.zip", real_files.zipped({"b.txt": "beta " * 4_000, "c.txt": "gamma"}))
+    assert [p.path for p in home.sync("docs").problems] == ["a.md", "a.zip/b.txt"]
+    home.configure(WORDS)
+    assert home.sync().problems == []
+    assert set(home.found("beta")) == {"a.zip/b.txt"}
+
+
 def test_encrypted_pdf_is_refused_as_such(reading: Reading, tmp_path: Path) -> None:
     def build(made: object) -> None:
         made.set_encryption(owner_password="o", user_password="u")

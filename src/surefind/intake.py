@@ -81,10 +81,12 @@ class Intake:
             before = kept.get(entry.relative, [])
             if reader is None:
                 result.ignored[Path(entry.relative).suffix or "no suffix"] += 1
-            elif row and _same(entry, row, reader):
+            elif (
+                row and _same(entry, row, str(reader)) and all(p.reader == self.reading.attempt(reader) for p in before)
+            ):
                 result.unchanged += 1
                 problems += before
-            elif any(_same(entry, problem, reader) for problem in before):
+            elif any(_same(entry, problem, self.reading.attempt(reader)) for problem in before):
                 problems += before
             else:
                 stale.append((entry, reader))
@@ -112,21 +114,16 @@ class Intake:
         self, source: Source, entry: FileEntry, reader: Reader, row: FileRow | None, result: SyncReport
     ) -> list[ProblemRow]:
         """Take one file in. Returns what could not be read."""
-        tried = ProblemRow(
-            printable(entry.relative),
-            "",
-            printable(entry.relative),
-            entry.size,
-            entry.mtime_ns,
-            time.time_ns(),
-            str(reader),
-        )
+        name, attempt = printable(entry.relative), self.reading.attempt(reader)
+        tried = ProblemRow(name, "", name, entry.size, entry.mtime_ns, time.time_ns(), attempt)
         try:
             digest = self._checked(entry)
             if row and digest == row.sha256 and row.reader in ("", str(reader)):
-                self.catalogue.touch(row, entry.size, entry.mtime_ns, tried.seen_ns)
-                result.unchanged += 1
-                return [p for p in self.catalogue.problems(source) if p.file == entry.relative]
+                before = [p for p in self.catalogue.problems(source) if p.file == entry.relative]
+                if all(p.reader == attempt for p in before):
+                    self.catalogue.touch(row, entry.size, entry.mtime_ns, tried.seen_ns)
+                    result.unchanged += 1
+                    return before
             taken = self.reading.read(reader, entry.path, self._id(source, entry.relative))
         except (MissingPartError, OSError) as error:  # installed or mended without a trace on the file: try each time
             return [_failure(replace(tried, size=-1), str(error), row)]
@@ -183,10 +180,10 @@ def cut(catalogue: Catalogue, layout: Layout, layout_id: int, document: Document
     return f"was indexed without all of what a model writes for it: {heard.text}; the next sync tries again"
 
 
-def _same(entry: FileEntry, before: FileRow | ProblemRow, reader: Reader) -> bool:
+def _same(entry: FileEntry, before: FileRow | ProblemRow, reader: str) -> bool:
     """Whether reading again would give what it gave before."""
     same = entry.size == before.size and entry.mtime_ns == before.mtime_ns
-    return same and before.reader in ("", str(reader)) and before.seen_ns - before.mtime_ns > _RACY_NS
+    return same and before.reader in ("", reader) and before.seen_ns - before.mtime_ns > _RACY_NS
 
 
 def _folder_problem(path: str) -> ProblemRow:

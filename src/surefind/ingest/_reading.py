@@ -7,6 +7,7 @@ has hung, crashed or eaten its memory.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -61,6 +64,16 @@ class Reading:
 
     def find(self, name: str) -> Reader | None:
         return self.readers.find(name)
+
+    def attempt(self, reader: Reader) -> str:
+        """Names what an attempt at a file depended on besides the file: reader, limits, and which extras were there."""
+        return f"{reader} #{self._circumstances}"
+
+    @cached_property
+    def _circumstances(self) -> str:
+        needed = sorted({module for reader in self.readers.by_name.values() for module in getattr(reader, "needs", ())})
+        there = [module for module in needed if find_spec(module) is not None]
+        return hashlib.blake2b(f"{self.limits} {there}".encode(), digest_size=6).hexdigest()
 
     def read(self, reader: Reader, path: Path, id: str) -> Taken:
         """Raises `SourceError` or `MissingPartError` if nothing can be read."""
