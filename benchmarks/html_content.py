@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import trafilatura
+import yaml
 from bs4 import BeautifulSoup
 from markdown import markdown
 from mkdocs.commands.build import build
@@ -34,10 +35,12 @@ from surefind.ingest._html import page_to_markdown, parse, to_markdown
 THEMES = ("mkdocs", "readthedocs", "material")
 EXTENSIONS = ["tables", "fenced_code", "toc"]
 _WORD = re.compile(r"\w+")
+_ADDRESS = re.compile(r"\]\([^)]*\)")
 
 
 def words(text: str) -> Counter[str]:
-    return Counter(_WORD.findall(text.lower()))
+    """Without the addresses of links, which are the page's but not in its visible text."""
+    return Counter(_WORD.findall(_ADDRESS.sub("]", text).lower()))
 
 
 def everything(html: str) -> str:
@@ -70,11 +73,14 @@ def copy(source: Path, docs: Path) -> dict[str, Counter[str]]:
 
 
 def pages(docs: Path, site: Path, theme: str) -> dict[str, str]:
-    config = load_config(
-        site_name="Handbook", docs_dir=str(docs), site_dir=str(site), theme={"name": theme}, use_directory_urls=False,
-        repo_url="https://example.org/handbook", copyright="Copyright Example",
-        markdown_extensions=["tables", "fenced_code"],
-    )  # fmt: skip
+    settings = {
+        "site_name": "Handbook", "docs_dir": str(docs), "site_dir": str(site), "theme": {"name": theme},
+        "use_directory_urls": False, "repo_url": "https://example.org/handbook", "copyright": "Copyright Example",
+        "markdown_extensions": ["tables", "fenced_code"],
+    }  # fmt: skip
+    file = docs.parent / f"{theme}.yml"
+    file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    config = load_config(str(file))
     build(config)
     return {path.stem: path.read_text(encoding="utf-8") for path in site.glob("page*.html")}
 
