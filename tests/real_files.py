@@ -106,6 +106,35 @@ def scan(made: object) -> None:
     made.image(picture, x=0, y=0, w=210, h=297)
 
 
+def endless_pdf() -> bytes:
+    """Four kilobytes: a page that draws a form, which draws thirty times a form, and so on, ten deep: 30^9 times."""
+
+    def form(content: bytes, resources: str) -> bytes:
+        head = (
+            f"<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Length {len(content)} /Resources << {resources} >> >>"
+        )
+        return head.encode() + b"\nstream\n" + content + b"\nendstream"
+
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources "
+        b"<< /XObject << /A 5 0 R >> >> >>",
+        b"<< /Length 5 >>\nstream\n/A Do\nendstream",
+        *(form(b"/A Do " * 30, f"/XObject << /A {6 + i} 0 R >>") for i in range(9)),
+        form(b"BT /F 9 Tf (x) Tj ET", "/Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"),
+    ]
+    made, places = b"%PDF-1.7\n", []
+    for number, content in enumerate(objects, 1):
+        places.append(len(made))
+        made += f"{number} 0 obj\n".encode() + content + b"\nendobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    end = (
+        f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\n"
+    )
+    return made + end.encode() + f"startxref\n{len(made)}\n%%EOF\n".encode()
+
+
 def zipped(members: Mapping[str, Bytes], level: int = zipfile.ZIP_DEFLATED) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", level) as archive:

@@ -175,6 +175,17 @@ def ask(reading: Reading, folder: Path, order: str) -> str:
     return document.text
 
 
+def test_pdf_that_never_ends_is_given_up_once_and_the_rest_goes_on(home: Home) -> None:
+    home.configure(WORDS + "[sync]\nmax_seconds = 2\n")
+    home.write("docs/a.pdf", real_files.endless_pdf())
+    home.write("docs/b.json", '{"text": "alpha"}')
+    (problem,) = home.sync("docs").problems
+    assert problem.reason == "takes more than 2 s to read (max_seconds); it was given up"
+    assert home.found("alpha") == ["b.json"]
+    again = home.sync()
+    assert [p.path for p in again.problems] == ["a.pdf"] and again.seconds < 2
+
+
 def test_file_that_hangs_is_given_up_in_time_and_the_next_is_read(naughty: Readers, tmp_path: Path) -> None:
     with Reading(naughty, Limits(seconds=1.5)) as reading:
         assert ask(reading, tmp_path, "fine").startswith("fine")
