@@ -179,9 +179,9 @@ def test_settings_may_name_layouts() -> None:
 
 def test_sample_is_spread_over_the_documents() -> None:
     documents = [Document(f"{i}.md", "word " * 1000) for i in range(40)]
-    taken = sample(documents, 5000)
-    assert [document.id for document in taken] == [f"{i}.md" for i in range(0, 40, 4)]
-    assert sum(len(document.text) for document in taken) == 5000
+    taken = sample(documents, 12_000)
+    assert [(document.id, len(document.text)) for document in taken] == [("0.md", 5000), ("4.md", 5000), ("8.md", 2000)]
+    assert sum(len(document.text) for document in sample(documents[:1], 12_000)) == 5000
 
 
 def test_seconds_are_those_of_cutting_and_indexing() -> None:

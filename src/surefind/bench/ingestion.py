@@ -13,7 +13,7 @@ from surefind.types import Document
 
 SAMPLE = 40_000
 """Characters that are timed for a report."""
-PROBE = 4_000
+PROBE = 8_000
 """Characters that are timed for a quote."""
 _FROM = 10
 _WARM = Document(
@@ -37,11 +37,15 @@ def seconds_per_character(
 
 
 def sample(documents: Sequence[Document], characters: int) -> list[Document]:
-    """A few documents spread over all of them, the beginning of each, about `characters` long together."""
-    step = max(1, len(documents) // _FROM)
-    few = documents[::step][:_FROM]
-    each = max(1, characters // max(1, len(few)))
-    return [replace(document, text=document.text[:each]) for document in few]
+    """Documents from all over, whole until they have so many characters: how long texts are decides what some layouts
+    cost."""
+    taken: list[Document] = []
+    left = characters
+    for document in documents[:: max(1, len(documents) // _FROM)]:
+        if left > 0:
+            taken.append(replace(document, text=document.text[:left]))
+            left -= len(document.text)
+    return taken
 
 
 def _take_in(

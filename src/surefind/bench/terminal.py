@@ -13,7 +13,8 @@ from surefind.bench.movement import in_words
 def show(report: dict[str, Any], console: Console) -> None:
     primary = report["primary"]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("configuration", no_wrap=True)
+    # Layouts have long names: better two lines than a table whose figures are cut off.
+    table.add_column("configuration", no_wrap=not layout_heads(report), overflow="fold")
     table.add_column(f"{primary} [95%]", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for measure in report["measures"][1:]:
