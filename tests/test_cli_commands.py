@@ -22,7 +22,10 @@ from surefind.kb import KnowledgeBase
 from surefind.serve.cli import app
 from surefind.store.lock import writer_lock
 
-HIT = {"rank", "score", "document", "chunk", "title", "headings", "location", "start", "end", "text", "stages"}
+HIT = {
+    "rank", "score", "document", "chunk", "title", "headings", "location", "start", "end", "matched", "text",
+    "stages",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exam_helpers import surefind
 from helpers import Home
 from surefind.families import enough, fold
 from surefind.testing import check_rankings, rankings_of
@@ -97,6 +98,8 @@ def test_hit_is_the_parent_with_its_offsets_and_the_scores_of_its_best_child(lib
         (hit,) = [hit for hit in found.hits if hit.document == "single3.md"]
         (document,) = [document for document in kb.documents() if document.id == "single3.md"]
     assert hit.text == document.text[hit.start : hit.end] == document.text
+    assert document.text[slice(*hit.matched)].endswith("the deposit in branch 3")
+    assert hit.matched[0] > hit.start
     assert "parents" in hit.stages
     assert found.trace[-1].stage == "parents"
 
@@ -105,6 +108,16 @@ def test_hit_is_the_parent_with_its_offsets_and_the_scores_of_its_best_child(lib
 def test_access_holds_for_parents(library: Home, pipeline: str) -> None:
     assert "secret.md" not in library.found("deposit insurance", k=50, pipeline=pipeline)
     assert "secret.md" in library.found("deposit insurance", k=50, pipeline=pipeline, groups=["board"])
+
+
+def test_command_shows_the_part_that_matched(library: Home) -> None:
+    printed = surefind("search", "deposit branch 3", "-k", "1", "-p", "words", kb=library.folder)
+    assert "the deposit in branch 3" in printed.out
+    assert "paragraph 0" not in printed.out
+    assert (
+        "paragraph 0"
+        in surefind("search", "deposit branch 3", "-k", "1", "-p", "words", "--full", kb=library.folder).out
+    )
 
 
 def test_layout_without_parents_has_no_families(home: Home) -> None:

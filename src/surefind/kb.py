@@ -337,6 +337,7 @@ def _hits(run: Run, snapshot: Snapshot, k: int) -> tuple[Hit, ...]:
                 metadata,
                 stages,
                 snapshot.location(ordinal, chunk.start, chunk.end),
+                snapshot.matched(ordinal),
             )
         )
     return tuple(hits)

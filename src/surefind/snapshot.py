@@ -131,6 +131,11 @@ class Snapshot:
         """Where a span of a chunk's document stands in its source: `page 3`; empty where there is no such thing."""
         return location(self.catalogue.places(int(self.rows[ordinal, 0])), start, end)
 
+    def matched(self, ordinal: int) -> tuple[int, int] | None:
+        """The chunk's own span, where a search returns another one."""
+        start, end, *returned = self.rows[ordinal, 2:].tolist()
+        return None if [start, end] == returned else (start, end)
+
     def __getitem__(self, ordinals: Sequence[int]) -> list[Chunk]:
         return [self.entry(int(ordinal))[0] for ordinal in ordinals]
 

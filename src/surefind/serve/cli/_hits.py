@@ -29,13 +29,18 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
         screen.print(Padding(Text(f"{place}  {trail}".rstrip(), style="dim"), (0, 0, 0, 4), expand=False))
         if explain:
             screen.print(Padding(Text(_places(hit)), (0, 0, 0, 4), expand=False))
-        text = hit.text if full else snippet(hit.text, words)
+        text = hit.text if full else snippet(_matched(hit), words)
         screen.print(Padding(_emphasise(text, words), (0, 0, 1, 4), expand=False))
     if explain:
         _show_trace(result)
     if result.withheld:
         who = "with --as " + ", ".join(groups) if groups else "without --as GROUP"
         screen.print(f"{result.withheld} documents were left out before ranking (filters, or restricted {who}).")
+
+
+def _matched(hit: Hit) -> str:
+    start, end = hit.matched or (hit.start, hit.end)
+    return hit.text[start - hit.start : end - hit.start]
 
 
 def snippet(text: str, words: set[str]) -> str:

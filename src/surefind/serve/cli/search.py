@@ -113,6 +113,7 @@ def as_data(result: SearchResult) -> dict[str, Any]:
                 "location": hit.location,
                 "start": hit.start,
                 "end": hit.end,
+                "matched": list(hit.matched) if hit.matched else None,
                 "text": hit.text,
                 "metadata": dict(hit.metadata),
                 "stages": {name: {"rank": s.rank, "score": s.score} for name, s in hit.stages.items()},
