@@ -4,8 +4,8 @@
 
 (eq. 3 of the agentic-knowledge-base study, 2025). A child is a run of blocks or parts of them; it begins anew at
 a section once the one before it has a fifth of its limit, and otherwise repeats the last `overlap` tokens of the child
-before it. A parent is a run of whole children that ends at the first section after half its limit, or where it is full;
-so another parent size needs hardly a new vector. A ranking of children counts each parent once, at its best child, and
+before it. A parent is as many whole sections as fit, or a run of children of a section that does not fit by itself; so
+another parent size needs hardly a new vector. A ranking of children counts each parent once, at its best child, and
 goes on until k different parents are found.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import ClassVar
 
 from surefind.chunk._pieces import Piece, chunk_of, groups, joined, pieces
@@ -41,8 +42,21 @@ class Hierarchical(Stage):
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
         own = self.child - self.overlap
         children = [joined(group) for group in groups(pieces(document, own), own, self.child // 5)]
-        found = groups(children, self.parent, self.parent // 2)
-        return [child for family in found for child in self._children(document, family)]
+        return [child for family in self._families(children) for child in self._children(document, family)]
+
+    def _families(self, children: list[Piece]) -> Iterator[list[Piece]]:
+        family: list[Piece] = []
+        size = 0
+        for i, child in enumerate(children):
+            # At the start of a section the whole of it must fit, or a new parent begins here.
+            section = takewhile(lambda later: not later.opens, children[i + 1 :]) if child.opens else ()
+            if family and size + child.tokens + sum(later.tokens for later in section) > self.parent:
+                yield family
+                family, size = [], 0
+            family.append(child)
+            size += child.tokens
+        if family:
+            yield family
 
     def _children(self, document: Document, family: list[Piece]) -> Iterator[Chunk]:
         span = stripped(document.text, family[0].start, family[-1].end)
