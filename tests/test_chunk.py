@@ -207,6 +207,15 @@ def test_hierarchical_keeps_the_contract_on_any_markdown(text: str, parent: int,
     assert all(a[1] <= b[0] for a, b in pairwise(parents))
 
 
+@given(no_definitions, st.integers(5, 60))
+def test_children_without_overlap_are_the_chunks_of_markdown(text: str, child: int) -> None:
+    children = Hierarchical(1000, child, 0).chunk(document(text), SERVICES)
+    chunks = Markdown(child, child // 5).chunk(document(text), SERVICES)
+    assert [(c.start, c.end, c.headings, c.context) for c in children] == [
+        (c.start, c.end, c.headings, c.context) for c in chunks
+    ]
+
+
 def test_hierarchical_written_out() -> None:
     text = "# A\n\na b c d e f\n\n# B\n\ng h i\n"
     chunks = Hierarchical(parent=8, child=5, overlap=1).chunk(document(text), SERVICES)

@@ -27,7 +27,7 @@ def test_empty_file_means_the_defaults() -> None:
 
 def test_template_says_what_the_defaults_are() -> None:
     settings = parse_settings(TEMPLATE, "surefind.toml")
-    assert str(settings.layout) == "markdown(tokens=250, min_tokens=50) + headings"
+    assert str(settings.layout) == "hierarchical(parent=1500, child=250, overlap=0) + headings"
     assert settings.named(settings.pipeline) == Pipeline.parse("bm25 + dense >> convex(alpha=0.5, missing=score)")
     assert settings.k == 10
 

@@ -463,18 +463,18 @@ def test_index_is_not_mistaken_for_that_of_the_same_documents_cut_elsewhere(
     two: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later release may cut the same text in other places under the same spec."""
-    from surefind.chunk.markdown import Markdown
+    from surefind.chunk.hierarchical import Hierarchical
     from surefind.types import Chunk
 
     two.write("docs/c.md", "alpha one\n\nbeta two\n\ngamma three", age=30)
     two.sync()
     (two.folder / ".surefind/catalogue.db").unlink()
 
-    def every_word(self: Markdown, document: Document, services: object) -> list[Chunk]:
+    def every_word(self: Hierarchical, document: Document, services: object) -> list[Chunk]:
         at = [i for i, char in enumerate(f" {document.text}") if char == " "]
         return [Chunk(document.id, a, a + 3, document.text[a : a + 3]) for a in at if document.text[a : a + 3].strip()]
 
-    monkeypatch.setattr(Markdown, "chunk", every_word)
+    monkeypatch.setattr(Hierarchical, "chunk", every_word)
     two.sync("docs")
     with two.open() as kb:
         hits = kb.search("two").hits

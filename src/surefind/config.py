@@ -33,8 +33,9 @@ max_file_mb = 50
 readers = []
 
 [index]
-# How documents are cut into passages: markdown, hierarchical, semantic, sentence_window, fixed or whole.
-chunk = "markdown(tokens=250, min_tokens=50)"
+# How documents are cut into passages: hierarchical = small ones are searched and larger ones around them returned;
+# or markdown, semantic, sentence_window, fixed, whole. `surefind bench --preset chunking` compares them.
+chunk = "hierarchical(parent=1500, child=250, overlap=0)"
 # What is indexed beside a passage's own text: headings = the titles above it, neighbors = lead sentences.
 enrich = ["headings"]
 

@@ -38,6 +38,8 @@ from surefind.types import Query, Rankings
 Floats = NDArray[np.float64]
 _BATCH = 256
 _PROBES = 5
+_SEEN = 10
+"""Measures down to this rank share one retrieval."""
 K = 100
 """How deep final rankings go: documents are found by their first chunk, so ten of them need more than ten chunks."""
 
@@ -213,7 +215,8 @@ class Bench:
     def _depth(self, plan: Plan, contender: Contender) -> int:
         """How deep to retrieve: with parents, until every measure has the different ones it counts."""
         families = self.snapshot(contender).families
-        deepest = 0 if families is None else enough(families, max(measure.k for measure in plan.measures))
+        most = max(_SEEN, *(measure.k for measure in plan.measures))
+        deepest = 0 if families is None else enough(families, most)
         return max(contender.pipeline.depth, deepest)
 
     def _run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:

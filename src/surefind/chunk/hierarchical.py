@@ -1,12 +1,12 @@
-"""`hierarchical(parent=2000, child=500, overlap=100)`: small passages are searched, larger ones returned.
+"""`hierarchical(parent=1500, child=250, overlap=0)`: small passages are searched, larger ones returned.
 
     |C_child| <= child,  |C_parent| <= parent,  child < parent,  each child in exactly one parent
 
 (eq. 3 of the agentic-knowledge-base study, 2025). A child is a run of blocks or parts of them; it begins anew at
 a section once the one before it has a fifth of its limit, and otherwise repeats the last `overlap` tokens of the child
-before it. A parent is as many whole sections as fit, or a run of children of a section that does not fit by itself; so
-another parent size needs hardly a new vector. A ranking of children counts each parent once, at its best child, and
-goes on until k different parents are found.
+before it. A parent is as many whole sections as fit, or a run of children of a section that does not fit by itself. So
+another parent size needs hardly a new vector, and with `overlap=0` the children are the chunks of `markdown`. A ranking
+of children counts each parent once, at its best child, and goes on until k different parents are found.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Hierarchical(Stage):
     kind: ClassVar[str] = "chunk"
     name: ClassVar[str] = "hierarchical"
 
-    parent: int = 2000
-    child: int = 500
-    overlap: int = 100
+    parent: int = 1500
+    child: int = 250
+    overlap: int = 0
 
     def __post_init__(self) -> None:
         require(1 <= self.child < self.parent, self, "child must be at least 1 and below parent")

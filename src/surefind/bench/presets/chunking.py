@@ -26,9 +26,10 @@ LAYOUTS = {
     "fixed-700-20 + headings": "fixed(tokens=700, overlap=140) + headings",
     "markdown-250 + headings": "markdown(tokens=250, min_tokens=50) + headings",
     "sentence_window-3 + headings": "sentence_window(window=3) + headings",
-    "hierarchical-1000-200-0 + headings": "hierarchical(parent=1000, child=200, overlap=0) + headings",
-    "hierarchical-2000-120-0 + headings": "hierarchical(parent=2000, child=120, overlap=0) + headings",
-    "hierarchical-2000-200-0 + headings": "hierarchical(parent=2000, child=200, overlap=0) + headings",
-    "hierarchical-2000-200-0 + neighbors": "hierarchical(parent=2000, child=200, overlap=0) + neighbors",
+    "hierarchical-700-250-0 + headings": "hierarchical(parent=700, child=250, overlap=0) + headings",
+    "hierarchical-1500-200-0 + headings": "hierarchical(parent=1500, child=200, overlap=0) + headings",
+    "hierarchical-1500-250-0 + headings": "hierarchical(parent=1500, child=250, overlap=0) + headings",
+    "hierarchical-1500-250-0 + neighbors": "hierarchical(parent=1500, child=250, overlap=0) + neighbors",
+    "whole": "whole",
 }
 MEASURES = ("T1EM", "T1C", "T1O", "MRR", "SpanR@5", "SpanP@5", "IoU@5")
