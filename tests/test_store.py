@@ -197,6 +197,18 @@ def test_damaged_earlier_index_does_not_spoil_the_next_sync(two: Home) -> None:
     assert two.found("common") == ["a.md", "b.md"]
 
 
+def test_index_of_another_format_is_no_head_start(two: Home) -> None:
+    """Whole by its own manifest, but an earlier release did not write the file that this one reads."""
+    (manifest,) = [path for path in index_files(two) if path.name == "manifest.json"]
+    content = json.loads(manifest.read_text())
+    del content["files"]["vocabulary.json"]
+    (manifest.parent / "vocabulary.json").unlink()
+    manifest.write_text(json.dumps({**content, "format": 1}))
+    two.write("docs/a.md", "gamma common", age=30)
+    two.sync()
+    assert two.found("common") == ["a.md", "b.md"]
+
+
 def test_removed_indexes_are_rebuilt(two: Home) -> None:
     for path in index_files(two):
         path.unlink()

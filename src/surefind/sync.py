@@ -23,9 +23,8 @@ from surefind.protocols import Index, Retriever, Reuse
 from surefind.services import Services
 from surefind.snapshot import Snapshot
 from surefind.store.catalogue import Catalogue, Source
-from surefind.store.indexes import IndexStore
+from surefind.store.indexes import FORMAT, IndexStore
 
-_INDEX_FORMAT = 2
 _BATCH = 200
 
 
@@ -195,7 +194,7 @@ class Syncer:
 
 def index_key(snapshot: Snapshot, retriever: Retriever) -> str:
     """What an index is built from decides its name."""
-    parts = f"{snapshot.fingerprint}\0{retriever.index_spec}\0{_INDEX_FORMAT}"
+    parts = f"{snapshot.fingerprint}\0{retriever.index_spec}\0{FORMAT}"
     return hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()
 
 

@@ -12,6 +12,8 @@ from surefind.errors import CorruptIndexError
 from surefind.protocols import Index, Retriever
 from surefind.services import Services
 
+FORMAT = 2
+"""Raised when an index is written otherwise: one of another format is never read, not even as a head start."""
 _MANIFEST = "manifest.json"
 _PART = 1 << 20
 
@@ -30,7 +32,7 @@ class IndexStore:
         aside.mkdir(parents=True)
         index.save(aside)
         files = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(aside.iterdir())}
-        (aside / _MANIFEST).write_text(json.dumps({"spec": spec, "files": files}, indent=1), encoding="utf-8")
+        (aside / _MANIFEST).write_text(json.dumps({"format": FORMAT, "spec": spec, "files": files}, indent=1), encoding="utf-8")
         for path in aside.iterdir():
             _flush(path)
         final = self.folder / key
@@ -42,6 +44,8 @@ class IndexStore:
         folder = self.folder / key
         try:
             manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            if manifest.get("format") != FORMAT:
+                raise CorruptIndexError(f"The index in {folder} was written by another release.")
             for name, (size, checksum) in manifest["files"].items():
                 path = folder / name
                 if path.stat().st_size != size or _checksum(path) != checksum:
