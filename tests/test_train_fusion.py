@@ -25,14 +25,15 @@ from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
 from surefind.fuse._predictors import MLP, load_predictor
 from surefind.fuse.learned import Learned
+from surefind.layout import Layout
 from surefind.pipeline import Pipeline
 from surefind.services import Services
 from surefind.testing import FUSER_ROWS, check_rankings, rankings_of
 from surefind.train.alpha import fit_mlp, r_squared
-from surefind.train.fusion import MODELS, best_static, train_fusion
+from surefind.train.fusion import MODELS, train_fusion
 from surefind.train.gain import fit_ndcg
 from surefind.train.judge import Row, compare, verdict
-from surefind.train.material import Half, Material, gather
+from surefind.train.material import Half, Material, best_static, gather
 from surefind.train.weights import search, train_weights
 from surefind.types import Query, Rankings
 from toy_stages import ToyEmbedder
@@ -66,12 +67,12 @@ def exam(kb: KnowledgeBase) -> Exam:
 
 @pytest.fixture(scope="module")
 def material(kb: KnowledgeBase, exam: Exam) -> Material:
-    return gather(kb, exam, PAIR, NDCG)
+    return gather(kb, exam, PAIR, NDCG, "score")
 
 
 @pytest.fixture(scope="module")
 def trained(kb: KnowledgeBase, exam: Exam) -> dict[str, dict[str, Any]]:
-    return {model: train_fusion(kb, exam, model, PAIR) for model in ("ridge", "xgboost", "ndcg")}
+    return {model: train_fusion(kb, exam, model, PAIR) for model in ("ridge", "xgboost", "ndcg", "lambdamart")}
 
 
 # ---------------------------------------------------------------- halves
@@ -83,13 +84,13 @@ def test_the_halves_are_those_of_the_exam(material: Material, exam: Exam) -> Non
     assert not {q.id for q in material.tuning.queries} & {q.id for q in material.held.queries}
 
 
-@pytest.mark.parametrize("model", ["ridge", "ndcg"])
+@pytest.mark.parametrize("model", ["ridge", "ndcg", "lambdamart"])
 def test_the_held_out_half_changes_nothing_that_is_learned(material: Material, model: str) -> None:
     """Fitted beside another held-out half, the model gives the same weights."""
     half = material.held
-    few = replace(half, queries=half.queries[:5], rankings=tuple(_rows(r, slice(5)) for r in half.rankings))
+    few = half.taken(np.arange(5))
     fits = [MODELS[model](m, quiet).predictor for m in (material, replace(material, held=few))]
-    found = [p.weights(half.texts, half.rankings, material.embed) for p in fits]
+    found = [p.fuse(half.texts, half.rankings, material.embed, 10).ordinals for p in fits]
     assert np.array_equal(*found)
     assert np.array_equal(*(best_static(m)[1] for m in (material, replace(material, held=few))))
 
@@ -101,7 +102,7 @@ def _rows(ranking: Rankings, rows: slice) -> Rankings:
 # ---------------------------------------------------------------- the report
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
 def test_report_says_what_was_compared(trained: dict[str, dict[str, Any]], model: str) -> None:
     made = trained[model]
     names = [row["name"] for row in made["rows"]]
@@ -170,11 +171,11 @@ def test_r_squared_written_out() -> None:
 # ---------------------------------------------------------------- in a pipeline
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
-def test_pipeline_uses_the_weights_that_were_judged(
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
+def test_pipeline_gives_what_was_judged(
     model: str, kb: KnowledgeBase, material: Material, trained: dict[str, dict[str, Any]]
 ) -> None:
-    fuser = Learned(f"{model}-known-item")
+    fuser = Learned(f"{model}-known-item", "score")
     half = material.held
     queries = [Query(text) for text in half.texts]
     found = fuser.fuse_for(queries, half.rankings, 100, kb.services)
@@ -186,7 +187,7 @@ def test_pipeline_uses_the_weights_that_were_judged(
     assert len(hits) == 10
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
 def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
     fuser = Learned(f"{model}-known-item")
     sides = [[row[side] for row in FUSER_ROWS] for side in (0, 1)]
@@ -196,7 +197,7 @@ def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[s
     assert len(fuser.fuse_for([], [_rows(r, slice(0)) for r in rankings], 10, kb.services)) == 0
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
 def test_prediction_is_quick(
     model: str, kb: KnowledgeBase, material: Material, trained: dict[str, dict[str, Any]]
 ) -> None:
@@ -206,16 +207,67 @@ def test_prediction_is_quick(
     times = []
     for i, one in enumerate(ones):
         started = time.perf_counter()
-        predictor.weights([material.held.texts[i]], one, material.embed)
+        predictor.fuse([material.held.texts[i]], one, material.embed, 10)
         times.append((time.perf_counter() - started) * 1000)
     assert sorted(times)[len(times) // 2] < 2
 
 
-def test_other_retrievers_are_refused(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
-    with pytest.raises(
-        SpecError, match=r"was trained on bm25 \(sparse\) \+ tfidf \(sparse\) and cannot fuse tfidf .* \+"
+@pytest.mark.parametrize(
+    ("pipeline", "says"),
+    [
+        ("tfidf + bm25", r"the retrievers are tfidf\(.*\) \+ bm25\(.*\), not bm25\(.*\) \+ tfidf"),
+        ("bm25(k1=1.2) + tfidf", r"bm25's k1 is 1.2, not 1.5\."),
+        ("bm25 + tfidf(ngrams=1, features=99)", r"tfidf's ngrams is 1, not 2; tfidf's features is 99, not 50000"),
+        ("bm25 + tfidf @50", r"gives 50 candidates, not 100"),
+    ],
+)
+def test_other_retrievers_are_refused_by_what_changed(
+    kb: KnowledgeBase, trained: dict[str, dict[str, Any]], pipeline: str, says: str
+) -> None:
+    with pytest.raises(SpecError, match=rf"does not belong here: .*{says}.* or train it again"):
+        kb.search("cash", pipeline=f"{pipeline} >> learned(model=ridge-known-item, missing=score)")
+
+
+def test_other_treatment_of_missing_candidates_is_refused(
+    kb: KnowledgeBase, trained: dict[str, dict[str, Any]]
+) -> None:
+    says = r"was trained with missing=score. Write learned\(model=ridge-known-item, missing=score\)"
+    with pytest.raises(SpecError, match=says):
+        kb.search("cash", pipeline="bm25 + tfidf >> learned(model=ridge-known-item)")
+
+
+def test_other_layout_is_refused(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+    snapshot = kb.snapshot(Layout.parse("fixed(tokens=200)", []))
+    pipeline = Pipeline.parse("bm25 + tfidf >> learned(model=ridge-known-item, missing=score)")
+    with pytest.raises(SpecError, match=r"documents are cut by fixed\(.*not markdown"):
+        pipeline.check(snapshot, kb.services)
+
+
+def test_changed_documents_are_told_and_other_documents_refused(
+    tmp_path: Path, kb: KnowledgeBase, trained: dict[str, dict[str, Any]]
+) -> None:
+    """A knowledge base changes daily: a few documents are a note, most of them another corpus."""
+    home = Home(tmp_path)
+    shutil.copytree(EXAMPLE, home.docs, dirs_exist_ok=True)
+    pipeline = "bm25 + tfidf >> learned(model=ridge-known-item, missing=score)"
+    files = sorted(home.docs.glob("*/*.md"))
+    files[0].write_text("# Parking\n\nPark behind the branch.")
+    home.sync("docs")
+    with home.open() as other:
+        shutil.copytree(kb.data / "models" / "ridge-known-item", other.data / "models" / "ridge-known-item")
+        trace = other.search("cash", pipeline=pipeline).trace
+        # One of 115 is another: of the 116 there are in both corpora together, 2 are not in both.
+        assert trace[-1].note == "1.7% of the documents changed since it was trained"
+        assert "1.7% of the documents changed" in surefind("train", "list", kb=tmp_path).out
+    for path in files[:70]:
+        path.unlink()
+    home.sync()
+    with (
+        home.open() as other,
+        pytest.raises(SpecError, match=r"does not belong here: \d\d% of the documents are others"),
     ):
-        kb.search("cash", pipeline="tfidf + bm25 >> learned(model=ridge-known-item)")
+        other.search("cash", pipeline=pipeline)
+    assert "refuses: " in surefind("train", "list", kb=tmp_path).out
 
 
 def test_unknown_model_names_those_there_are(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
@@ -246,10 +298,10 @@ def test_without_queries_it_says_what_to_use() -> None:
 
 def test_a_model_trained_again_is_read_again(kb: KnowledgeBase, exam: Exam) -> None:
     train_fusion(kb, exam, "ridge", PAIR, name="mine")
-    pipeline = "bm25 + tfidf >> learned(model=mine)"
+    pipeline = "bm25 + tfidf >> learned(model=mine, missing=score)"
     kb.search("cash", pipeline=pipeline)
     train_fusion(kb, exam, "ridge", PAIR[::-1], name="mine")
-    with pytest.raises(SpecError, match="was trained on tfidf"):
+    with pytest.raises(SpecError, match="does not belong here: the retrievers are bm25"):
         kb.search("cash", pipeline=pipeline)
     assert [p.name for p in (kb.data / "models").iterdir() if p.name.startswith(".")] == []
 
@@ -284,7 +336,7 @@ def test_ndcg_is_not_below_static_where_it_was_chosen(material: Material) -> Non
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"model": "forest"}, r"no model 'forest'; .*Choices: mlp, ndcg, ridge, xgboost"),
+        ({"model": "forest"}, r"no model 'forest'; .*Choices: lambdamart, mlp, ndcg, ridge, xgboost"),
         ({"name": "../x"}, r"cannot be called '../x'"),
         ({"model": "ridge", "retrieve": ["bm25", "tfidf", "dense"]}, r"ridge weighs two rankings, not 3"),
         ({"retrieve": ["bm25", "bm25"]}, r"two or more different retrievers"),
@@ -366,14 +418,11 @@ def test_command_errors_are_one_sentence(kb: KnowledgeBase, options: list[str]) 
     assert ran.err.startswith("surefind: ")
 
 
-def test_list_tells_that_documents_changed(tmp_path: Path, kb: KnowledgeBase, trained: dict[str, Any]) -> None:
+def test_list_without_models_says_how_to_train_one(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.write("docs/a.md", "# Cash\n\nCount it.")
     home.sync("docs")
     assert "No trained models yet" in surefind("train", "list", kb=tmp_path).out
-    with home.open() as other:
-        shutil.copytree(kb.data / "models" / "ridge-known-item", other.data / "models" / "old")
-    assert "changed since: the documents or how they are cut; train again" in surefind("train", "list", kb=tmp_path).out
 
 
 def test_preset_is_the_static_part_of_the_study_s_table() -> None:
@@ -414,12 +463,42 @@ def test_bench_asks_a_model_only_what_it_did_not_learn_from(
     from surefind.bench.plan import Contender, Plan
     from surefind.bench.run import run_bench
 
-    learned = Pipeline.parse("bm25 + tfidf >> learned(model=ridge-known-item)")
+    learned = Pipeline.parse("bm25 + tfidf >> learned(model=ridge-known-item, missing=score)")
     plan = Plan((Contender("bm25", Pipeline.parse("bm25")), Contender("learned", learned)), exam, (NDCG,))
     report = run_bench(kb, plan, "").report
     asked = {query.id for query, out in zip(exam.queries, held_out(exam.queries), strict=True) if out}
     assert set(report["query_ids"]) == asked
     assert report["exam"]["name"] == "known-item-held-out"
+
+
+def test_bench_leaves_out_questions_of_another_exam_that_were_learnt_from(
+    kb: KnowledgeBase, exam: Exam, trained: dict[str, dict[str, Any]]
+) -> None:
+    """An exam written again shares questions with the one before: those would be answered from memory."""
+    from surefind.bench.plan import Contender, Plan
+    from surefind.bench.run import unseen
+
+    out = held_out(exam.queries)
+    learnt = [query for query, held in zip(exam.queries, out, strict=True) if not held]
+    fresh = [query for query, held in zip(exam.queries, out, strict=True) if held]
+    learned = Contender("l", Pipeline.parse("bm25 + tfidf >> learned(model=ridge-known-item, missing=score)"))
+    mixed = [replace(query, id=f"new-{query.id}", text=query.text.upper()) for query in learnt[:7]] + fresh[:3]
+    plan = unseen(Plan((learned,), Exam("again", tuple(mixed)), (NDCG,)), kb.services)
+    assert [query.id for query in plan.exam.queries] == [query.id for query in fresh[:3]]
+    with pytest.raises(ExamError, match=r"All questions of .* were learnt from by ridge-known-item"):
+        unseen(Plan((learned,), Exam("old", tuple(learnt)), (NDCG,)), kb.services)
+
+
+def test_crossed_every_question_is_judged_by_a_model_that_has_not_seen_it(
+    kb: KnowledgeBase, exam: Exam, material: Material
+) -> None:
+    made = train_fusion(kb, exam, "ridge", PAIR, name="crossed", cross=True)
+    scores = []
+    for side in (material, material.swapped):
+        predictor = MODELS["ridge"](side, quiet).predictor
+        scores.append(side.held.score(predictor.fuse(side.held.texts, side.held.rankings, side.embed, 100)))
+    assert made["rows"][0]["mean"] == pytest.approx(np.concatenate(scores).mean(), abs=1e-5)
+    assert made["judged"].startswith("both halves")
 
 
 def test_bench_asks_everything_where_nothing_was_learnt(kb: KnowledgeBase, exam: Exam) -> None:

@@ -21,7 +21,7 @@ from surefind.completion import complete
 from surefind.errors import SpecError, SurefindError
 from surefind.families import enough, fold
 from surefind.notes import collecting, note
-from surefind.protocols import Fuser, Index, Passages, QueryFuser, Reranker, Retriever
+from surefind.protocols import Corpus, Fuser, Index, Passages, QueryFuser, Reranker, Retriever, TrainedFuser
 from surefind.reach import Reach
 from surefind.services import Services
 from surefind.types import BoolArray, IntArray, Query, Rankings, TraceEntry
@@ -139,7 +139,8 @@ class Pipeline:
         best = found[0]
         if self.fuse is not None:
             width = depth if self.rerank else wanted
-            best = record("fuse", self.fuse, partial(self.join, queries, found, width, [i for _, i in ready], services))
+            indexes = [index for _, index in ready]
+            best = record("fuse", self.fuse, partial(self.join, queries, found, width, indexes, services, passages))
         reach = Reach(self, index_of, passages, services, allow)
         for reranker in self.rerank:
             work = partial(reranker.rerank, queries, best, reach, wanted, services)
@@ -168,6 +169,11 @@ class Pipeline:
         """Whether the fuser wants every candidate scored by every retriever (`missing=score`)."""
         return getattr(self.fuse, "missing", None) == "score"
 
+    def check(self, passages: Passages, services: Services) -> None:
+        """A trained fuser refuses retrievers and documents that it was not trained on."""
+        if isinstance(self.fuse, TrainedFuser) and isinstance(passages, Corpus):
+            self.fuse.check(self.retrieve, self.depth, passages, services)
+
     def join(
         self,
         queries: Sequence[Query],
@@ -175,10 +181,12 @@ class Pipeline:
         k: int,
         indexes: Sequence[Index],
         services: Services,
+        passages: Passages,
     ) -> Rankings:
         """The fusion step: candidates scored by every retriever first if the fuser wants that (`missing=score`)."""
         if self.fuse is None:
             return rankings[0]
+        self.check(passages, services)
         if self.completes:
             rankings = complete(rankings, queries, list(zip(self.retrieve, indexes, strict=True)))
         if isinstance(self.fuse, QueryFuser):

@@ -198,6 +198,34 @@ class Reranker(Protocol):
     ) -> Rankings: ...
 
 
+SKETCH = 1000
+"""How many documents stand for a corpus in its sketch."""
+
+
+@runtime_checkable
+class Corpus(Protocol):
+    """What a trained stage is told of the documents that it is used on."""
+
+    layout: str
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def sketch(self) -> tuple[int, ...]:
+        """The `SKETCH` least hashes of the documents' ids and contents, ascending."""
+        ...
+
+
+@runtime_checkable
+class TrainedFuser(Fuser, Protocol):
+    """A fuser that was trained, and belongs where it was."""
+
+    def check(self, retrievers: Sequence[Retriever], depth: int, corpus: Corpus, services: Services) -> None:
+        """Raises `SpecError`, naming what changed, where it does not belong; notes what changed less."""
+        ...
+
+
 class Passages(Protocol):
     """Gives the chunks behind ordinals, fetching only what is asked for."""
 

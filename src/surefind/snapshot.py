@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import nsmallest
 from typing import Any
 
 import numpy as np
 
 from surefind.errors import StoreError, UsageError
+from surefind.protocols import SKETCH
 from surefind.store.catalogue import Catalogue
 from surefind.text.places import location
 from surefind.types import BoolArray, Chunk, IntArray
@@ -109,6 +111,13 @@ class Snapshot:
             return None
         parents, numbers = np.unique(self.rows[:, [0, 4, 5]], axis=0, return_inverse=True)
         return numbers.reshape(-1).astype(np.int32) if len(parents) < len(self.rows) else None
+
+    @cached_property
+    def sketch(self) -> tuple[int, ...]:
+        """The least hashes of ids and contents: two sketches tell how much two corpora have in common."""
+        rows = self.catalogue.document_rows(self.generation)
+        hashes = (hashlib.blake2b(f"{id}\0{content}".encode(), digest_size=6).digest() for _, id, content in rows)
+        return tuple(nsmallest(SKETCH, (int.from_bytes(digest) for digest in hashes)))
 
     def chunks(self) -> list[Chunk]:
         return list(self.catalogue.chunks(self._layout_id, self.generation)) if self._layout_id is not None else []

@@ -194,6 +194,8 @@ class Bench:
         self._problems = []
         queries = [Query(query.text, query.id) for query in exam.queries]
         snapshots = tuple(self.snapshot(contender) for contender in plan.contenders)
+        for contender, snapshot in zip(plan.contenders, snapshots, strict=True):  # before anything is spent
+            contender.pipeline.check(snapshot, self.kb.services)
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
         finished = [self._finish(plan, contender, found, queries) for contender in plan.contenders]
         rankings = tuple(ranking for ranking, _ in finished)
@@ -259,7 +261,7 @@ class Bench:
         # Only completing rankings needs the indexes: a run from the cache must not load them for nothing.
         indexes = [self.kb.index(r, snapshot) for r in pipeline.retrieve] if pipeline.completes else []
         with collecting() as heard:
-            best = pipeline.join(queries, lists, width, indexes, self.kb.services)
+            best = pipeline.join(queries, lists, width, indexes, self.kb.services, snapshot)
         if heard.without:
             self._problems.append(f"{contender.name} went without a model for {heard.without} questions ({heard.text})")
         steps: list[Step] = []

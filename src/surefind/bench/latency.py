@@ -15,7 +15,7 @@ import numpy as np
 from surefind.bench.plan import Contender
 from surefind.errors import SurefindError
 from surefind.pipeline import Pipeline
-from surefind.protocols import Index, Passages, Reranker, Retriever
+from surefind.protocols import Index, Passages, QueryFuser, Reranker, Retriever
 from surefind.reach import Reach
 from surefind.services import Services
 from surefind.types import Query, Rankings
@@ -83,9 +83,10 @@ def measure_latency(
             path = f"{path} >> {pipeline.fuse}"
             width = pipeline.depth if pipeline.rerank else k
             indexes = [index_of(retriever) for retriever in pipeline.retrieve]
-            # Scoring reuses the query vectors of the search just before it.
-            again = partial(_search_again, pipeline, sample, indexes) if pipeline.completes else None
-            best = stage(path, partial(_joined, pipeline, sample, lists, width, indexes, services), again)
+            # Scoring and predicting reuse the query vectors of the search just before them.
+            reuses = pipeline.completes or isinstance(pipeline.fuse, QueryFuser)
+            again = partial(_search_again, pipeline, sample, indexes) if reuses else None
+            best = stage(path, partial(_joined, pipeline, sample, lists, width, indexes, services, passages), again)
             keys.append((_name(pipeline.fuse), path))
         reach = Reach(pipeline, index_of, passages, services)
         for reranker in pipeline.rerank:
@@ -105,9 +106,10 @@ def _joined(
     k: int,
     indexes: Sequence[Index],
     services: Services,
+    passages: Passages,
     i: int,
 ) -> Rankings:
-    return pipeline.join([sample[i]], [rankings[i] for rankings in lists], k, indexes, services)
+    return pipeline.join([sample[i]], [rankings[i] for rankings in lists], k, indexes, services, passages)
 
 
 def _reranked(

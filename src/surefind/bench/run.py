@@ -14,13 +14,13 @@ from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
 from surefind.bench.reranking import stamp
 from surefind.config import FILE_NAME
+from surefind.errors import ExamError
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.known_item import PER_FAMILY, generate, origin_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
-from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
-from surefind.fuse.learned import Learned
+from surefind.fuse.learned import Learned, question_key
 from surefind.kb import KnowledgeBase
 from surefind.services import Services
 from surefind.sync import Report
@@ -67,13 +67,19 @@ def run_bench(
 
 
 def unseen(plan: Plan, services: Services) -> Plan:
-    """The plan on questions that no contender learnt from: where one was trained on this exam's tuning half, all sit
-    the held-out half."""
-    learnt = [c.pipeline.fuse for c in plan.contenders if isinstance(c.pipeline.fuse, Learned)]
-    if not any(fuser.trained_on(services) == plan.exam.fingerprint for fuser in learnt):
+    """The plan on questions that no contender learnt from: after training on this exam the held-out half, and of any
+    other exam what the two do not share."""
+    trained = [c.pipeline.fuse for c in plan.contenders if isinstance(c.pipeline.fuse, Learned)]
+    learnt = frozenset().union(*(fuser.learnt(services) for fuser in trained))
+    kept = tuple(query for query in plan.exam.queries if question_key(query.text) not in learnt)
+    if len(kept) == len(plan.exam.queries):
         return plan
-    pairs = zip(plan.exam.queries, held_out(plan.exam.queries), strict=True)
-    kept = tuple(query for query, out in pairs if out)
+    if not kept:
+        names = ", ".join(sorted({fuser.model for fuser in trained}))
+        raise ExamError(
+            f"All questions of {plan.exam.label} were learnt from by {names}, so they say nothing about it. "
+            "Choose another exam with --exam, or leave the model out."
+        )
     return replace(plan, exam=replace(plan.exam, name=f"{plan.exam.name}-held-out", queries=kept))
 
 
@@ -108,7 +114,6 @@ def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int =
 def beir_base(kb_folder: Path, folder: Path, split: str, report: Report | None = None) -> tuple[KnowledgeBase, Exam]:
     """A BEIR folder as corpus and exam in one go: documents whole, indexed under the current knowledge base's data."""
     from surefind.config import DATA_FOLDER
-    from surefind.errors import ExamError
 
     folder = folder.resolve()
     if not (folder / "corpus.jsonl").exists():

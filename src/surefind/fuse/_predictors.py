@@ -1,4 +1,5 @@
-"""Trained models as they are used: queries and their rankings in, a weight per query and ranking out.
+"""Trained models as they are used: queries and their rankings in, one ranking out. Those here predict a weight for each
+query and ranking; `_lambdamart` scores every candidate.
 
 All of them are a few arrays: what `surefind[learn]` brings is needed to train, not to search. Each is a folder:
 `manifest.json`, which says what it was trained on, and the model's own files.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, cast
 
@@ -22,6 +23,7 @@ from surefind.types import FloatArray, Rankings
 
 Norm = Literal["floor", "minmax"]
 Embed = Callable[[Sequence[str]], FloatArray]
+SOURCE = "learned"
 _ARRAYS = "model.npz"
 _TREES = "trees.npz"
 _CHOICE = "choice.json"
@@ -34,11 +36,22 @@ class Predictor(Protocol):
     @property
     def norm(self) -> Norm: ...
 
-    def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
-        """(queries, rankings), each row adding up to 1."""
-        ...
+    def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings: ...
 
     def save(self, folder: Path) -> None: ...
+
+
+class Weigher:
+    """A model that predicts weights: fusing is the weighted sum of scaled scores."""
+
+    norm: Norm
+
+    def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
+        """(queries, rankings), each row adding up to 1."""
+        raise NotImplementedError
+
+    def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings:
+        return blend(rankings, self.weights(texts, rankings, embed), self.norm, k, SOURCE)
 
 
 def blend(rankings: Sequence[Rankings], weights: Floats, norm: Norm, k: int, source: str) -> Rankings:
@@ -49,7 +62,10 @@ def blend(rankings: Sequence[Rankings], weights: Floats, norm: Norm, k: int, sou
 
 
 def load_predictor(kind: str, folder: Path) -> Predictor:
+    from surefind.fuse._lambdamart import LambdaMART
+
     loaders: dict[str, Callable[[Path], Predictor]] = {
+        "lambdamart": LambdaMART.load,
         "ridge": Ridge.load,
         "mlp": MLP.load,
         "xgboost": XGBoost.load,
@@ -69,11 +85,11 @@ def _two(alpha: Floats, rankings: Sequence[Rankings]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Ridge:
+class Ridge(Weigher):
     """α = w·x + b over the four features of the query's words."""
 
     kind: ClassVar[str] = "ridge"
-    norm: ClassVar[Norm] = "floor"
+    norm: Norm = field(default="floor", init=False)
     coefficients: Floats
     bias: float
 
@@ -90,11 +106,11 @@ class Ridge:
 
 
 @dataclass(frozen=True, eq=False)
-class MLP:
+class MLP(Weigher):
     """α from the query's vector through two hidden layers with ReLU, clipped where the study has a sigmoid."""
 
     kind: ClassVar[str] = "mlp"
-    norm: ClassVar[Norm] = "floor"
+    norm: Norm = field(default="floor", init=False)
     layers: tuple[tuple[Floats, Floats], ...]
     """(matrix, bias) of each."""
 
@@ -117,11 +133,11 @@ class MLP:
 
 
 @dataclass(frozen=True, eq=False)
-class XGBoost:
+class XGBoost(Weigher):
     """α from the 25 features by boosted trees."""
 
     kind: ClassVar[str] = "xgboost"
-    norm: ClassVar[Norm] = "floor"
+    norm: Norm = field(default="floor", init=False)
     trees: Trees
 
     def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
@@ -139,7 +155,7 @@ class XGBoost:
 
 
 @dataclass(frozen=True, eq=False)
-class Chooser:
+class Chooser(Weigher):
     """`ndcg`: of a few candidate weightings the one that promises most over the best static one.
 
     gain(q, w) = trees(rich(q), w)            trained on  measure(q, w) - measure(q, static)

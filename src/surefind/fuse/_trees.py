@@ -48,6 +48,12 @@ class Trees:
             roots.astype(np.int32), _ints(feature), _join(value).astype(np.float32), _ints(left), _ints(right), base
         )
 
+    @classmethod
+    def none(cls) -> Trees:
+        """A forest without trees: it adds nothing."""
+        nodes = np.zeros(0, np.int32)
+        return cls(nodes, nodes, np.zeros(0, np.float32), nodes, nodes, 0.0)
+
     def predict(self, rows: Floats) -> Floats:
         # In single precision, as xgboost compares.
         return _walk(

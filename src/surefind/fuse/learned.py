@@ -1,23 +1,26 @@
-"""`learned(model=NAME)`: weights predicted for each query by a model that `surefind train fusion` made.
+"""`learned(model=NAME, missing=score)`: rankings fused by a model that `surefind train fusion` made.
 
-    score(d) = Σ_i  w_i(q) · norm_i(d)        norm: from the theoretical minimum (tm2c2), or min-max, as trained
+    score(d) = Σ_i  w_i(q) · norm_i(d)        weights predicted for each query; lambdamart scores every candidate
 
-The model is read once from the knowledge base's models. It belongs to the retrievers, in their order, that it was
-trained on, and refuses others. It cannot see the documents: `surefind train list` says whether they changed since.
+The model is read once from the knowledge base's models. It belongs to the retrievers (with their parameters and in
+their order), the layout and the documents that it was trained on; elsewhere it refuses, naming what changed
+(`_belongs`). `missing` must be as in training.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from surefind.errors import SpecError, StoreError, choices
+from surefind.fuse._belongs import differences, drift
+from surefind.notes import note
+from surefind.protocols import Corpus, Retriever
 from surefind.spec import Stage
 from surefind.types import FloatArray, Query, Rankings
 
@@ -26,7 +29,10 @@ if TYPE_CHECKING:
     from surefind.services import Services
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+TRAINING = "training.json"
+"""What is too long for the manifest: a sketch of the documents, the questions learnt from, α of those held out."""
+FORMAT = 2
+_KEPT = 32
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class Learned(Stage):
     name: ClassVar[str] = "learned"
 
     model: str = ""
+    missing: Literal["score"] | None = None
 
     def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
         raise SpecError(
@@ -43,25 +50,44 @@ class Learned(Stage):
         )
 
     def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
-        from surefind.fuse._predictors import blend
-
         manifest, predictor = self._load(services)
-        refuse_others(self, manifest, rankings)
 
         def embed(texts: Sequence[str]) -> FloatArray:
             return services.embedder(manifest["embedder"]).embed_queries(texts)
 
-        texts = [query.text for query in queries]
-        weights = predictor.weights(texts, rankings, embed) if texts else np.zeros((0, len(rankings)))
-        return blend(rankings, weights, predictor.norm, k, self.name)
+        return predictor.fuse([query.text for query in queries], rankings, embed, k)
 
-    def trained_on(self, services: Services) -> str:
-        """The fingerprint of the exam it learnt from."""
-        return str(self._load(services)[0]["exam"]["fingerprint"])
+    def check(self, retrievers: Sequence[Retriever], depth: int, corpus: Corpus, services: Services) -> None:
+        manifest, _ = self._load(services)
+        if self.missing != manifest["missing"]:
+            way = "missing=score" if manifest["missing"] else "no missing=…"
+            raise SpecError(f"{self} was trained with {way}. Write {self.replace(missing=manifest['missing'])}.")
+        # The same for every query until documents or model change, and comparing takes longer than predicting.
+        key = (manifest["name"], manifest["created"], tuple(retrievers), depth, corpus.fingerprint)
+        if key not in _checked:
+            if len(_checked) >= _KEPT:
+                _checked.clear()
+            _checked[key] = differences(manifest, retrievers, depth, corpus), drift(manifest, corpus)
+        changed, drifted = _checked[key]
+        if changed:
+            raise SpecError(
+                f"{self} does not belong here: {'; '.join(changed)}. Search with what it was trained on "
+                f"({' + '.join(r['spec'] for r in manifest['retrievers'])}), or train it again."
+            )
+        if drifted:
+            note(drifted)
+
+    def learnt(self, services: Services) -> frozenset[str]:
+        """The questions it learnt from, as `question_key` writes them."""
+        return frozenset(self._load(services)[0]["learnt"])
+
+    def about(self, services: Services) -> dict[str, Any]:
+        """What it was trained on and how well it did."""
+        return self._load(services)[0]
 
     def stamp(self, services: Services) -> str:
         """Another one for a model that was trained again under the same name."""
-        return json.dumps(self._load(services)[0], sort_keys=True)
+        return hashlib.blake2b(json.dumps(self.about(services), sort_keys=True).encode(), digest_size=12).hexdigest()
 
     def _load(self, services: Services) -> tuple[dict[str, Any], Predictor]:
         folder = services.models_folder
@@ -69,6 +95,22 @@ class Learned(Stage):
         if folder is None or not self.model or Path(self.model).name != self.model or not path.exists():
             raise SpecError(f"There is no trained model {self.model!r}; {_known(folder, self.model)}")
         return _read(path, path.stat().st_mtime_ns)
+
+
+_checked: dict[tuple[object, ...], tuple[list[str], str]] = {}
+
+
+def question_key(text: str) -> str:
+    """Equal for questions that differ in case and spaces alone."""
+    return hashlib.blake2b(" ".join(text.lower().split()).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of a model with what lies beside it."""
+    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if manifest.get("format") != FORMAT:
+        raise StoreError(f"The model {path.parent.name!r} was written by another version of Surefind. Train it again.")
+    return {**manifest, **json.loads((path.parent / TRAINING).read_text(encoding="utf-8"))}
 
 
 def _known(folder: Path | None, wrong: str) -> str:
@@ -82,28 +124,9 @@ def _read(path: Path, written: int) -> tuple[dict[str, Any], Predictor]:
     from surefind.fuse._predictors import load_predictor
 
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if manifest.get("format") != FORMAT:
-            raise StoreError(
-                f"The model {path.parent.name!r} was written by another version of Surefind. Train it again."
-            )
+        manifest = read_manifest(path)
         return manifest, load_predictor(manifest["model"], path.parent)
     except (OSError, ValueError, KeyError) as error:
         raise StoreError(
             f"The model in {path.parent} cannot be read ({error}). Train it again with: surefind train fusion."
         ) from error
-
-
-def refuse_others(stage: Stage, manifest: dict[str, Any], rankings: Sequence[Rankings]) -> None:
-    """Same rankings, same order, same kind of scores as in training."""
-    trained = [(r["name"], r["signal"]) for r in manifest["retrievers"]]
-    given = [(ranking.source, ranking.signal) for ranking in rankings]
-    if trained != given:
-        raise SpecError(
-            f"{stage} was trained on {_listed(trained)} and cannot fuse {_listed(given)}. Use the retrievers it was "
-            f"trained on, in that order ({' + '.join(r['spec'] for r in manifest['retrievers'])}), or train another."
-        )
-
-
-def _listed(pairs: Sequence[tuple[str, str]]) -> str:
-    return " + ".join(f"{name} ({signal})" for name, signal in pairs)

@@ -32,7 +32,9 @@ class IndexStore:
         aside.mkdir(parents=True)
         index.save(aside)
         files = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(aside.iterdir())}
-        (aside / _MANIFEST).write_text(json.dumps({"format": FORMAT, "spec": spec, "files": files}, indent=1), encoding="utf-8")
+        (aside / _MANIFEST).write_text(
+            json.dumps({"format": FORMAT, "spec": spec, "files": files}, indent=1), encoding="utf-8"
+        )
         for path in aside.iterdir():
             _flush(path)
         final = self.folder / key

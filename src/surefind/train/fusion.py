@@ -8,54 +8,72 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from surefind import __version__
+from surefind import __version__, spec
 from surefind.bench.plan import short
 from surefind.errors import SpecError, choices
 from surefind.exam.model import Exam
+from surefind.fuse._belongs import differences, drift
 from surefind.fuse._features import alpha_at
 from surefind.fuse._join import Floats
-from surefind.fuse._predictors import Norm
-from surefind.fuse.learned import FORMAT, MANIFEST
+from surefind.fuse._predictors import Norm, Weigher
+from surefind.fuse.convex import Convex
+from surefind.fuse.learned import FORMAT, MANIFEST, TRAINING, question_key, read_manifest
 from surefind.fuse.rrf import RRF
+from surefind.fuse.tm2c2 import TM2C2
+from surefind.fuse.weighted import Weighted
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.pipeline import Pipeline
-from surefind.snapshot import Snapshot
+from surefind.protocols import Retriever
+from surefind.spec import Stage
 from surefind.sync import Report
 from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost, r_squared
 from surefind.train.gain import fit_ndcg
 from surefind.train.judge import compare, verdict
-from surefind.train.material import NORMS, K, Material, gather, simplex
+from surefind.train.lambdamart import fit_lambdamart
+from surefind.train.material import K, Material, Missing, best_static, gather, simplex
 
 MODELS: dict[str, Callable[[Material, Report], Fitted]] = {
     "ridge": fit_ridge,
     "xgboost": fit_xgboost,
     "mlp": fit_mlp,
     "ndcg": fit_ndcg,
+    "lambdamart": fit_lambdamart,
 }
+ANY_NUMBER = ("ndcg", "lambdamart")
+"""Models for more than two rankings; the others predict α*."""
 NDCG = Measure("nDCG", 10)
 RRF_K = 60.0
-_BEST_STATIC, _RRF = 1, 2
+_BEST_STATIC = 1
+_SHOWN = 600
+"""Questions whose α are kept for the report."""
+_LONG = ("documents", "learnt", "alphas")
 
 
 def train_fusion(
     kb: KnowledgeBase,
     exam: Exam,
-    model: str = "ndcg",
+    model: str = "lambdamart",
     retrieve: Sequence[str] = ("bm25", "dense"),
     name: str = "",
     measure: Measure = NDCG,
+    missing: Missing = "score",
+    cross: bool = False,
     report: Report | None = None,
 ) -> dict[str, Any]:
-    """Fit on the tuning half, judge on the other, save; the manifest, which is also the report."""
+    """Fit on the tuning half, judge on the other, save; the manifest, which is also the report.
+
+    With `cross` a second model is fitted on the other half, only to judge the first half by: every question is judged
+    by a model that has not seen it, and there are twice as many.
+    """
     tell: Report = report or (lambda what, done, total: None)
     name = name or f"{model}-{exam.name}"
     _check(model, name, retrieve)
-    material = gather(kb, exam, retrieve, measure, report)
+    material = gather(kb, exam, retrieve, measure, missing, report)
     if model == "mlp" and not material.embedder:
         raise SpecError(
             "The mlp reads the query's vector, so one of the retrievers must be dense. Add --retrieve dense."
@@ -63,10 +81,13 @@ def train_fusion(
     started = time.perf_counter()
     fitted = MODELS[model](material, tell)
     seconds = time.perf_counter() - started
+    pairs = [(material, fitted)]
+    if cross:
+        pairs.append((material.swapped, MODELS[model](material.swapped, tell)))
     tell("Judging", 0, 1)
-    manifest = _manifest(material, fitted, name, seconds) | _judged(material, fitted, name)
+    manifest = _manifest(material, fitted, name, seconds) | _judged(pairs, name)
     tell("Judging", 1, 1)
-    _save(kb, name, fitted, manifest)
+    _save(kb, name, fitted, manifest, _training(material, fitted))
     return manifest
 
 
@@ -75,8 +96,10 @@ def _check(model: str, name: str, retrieve: Sequence[str]) -> None:
         raise SpecError(f"There is no model {model!r}; {choices(model, MODELS)}")
     if not re.fullmatch(r"[A-Za-z_][\w-]*", name):
         raise SpecError(f"A model cannot be called {name!r}. Begin with a letter; use letters, digits, '-' and '_'.")
-    if model != "ndcg" and len(retrieve) != 2:
-        raise SpecError(f"{model} weighs two rankings, not {len(retrieve)}. Name two retrievers, or take --model ndcg.")
+    if model not in ANY_NUMBER and len(retrieve) != 2:
+        raise SpecError(
+            f"{model} weighs two rankings, not {len(retrieve)}. Name two retrievers, or take --model lambdamart."
+        )
 
 
 def _manifest(material: Material, fitted: Fitted, name: str, seconds: float) -> dict[str, Any]:
@@ -88,6 +111,9 @@ def _manifest(material: Material, fitted: Fitted, name: str, seconds: float) -> 
         "surefind": __version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "corpus": material.snapshot.fingerprint,
+        "layout": material.snapshot.layout,
+        "depth": material.pipeline.depth,
+        "missing": material.missing,
         "retrievers": [
             {"spec": str(r), "index": r.index_spec, "name": ranking.source, "signal": ranking.signal}
             for r, ranking in pairs
@@ -100,70 +126,101 @@ def _manifest(material: Material, fitted: Fitted, name: str, seconds: float) -> 
     }
 
 
-# ---------------------------------------------------------------- the held-out half
-
-
-def _judged(material: Material, fitted: Fitted, name: str) -> dict[str, Any]:
-    held, predictor = material.held, fitted.predictor
-    weights = predictor.weights(held.texts, held.rankings, material.embed)
-    learned = held.blended(weights, predictor.norm)
-    norm, static = best_static(material)
-    label, text = static_spec(material, static, norm)
-    others = {(f"best static, {label}", text): held.blended(static, norm)}
-    joined = material.joined
-    others["RRF k=60", f"{joined} >> {RRF(RRF_K)}"] = held.score(RRF(RRF_K).fuse(held.rankings, K))
-    for retriever, ranking in zip(material.pipeline.retrieve, held.rankings, strict=True):
-        others[short(Pipeline((retriever,))), str(retriever)] = held.score(ranking)
-    oracles, metrics = _oracles(material, fitted, weights)
-    rows = compare((f"learned {predictor.kind}", f"{joined} >> learned(model={name})", learned), others, oracles)
-    sentence, use = verdict(rows, _BEST_STATIC, str(held.measure))
+def _training(material: Material, fitted: Fitted) -> dict[str, Any]:
     return {
-        "measure": str(held.measure),
-        "rows": [row.as_data() for row in rows],
-        "verdict": sentence,
-        "use": use,
-        "metrics": metrics,
+        "documents": list(material.snapshot.sketch),
+        "learnt": [question_key(query.text) for query in material.tuning.queries],
+        "alphas": _alphas(material, fitted),
     }
 
 
-def _oracles(material: Material, fitted: Fitted, weights: Floats) -> tuple[dict[str, Floats], dict[str, Any]]:
-    """What knowing the answers would bring; and how near the predicted α come to α*."""
-    held = material.held
-    candidates = simplex(len(held.rankings))
-    ceiling = held.sweep(candidates, fitted.predictor.norm).max(axis=1)
-    if len(held.rankings) != 2:
-        return {"oracle, best weights per query": ceiling}, fitted.metrics
+def _alphas(material: Material, fitted: Fitted) -> list[list[Any]]:
+    """α*, the α predicted, and the family of held-out questions, for looking at."""
+    held, predictor = material.held, fitted.predictor
+    if len(held.rankings) != 2 or not isinstance(predictor, Weigher):
+        return []
     at = alpha_at([ranking.signal for ranking in held.rankings])
+    predicted = predictor.weights(held.texts, held.rankings, material.embed)[:, at]
+    rows = zip(held.alphas.tolist(), predicted.tolist(), held.queries, strict=True)
+    return [[round(star, 3), round(alpha, 3), query.family] for star, alpha, query in rows][:_SHOWN]
+
+
+# ---------------------------------------------------------------- the held-out half
+
+
+def _judged(pairs: Sequence[tuple[Material, Fitted]], name: str) -> dict[str, Any]:
+    material, fitted = pairs[0]
+    kind, joined = fitted.predictor.kind, material.joined
+    missing = f", missing={material.missing}" if material.missing else ""
+    label, text = static_spec(material, *best_static(material))
+    columns = [_columns(*pair) for pair in pairs]
+    scores = {key: np.concatenate([column[key] for column in columns]) for key in columns[0]}
+    others = {
+        (f"best static, {label}", text): scores["static"],
+        ("RRF k=60", f"{joined} >> {RRF(RRF_K)}"): scores["rrf"],
+    }
+    for retriever in material.pipeline.retrieve:
+        others[short(Pipeline((retriever,))), str(retriever)] = scores[str(retriever)]
+    oracles = {key: values for key, values in scores.items() if key.startswith("oracle")}
+    trained = (f"learned {kind}", f"{joined} >> learned(model={name}{missing})", scores["trained"])
+    rows = compare(trained, others, oracles)
+    sentence, use = verdict(rows, _BEST_STATIC, str(material.held.measure))
+    return {
+        "measure": str(material.held.measure),
+        "judged": "both halves, each by a model of the other" if len(pairs) > 1 else "the held-out half",
+        "rows": [row.as_data() for row in rows],
+        "verdict": sentence,
+        "use": use,
+        "metrics": _metrics(material, fitted),
+    }
+
+
+def _columns(material: Material, fitted: Fitted) -> dict[str, Floats]:
+    """The measure of each held-out question under everything that is compared."""
+    held, predictor = material.held, fitted.predictor
+    norm, static = best_static(material)
+    columns = {
+        "trained": held.score(predictor.fuse(held.texts, held.rankings, material.embed, K)),
+        "static": held.blended(static, norm),
+        "rrf": held.score(RRF(RRF_K).fuse(held.found, K)),
+    }
+    for retriever, ranking in zip(material.pipeline.retrieve, held.found, strict=True):
+        columns[str(retriever)] = held.score(ranking)
+    ceiling = held.sweep(simplex(len(held.rankings)), predictor.norm).max(axis=1)
+    if len(held.rankings) != 2:
+        return columns | {"oracle, best weights per query": ceiling}
     stars = held.alphas
+    at = alpha_at([ranking.signal for ranking in held.rankings])
     rows = np.stack([1 - stars, stars] if at == 1 else [stars, 1 - stars], axis=1)
-    aims = fitted.predictor.kind != "ndcg"  # which aims at the measure, not at α*
-    metrics = fitted.metrics | ({"r2_held_out": r_squared(stars, weights[:, at])} if aims else {})
-    return {"oracle α*": held.blended(rows, "floor"), "oracle, best α per query": ceiling}, metrics
+    return columns | {"oracle α*": held.blended(rows, "floor"), "oracle, best α per query": ceiling}
 
 
-def best_static(material: Material) -> tuple[Norm, Floats]:
-    """The scaling and the weights with the best mean on the tuning half."""
-    candidates = simplex(len(material.tuning.rankings))
-    means = {norm: material.tuning.sweep(candidates, norm).mean(axis=0) for norm in NORMS}
-    norm = max(NORMS, key=lambda norm: float(means[norm].max()))
-    return norm, candidates[int(means[norm].argmax())]
+def _metrics(material: Material, fitted: Fitted) -> dict[str, Any]:
+    """With how near the predicted α come to α*, where that is the aim."""
+    held, predictor = material.held, fitted.predictor
+    if predictor.kind in ANY_NUMBER or not isinstance(predictor, Weigher):
+        return fitted.metrics
+    at = alpha_at([ranking.signal for ranking in held.rankings])
+    weights = predictor.weights(held.texts, held.rankings, material.embed)
+    return fitted.metrics | {"r2_held_out": r_squared(held.alphas, weights[:, at])}
 
 
-def static_spec(material: Material, weights: Floats, norm: Norm) -> tuple[str, str]:
+def static_spec(material: Material, norm: Norm, weights: Floats) -> tuple[str, str]:
     """Weights as a person would write them: a label and a pipeline."""
     signals = [ranking.signal for ranking in material.tuning.rankings]
+    fuser: Stage
     if len(signals) == 2 and signals.count("dense") == 1:
         alpha = round(float(weights[alpha_at(signals)]), 4)
-        fuser = f"{'tm2c2' if norm == 'floor' else 'convex'}(alpha={alpha})"
+        fuser = TM2C2(alpha, material.missing) if norm == "floor" else Convex(alpha, material.missing)
     else:
-        fuser = f"weighted(weights=[{', '.join(f'{w:g}' for w in weights)}], norm={norm})"
-    return fuser, f"{material.joined} >> {fuser}"
+        fuser = Weighted(tuple(round(float(w), 4) for w in weights), norm, material.missing)
+    return str(fuser), f"{material.joined} >> {fuser}"
 
 
 # ---------------------------------------------------------------- on disk
 
 
-def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any]) -> None:
+def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any], training: dict[str, Any]) -> None:
     """Written aside and moved: a reader sees the old model or the new one, whole."""
     folder = kb.data / "models"
     aside, place, old = folder / f".{name}.writing", folder / name, folder / f".{name}.old"
@@ -171,6 +228,7 @@ def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any]
         shutil.rmtree(leftover, ignore_errors=True)
     aside.mkdir(parents=True)
     fitted.predictor.save(aside)
+    (aside / TRAINING).write_text(json.dumps(training, ensure_ascii=False), encoding="utf-8")
     (aside / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
     if place.exists():
         place.rename(old)
@@ -179,12 +237,13 @@ def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any]
 
 
 def manifests(kb: KnowledgeBase) -> list[dict[str, Any]]:
-    """Every trained model of a knowledge base."""
-    return [
-        json.loads(path.read_text(encoding="utf-8")) for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}"))
-    ]
-
-
-def changes(manifest: dict[str, Any], snapshot: Snapshot) -> list[str]:
-    """What is not as it was when the model was trained."""
-    return ["the documents or how they are cut"] if manifest["corpus"] != snapshot.fingerprint else []
+    """Every trained model, each with `changed` (what forbids its use now, if anything) and `drift` (what does not)."""
+    snapshot = kb.snapshot()
+    found = []
+    for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):
+        manifest = read_manifest(path)
+        retrievers = [cast(Retriever, spec.make("retrieve", r["spec"])) for r in manifest["retrievers"]]
+        changed = differences(manifest, retrievers, manifest["depth"], snapshot)
+        shown = {key: value for key, value in manifest.items() if key not in _LONG}
+        found.append({**shown, "changed": changed, "drift": drift(manifest, snapshot)})
+    return found

@@ -54,7 +54,7 @@ def fit_ndcg(material: Material, report: Report) -> Fitted:
     features = rich(half.texts, half.rankings, rarity)
 
     promised = np.zeros_like(gains)
-    folds = _folds([query.family for query in half.queries])
+    folds = spread_folds([query.family for query in half.queries], FOLDS)
     for fold in range(FOLDS):
         report("Fitting ndcg", fold, FOLDS + 1)
         booster = _fit(features[folds != fold], gains[folds != fold], candidates)
@@ -103,13 +103,13 @@ def _predict(booster: Any, features: Floats, candidates: Floats) -> Floats:
     return np.asarray(rows, dtype=np.float64).reshape(len(features), len(candidates))
 
 
-def _folds(families: list[str]) -> NDArray[np.int64]:
+def spread_folds(families: list[str], count: int) -> NDArray[np.int64]:
     """A fold for each question, every family spread over all of them."""
     rng = np.random.default_rng(SEED)
     folds = np.zeros(len(families), np.int64)
     for family in sorted(set(families)):
         rows = np.array([i for i, f in enumerate(families) if f == family])
-        folds[rng.permutation(rows)] = np.arange(len(rows)) % FOLDS
+        folds[rng.permutation(rows)] = np.arange(len(rows)) % count
     return folds
 
 

@@ -53,6 +53,10 @@ class Labeller:
         self._ids: dict[str, int] = {}
         self._words = lru_cache(maxsize=100_000)(self._read)
 
+    def of(self, queries: Sequence[ExamQuery]) -> Labeller:
+        """One for other questions about the same documents."""
+        return Labeller(queries, self._snapshot, self._documents)
+
     def alphas(self, rankings: Sequence[Rankings]) -> Floats:
         """α* of each question, for two rankings."""
         at = alpha_at([ranking.signal for ranking in rankings])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan, short
 from surefind.bench.scoring import places_of
+from surefind.completion import complete
 from surefind.errors import ExamError, MissingPartError, SpecError
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.split import held_out
@@ -31,12 +32,14 @@ from surefind.pipeline import Pipeline
 from surefind.snapshot import Snapshot
 from surefind.sync import Report
 from surefind.train.lss import Labeller
-from surefind.types import FloatArray, Rankings
+from surefind.types import FloatArray, Query, Rankings
 
 FEWEST = 60
 """Questions of an exam below which nothing is trained: the halves would be too small to learn from or to judge by."""
 K = 100
 NORMS: tuple[Norm, Norm] = ("floor", "minmax")
+Missing = Literal["score"] | None
+"""Whether each candidate is scored by the retrievers that did not return it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,10 @@ class Half:
     """Some of an exam's questions with what every retriever found for them."""
 
     queries: tuple[ExamQuery, ...]
+    found: tuple[Rankings, ...]
+    """As each retriever gave them."""
     rankings: tuple[Rankings, ...]
+    """What is fused: with `missing=score` every candidate has a score in each."""
     measure: Measure
     places: Places
     labeller: Labeller
@@ -56,6 +62,12 @@ class Half:
     @cached_property
     def judge(self) -> Judge:
         return Judge(self.queries, self.places)
+
+    def taken(self, rows: NDArray[np.int64]) -> Half:
+        """Some of the questions."""
+        queries = tuple(self.queries[i] for i in rows)
+        found, rankings = (tuple(take(r, rows) for r in lists) for lists in (self.found, self.rankings))
+        return replace(self, queries=queries, found=found, rankings=rankings, labeller=self.labeller.of(queries))
 
     def score(self, ranking: Rankings) -> Floats:
         """The measure of each question."""
@@ -80,11 +92,17 @@ class Material:
     exam: Exam
     pipeline: Pipeline
     """The retrievers; without a fuser."""
+    missing: Missing
     snapshot: Snapshot
     tuning: Half
     held: Half
     embed: Callable[[Sequence[str]], FloatArray]
     embedder: str
+
+    @property
+    def swapped(self) -> Material:
+        """With the halves exchanged."""
+        return replace(self, tuning=self.held, held=self.tuning)
 
     @property
     def joined(self) -> str:
@@ -93,7 +111,12 @@ class Material:
 
 
 def gather(
-    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], measure: Measure, report: Report | None = None
+    kb: KnowledgeBase,
+    exam: Exam,
+    retrieve: Sequence[str],
+    measure: Measure,
+    missing: Missing = None,
+    report: Report | None = None,
 ) -> Material:
     if measure.of_spans:
         raise SpecError(f"Training goes by a rank measure such as nDCG@10 or RR@10:span, not by {measure}.")
@@ -101,6 +124,11 @@ def gather(
     if len(set(map(str, pipeline.retrieve))) < max(2, len(retrieve)):
         raise SpecError("Training needs two or more different retrievers: --retrieve bm25 --retrieve dense.")
     _enough(exam, len(exam.queries))
+    if kb.snapshot().families is not None:
+        raise SpecError(
+            f"The layout {kb.snapshot().layout} searches parts and returns what they are parts of; fusion is trained on "
+            "passages that are searched themselves. Take another chunker to train."
+        )
     contenders = tuple(Contender(str(r), Pipeline((r,))) for r in pipeline.retrieve)
     outcome = Bench(kb, report=report).run(Plan(contenders, exam, (measure,)))
     queries = outcome.plan.exam.queries
@@ -109,21 +137,32 @@ def gather(
     places = places_of(outcome.snapshot, documents)
     out = np.array(held_out(queries))
 
-    def half(rows: NDArray[np.int64]) -> Half:
-        mine = tuple(queries[i] for i in rows)
-        rankings = tuple(take(ranking, rows) for ranking in outcome.rankings)
-        return Half(mine, rankings, measure, places, Labeller(mine, outcome.snapshot, documents))
-
+    lists = list(outcome.rankings)
+    if missing == "score":
+        ready = [(r, kb.index(r, outcome.snapshot, report)) for r in pipeline.retrieve]
+        lists = complete(lists, [Query(query.text, query.id) for query in queries], ready)
     embedder = next((str(getattr(r, "model", "")) for r in pipeline.retrieve if r.signal == "dense"), "")
+    whole = Half(
+        queries, outcome.rankings, tuple(lists), measure, places, Labeller(queries, outcome.snapshot, documents)
+    )
     return Material(
         exam,
         pipeline,
+        missing,
         outcome.snapshot,
-        half(np.flatnonzero(~out)),
-        half(np.flatnonzero(out)),
+        whole.taken(np.flatnonzero(~out)),
+        whole.taken(np.flatnonzero(out)),
         lambda texts: kb.services.embedder(embedder).embed_queries(texts),
         embedder,
     )
+
+
+def best_static(material: Material) -> tuple[Norm, Floats]:
+    """The scaling and the weights with the best mean on the tuning half."""
+    candidates = simplex(len(material.tuning.rankings))
+    means = {norm: material.tuning.sweep(candidates, norm).mean(axis=0) for norm in NORMS}
+    norm = max(NORMS, key=lambda norm: float(means[norm].max()))
+    return norm, candidates[int(means[norm].argmax())]
 
 
 def _enough(exam: Exam, there: int) -> None:

@@ -16,13 +16,14 @@ from surefind.bench.plan import short
 from surefind.exam.model import Exam
 from surefind.fuse._join import Floats
 from surefind.fuse._predictors import Norm
+from surefind.fuse.weighted import Weighted
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.pipeline import Pipeline
 from surefind.sync import Report
 from surefind.train.fusion import NDCG
 from surefind.train.judge import compare, verdict
-from surefind.train.material import NORMS, Half, gather
+from surefind.train.material import NORMS, Half, Missing, gather
 
 COARSE = np.round(np.arange(0, 1.01, 0.1), 2)
 FINE = np.round(np.arange(-0.08, 0.081, 0.02), 2)
@@ -30,9 +31,14 @@ _ROUNDS = 10
 
 
 def train_weights(
-    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], measure: Measure = NDCG, report: Report | None = None
+    kb: KnowledgeBase,
+    exam: Exam,
+    retrieve: Sequence[str],
+    measure: Measure = NDCG,
+    missing: Missing = "score",
+    report: Report | None = None,
 ) -> dict[str, Any]:
-    material = gather(kb, exam, retrieve, measure, report)
+    material = gather(kb, exam, retrieve, measure, missing, report)
     tell: Report = report or (lambda what, done, total: None)
     found = []
     for i, norm in enumerate(NORMS):
@@ -45,9 +51,9 @@ def train_weights(
     held = material.held
     joined = material.joined
     equal = np.full(len(held.rankings), 1 / len(held.rankings))
-    spec = f"weighted(weights=[{', '.join(f'{w:g}' for w in weights)}], norm={norm})"
-    others = {("equal weights", f"{joined} >> weighted(norm={norm})"): held.blended(equal, norm)}
-    for retriever, ranking in zip(material.pipeline.retrieve, held.rankings, strict=True):
+    spec, plain = (str(Weighted(w, norm, missing)) for w in (tuple(map(float, weights)), None))
+    others = {("equal weights", f"{joined} >> {plain}"): held.blended(equal, norm)}
+    for retriever, ranking in zip(material.pipeline.retrieve, held.found, strict=True):
         others[short(Pipeline((retriever,))), str(retriever)] = held.score(ranking)
     rows = compare(("tuned weights", f"{joined} >> {spec}", held.blended(weights, norm)), others, {})
     rival = max(range(1, len(rows)), key=lambda i: rows[i].mean)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,13 @@ app = typer.Typer(
 )
 ExamName = Annotated[str, typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.")]
 MeasureName = Annotated[str, typer.Option("--measure", "-m", help="A rank measure: nDCG@10, RR@10:span …")]
+MissingScores = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        help="What a candidate gets from a retriever that did not return it: that retriever's `score`, or its `floor`.",
+    ),
+]
 _SHOWN = 8
 
 
@@ -43,19 +50,27 @@ def fusion(
         str,
         typer.Option(
             "--model",
-            help="ridge, xgboost and mlp predict the study's α*; ndcg chooses weights for the measure itself.",
+            help="ridge, xgboost and mlp predict the study's α*; ndcg chooses weights for the measure itself; "
+            "lambdamart reorders candidates for it.",
         ),
-    ] = "ndcg",
+    ] = "lambdamart",
     retrieve: Retrieve = None,
     name: Annotated[str, typer.Option("--name", help="What to call it.", show_default="MODEL-EXAM")] = "",
     measure: MeasureName = "nDCG@10",
+    missing: MissingScores = "score",
+    cross: Annotated[
+        bool,
+        typer.Option(
+            "--cross", help="Judge on both halves, each by a model of the other: twice the questions and time."
+        ),
+    ] = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
     """Train a model that weighs the retrievers anew for each query, and say whether it beats the best static weight.
 
     One half of the questions is learned from, the other is only reported on. The model is kept with the knowledge base:
-    use it as `learned(model=NAME)`. Without --retrieve: bm25 and dense.
+    use it as `learned(model=NAME, missing=score)`. Without --retrieve: bm25 and dense.
     """
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
@@ -63,7 +78,10 @@ def fusion(
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         questions = _exam(kb, exam)
-        made = train_fusion(base, questions, model, retrieve or ("bm25", "dense"), name, parse_measure(measure), report)
+        made = train_fusion(
+            base, questions, model, retrieve or ("bm25", "dense"), name, parse_measure(measure), _missing(missing),
+            cross, report,
+        )  # fmt: skip
         place = base.data / "models" / made["name"]
     if as_json:
         print_json({**made, "folder": str(place)})
@@ -84,6 +102,7 @@ def weights(
     exam: ExamName,
     retrieve: Retrieve = None,
     measure: MeasureName = "nDCG@10",
+    missing: MissingScores = "score",
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -94,7 +113,9 @@ def weights(
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         questions = _exam(kb, exam)
-        made = train_weights(base, questions, retrieve or ("bm25", "dense"), parse_measure(measure), report)
+        made = train_weights(
+            base, questions, retrieve or ("bm25", "dense"), parse_measure(measure), _missing(missing), report
+        )
     if as_json:
         print_json(made)
         return
@@ -107,25 +128,36 @@ def weights(
 
 @app.command("list")
 def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
-    """List the trained models, and whether the documents have changed since."""
+    """List the trained models, and whether what they were trained on has changed since."""
     from surefind.kb import KnowledgeBase
     from surefind.llm.trained import trained_prompts
-    from surefind.train.fusion import changes, manifests
+    from surefind.train.fusion import manifests
 
     with KnowledgeBase.open(kb) as base:
-        snapshot = base.snapshot()
-        made_here = [*manifests(base), *trained_prompts(base.data / "models")]
-        models = [{**manifest, "changed": changes(manifest, snapshot)} for manifest in made_here]
+        corpus = base.snapshot().fingerprint
+        models = manifests(base)
+        for prompt in trained_prompts(base.data / "models"):  # a prompt goes on working: it was only tried elsewhere
+            drift = "documents changed since it was trained" if prompt["corpus"] != corpus else ""
+            models.append({**prompt, "changed": [], "drift": drift})
     if as_json:
         print_json(models)
         return
     for made in models:
-        state = f"changed since: {', '.join(made['changed'])}; train again" if made["changed"] else "up to date"
+        refusal = f"refuses: {'; '.join(made['changed'])}; train again" if made["changed"] else ""
+        state = refusal or made["drift"] or "up to date"
         where = made.get("pipeline") or " + ".join(retriever["spec"] for retriever in made["retrievers"])
         kind = made.get("step") or made["model"]
         typer.echo(f"{made['name']:<24} {kind:<12} {made['exam']['name']:<18} {where}  {state}")
     if not models:
         typer.echo("No trained models yet. Train one with: surefind train fusion --exam known-item.")
+
+
+def _missing(text: str) -> Literal["score"] | None:
+    from surefind.errors import UsageError
+
+    if text not in ("score", "floor"):
+        raise UsageError(f"--missing must be score or floor, not {text!r}.")
+    return "score" if text == "score" else None
 
 
 def _say_what(made: dict[str, Any]) -> None:
@@ -139,7 +171,7 @@ def _table(made: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    table.add_column("held-out half")
+    table.add_column(made.get("judged", "the held-out half"))
     for heading in (f"{made['measure']} [95%]", "gain [95%]", "p (Holm)"):
         table.add_column(heading, justify="right")
     for row in made["rows"]:

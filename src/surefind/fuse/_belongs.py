@@ -1,0 +1,66 @@
+"""Where a trained model belongs: with the retrievers, the layout and the documents that it was trained on.
+
+Retrievers with other parameters, another encoder, another depth or another layout give scores that the model has never
+seen: it refuses them. Documents change every day, and a few new ones change no score distribution: as long as at
+least `ENOUGH` of them are those of the training it goes on and says how many are not; below that it is another corpus,
+which it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from surefind.protocols import SKETCH, Corpus, Retriever
+from surefind.spec import parse_spec
+
+ENOUGH = 0.5
+
+
+def differences(manifest: Mapping[str, Any], retrievers: Sequence[Retriever], depth: int, corpus: Corpus) -> list[str]:
+    """Everything that forbids the model's use, each as "what is, what was"."""
+    trained = manifest["retrievers"]
+    if [r.name for r in retrievers] != [r["name"] for r in trained]:
+        return [f"the retrievers are {_listed(retrievers)}, not {' + '.join(r['spec'] for r in trained)}"]
+    found = [text for now, then in zip(retrievers, trained, strict=True) for text in _changed(now, then)]
+    if depth != manifest["depth"]:
+        found.append(f"each retriever gives {depth} candidates, not {manifest['depth']}")
+    if corpus.layout != manifest["layout"]:
+        found.append(f"documents are cut by {corpus.layout}, not {manifest['layout']}")
+    same = alike(manifest["documents"], corpus.sketch)
+    if same < ENOUGH:
+        found.append(f"{1 - same:.0%} of the documents are others")
+    return found
+
+
+def drift(manifest: Mapping[str, Any], corpus: Corpus) -> str:
+    """What changed but does not forbid it, in words; "" for nothing."""
+    if manifest["corpus"] == corpus.fingerprint:
+        return ""
+    share = 1 - alike(manifest["documents"], corpus.sketch)
+    return f"{share:.1%} of the documents changed since it was trained" if share else ""
+
+
+def alike(then: Sequence[int], now: Sequence[int]) -> float:
+    """The share of documents that two corpora have in common (Jaccard), from their sketches: a sketch holds the least
+    hashes, so up to where both reach they are a random sample (bottom-k; Broder 1997). Exact if both are complete."""
+    reach = min((max(sketch) for sketch in (then, now) if len(sketch) >= SKETCH), default=None)
+    union = [hash for hash in {*then, *now} if reach is None or hash <= reach]
+    both = {*then} & {*now}
+    return sum(hash in both for hash in union) / len(union) if union else 1.0
+
+
+def _changed(now: Retriever, then: Mapping[str, Any]) -> list[str]:
+    before, after = parse_spec(then["spec"])[1], parse_spec(str(now))[1]
+    found = [
+        f"{now.name}'s {key} is {after.get(key)}, not {before.get(key)}"
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ]
+    if not found and now.index_spec != then["index"]:
+        found.append(f"{now.name} searches another index ({now.index_spec}, not {then['index']})")
+    return found
+
+
+def _listed(retrievers: Sequence[Retriever]) -> str:
+    return " + ".join(map(str, retrievers))

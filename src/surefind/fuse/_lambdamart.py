@@ -1,0 +1,135 @@
+"""LambdaMART over candidates, as it is used: boosted trees that correct the best static fusion.
+
+    score(q, d) = scale · static(d) + trees(candidate(q, d), rich(q))        for the `TOP` best of the static fusion
+
+The trees see what each ranking says of a candidate (score, both scalings, rank) beside the features of the query. They
+start from the static fusion, so that no trees at all *are* the static fusion, and few data mean little change. What
+stands below the `TOP` stays where it is. Burges, From RankNet to LambdaRank to LambdaMART, 2010.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.fuse._features import Rarity, rich, rich_names
+from surefind.fuse._join import Floats, from_floor, min_max, present
+from surefind.fuse._predictors import SOURCE, Embed, Norm, blend
+from surefind.fuse._trees import Trees
+from surefind.types import PAD, Rankings
+
+TOP = 50
+SCALE = 5.0
+"""How much the static fusion counts beside the trees: its scores go from 0 to 1."""
+_BATCH = 256
+_STATIC = ("static", "static_rank")
+_SAID = ("score", "from_floor", "min_max", "rank")
+_ABOUT = "static.json"
+_TREES = "trees.npz"
+_RARITY = "rarity.json"
+
+
+@dataclass(frozen=True, eq=False)
+class LambdaMART:
+    kind: ClassVar[str] = "lambdamart"
+    norm: Norm
+    static: Floats
+    """The weights of the fusion that the trees correct."""
+    rarity: Rarity
+    trees: Trees
+
+    def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings:
+        before = blend(rankings, self.static[None], self.norm, max(k, TOP), SOURCE)
+        if not len(self.trees.roots) or not texts:
+            return first(before, k)
+        rows = candidates(texts, rankings, before, self.rarity)
+        there = present(before)[:, :TOP]
+        gains = np.zeros(there.shape)
+        gains[there] = self.trees.predict(rows)
+        return first(corrected(before, gains), k)
+
+    def save(self, folder: Path) -> None:
+        self.trees.save(folder / _TREES)
+        self.rarity.save(folder / _RARITY)
+        about = {"norm": self.norm, "static": self.static.tolist()}
+        (folder / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> LambdaMART:
+        about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+        rarity = Rarity.load(folder / _RARITY)
+        return cls(about["norm"], np.array(about["static"]), rarity, Trees.load(folder / _TREES))
+
+
+def corrected(before: Rankings, gains: Floats) -> Rankings:
+    """The head of a ranking in the order of its scores and what the trees add; the rest stays below it."""
+    width = gains.shape[1]
+    there = present(before)[:, :width]
+    scores = np.where(there, SCALE * before.scores[:, :width] + gains, -np.inf)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    head, scores = np.take_along_axis(before.ordinals[:, :width], order, 1), np.take_along_axis(scores, order, 1)
+    tail = SCALE * before.scores[:, width:].astype(np.float64)
+    if tail.shape[1]:
+        least = np.min(scores, axis=1, keepdims=True, where=scores > -np.inf, initial=np.inf)
+        with np.errstate(invalid="ignore"):
+            tail = np.where(np.isneginf(tail), tail, tail + np.minimum(least - tail[:, :1], 0.0))
+    return Rankings(
+        np.concatenate([head, before.ordinals[:, width:]], axis=1),
+        np.concatenate([scores, tail], axis=1).astype(np.float32),
+        before.source,
+        before.signal,
+    )
+
+
+def first(ranking: Rankings, k: int) -> Rankings:
+    return Rankings(ranking.ordinals[:, :k], ranking.scores[:, :k], ranking.source, ranking.signal)
+
+
+# ---------------------------------------------------------------- features
+
+
+def candidates(texts: Sequence[str], rankings: Sequence[Rankings], before: Rankings, rarity: Rarity) -> Floats:
+    """A row for each of the `TOP` candidates that are there, query by query."""
+    there = present(before)[:, :TOP]
+    said = np.concatenate(
+        [_said(rankings, before, slice(at, at + _BATCH)) for at in range(0, len(texts), _BATCH)], axis=0
+    )
+    about = np.repeat(rich(texts, rankings, rarity), there.sum(axis=1), axis=0)
+    return np.concatenate([said[there], about], axis=1)
+
+
+def candidate_names(sources: Sequence[str]) -> list[str]:
+    labels = [name if sources.count(name) == 1 else f"{name}:{i}" for i, name in enumerate(sources, 1)]
+    return [*_STATIC, *(f"{label}_{what}" for label in labels for what in _SAID), *rich_names(sources)]
+
+
+def _said(rankings: Sequence[Rankings], before: Rankings, rows: slice) -> Floats:
+    """(queries, candidates, features): what the static fusion and each ranking say of the candidates."""
+    wanted = before.ordinals[rows, :TOP]
+    ranks = np.broadcast_to(np.log(np.arange(1.0, wanted.shape[1] + 1)), wanted.shape)
+    columns = [np.where(wanted == PAD, 0.0, before.scores[rows, :TOP]), ranks]
+    for ranking in rankings:
+        part = Rankings(ranking.ordinals[rows], ranking.scores[rows], ranking.source, ranking.signal, ranking.floor)
+        columns += _of_ranking(part, wanted)
+    return np.stack(columns, axis=2)
+
+
+def _of_ranking(ranking: Rankings, wanted: NDArray[np.int32]) -> list[Floats]:
+    """Score, both scalings and the logarithm of the rank; a candidate that is not there has the least of each."""
+    if not ranking.ordinals.shape[1]:
+        return [np.zeros(wanted.shape) for _ in _SAID]
+    same = wanted[:, :, None] == ranking.ordinals[:, None, :]
+    found = same.any(axis=2) & (wanted != PAD)
+    at = same.argmax(axis=2)
+    scores = np.where(present(ranking), ranking.scores, np.inf).astype(np.float64)
+    least = np.minimum(scores.min(axis=1, keepdims=True), 1e30)
+    tables = (np.minimum(scores, 1e30), from_floor(ranking), min_max(ranking))
+    taken = [np.take_along_axis(table, at, 1) for table in tables]
+    ranks = np.log(np.where(found, at + 1.0, ranking.ordinals.shape[1] + 1.0))
+    return [np.where(found, taken[0], least), np.where(found, taken[1], 0.0), np.where(found, taken[2], 0.0), ranks]
