@@ -126,8 +126,8 @@ def gather(
     _enough(exam, len(exam.queries))
     if kb.snapshot().families is not None:
         raise SpecError(
-            f"The layout {kb.snapshot().layout} searches parts and returns what they are parts of; fusion is trained on "
-            "passages that are searched themselves. Take another chunker to train."
+            f"The layout {kb.snapshot().layout} searches parts and returns what they are parts of; training takes "
+            "passages that are searched themselves. Take another chunker."
         )
     contenders = tuple(Contender(str(r), Pipeline((r,))) for r in pipeline.retrieve)
     outcome = Bench(kb, report=report).run(Plan(contenders, exam, (measure,)))
