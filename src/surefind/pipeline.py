@@ -169,7 +169,7 @@ class Pipeline:
         """Whether the fuser wants every candidate scored by every retriever (`missing=score`)."""
         return getattr(self.fuse, "missing", None) == "score"
 
-    def check(self, passages: Passages, services: Services) -> None:
+    def check(self, passages: Passages | None, services: Services) -> None:
         """A trained fuser refuses retrievers and documents that it was not trained on."""
         if isinstance(self.fuse, TrainedFuser) and isinstance(passages, Corpus):
             self.fuse.check(self.retrieve, self.depth, passages, services)
@@ -181,9 +181,10 @@ class Pipeline:
         k: int,
         indexes: Sequence[Index],
         services: Services,
-        passages: Passages,
+        passages: Passages | None = None,
     ) -> Rankings:
-        """The fusion step: candidates scored by every retriever first if the fuser wants that (`missing=score`)."""
+        """The fusion step: candidates scored by every retriever first if the fuser wants that (`missing=score`). A
+        trained fuser is held to the `passages` if they are given."""
         if self.fuse is None:
             return rankings[0]
         self.check(passages, services)
