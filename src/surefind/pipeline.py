@@ -169,7 +169,7 @@ class Pipeline:
         """Whether the fuser wants every candidate scored by every retriever (`missing=score`)."""
         return getattr(self.fuse, "missing", None) == "score"
 
-    def check(self, passages: Passages | None, services: Services) -> None:
+    def check(self, passages: object, services: Services) -> None:
         """A trained fuser refuses retrievers and documents that it was not trained on."""
         if isinstance(self.fuse, TrainedFuser) and isinstance(passages, Corpus):
             self.fuse.check(self.retrieve, self.depth, passages, services)
