@@ -23,7 +23,7 @@ from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
 from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
-from surefind.fuse._predictors import MLP, load_predictor
+from surefind.fuse._predictors import MLP, Weigher, load_predictor
 from surefind.fuse.learned import Learned
 from surefind.layout import Layout
 from surefind.pipeline import Pipeline
@@ -72,7 +72,8 @@ def material(kb: KnowledgeBase, exam: Exam) -> Material:
 
 @pytest.fixture(scope="module")
 def trained(kb: KnowledgeBase, exam: Exam) -> dict[str, dict[str, Any]]:
-    return {model: train_fusion(kb, exam, model, PAIR) for model in ("ridge", "xgboost", "ndcg", "lambdamart")}
+    models = ("ridge", "xgboost", "ndcg", "lambdamart")
+    return {model: train_fusion(kb, exam, model, PAIR, missing="score") for model in models}
 
 
 # ---------------------------------------------------------------- halves
@@ -297,10 +298,10 @@ def test_without_queries_it_says_what_to_use() -> None:
 
 
 def test_a_model_trained_again_is_read_again(kb: KnowledgeBase, exam: Exam) -> None:
-    train_fusion(kb, exam, "ridge", PAIR, name="mine")
+    train_fusion(kb, exam, "ridge", PAIR, name="mine", missing="score")
     pipeline = "bm25 + tfidf >> learned(model=mine, missing=score)"
     kb.search("cash", pipeline=pipeline)
-    train_fusion(kb, exam, "ridge", PAIR[::-1], name="mine")
+    train_fusion(kb, exam, "ridge", PAIR[::-1], name="mine", missing="score")
     with pytest.raises(SpecError, match="does not belong here: the retrievers are bm25"):
         kb.search("cash", pipeline=pipeline)
     assert [p.name for p in (kb.data / "models").iterdir() if p.name.startswith(".")] == []
@@ -469,6 +470,29 @@ def test_bench_asks_a_model_only_what_it_did_not_learn_from(
     asked = {query.id for query, out in zip(exam.queries, held_out(exam.queries), strict=True) if out}
     assert set(report["query_ids"]) == asked
     assert report["exam"]["name"] == "known-item-held-out"
+    (drawn,) = report["learned"]
+    assert (drawn["name"], drawn["model"], drawn["exam"]) == ("learned", "ridge", "known-item v1")
+    assert drawn["contributions"] == "|coefficient|"
+    assert set(drawn["importance"]) == {"words", "has_digits", "has_wh_word", "has_acronym"}
+    assert len(drawn["alphas"]) == len(asked)
+
+
+@pytest.mark.parametrize(("model", "features"), [("xgboost", 25), ("ndcg", 37), ("lambdamart", 0)])
+def test_predicted_and_oracle_alphas_are_kept_for_the_report(
+    kb: KnowledgeBase, material: Material, trained: dict[str, dict[str, Any]], model: str, features: int
+) -> None:
+    about = Learned(f"{model}-known-item").about(kb.services)
+    if model == "lambdamart":  # it predicts no weights
+        assert about["alphas"] == []
+        return
+    stars, predicted, families = zip(*about["alphas"], strict=True)
+    assert list(stars) == pytest.approx(material.held.alphas, abs=1e-3)
+    predictor = load_predictor(model, kb.data / "models" / f"{model}-known-item")
+    assert isinstance(predictor, Weigher)
+    weights = predictor.weights(material.held.texts, material.held.rankings, material.embed)
+    assert list(predicted) == pytest.approx(weights[:, 1], abs=1e-3)
+    assert list(families) == [query.family for query in material.held.queries]
+    assert len(about["metrics"]["shap"]) == features
 
 
 def test_bench_leaves_out_questions_of_another_exam_that_were_learnt_from(
@@ -492,7 +516,7 @@ def test_bench_leaves_out_questions_of_another_exam_that_were_learnt_from(
 def test_crossed_every_question_is_judged_by_a_model_that_has_not_seen_it(
     kb: KnowledgeBase, exam: Exam, material: Material
 ) -> None:
-    made = train_fusion(kb, exam, "ridge", PAIR, name="crossed", cross=True)
+    made = train_fusion(kb, exam, "ridge", PAIR, name="crossed", missing="score", cross=True)
     scores = []
     for side in (material, material.swapped):
         predictor = MODELS["ridge"](side, quiet).predictor

@@ -61,6 +61,7 @@ def run_bench(
     outcome = bench.run(plan)
     titles = {document.id: document.title for document in kb.documents()}
     made = build_report(outcome, _retrieved(outcome), titles, command)
+    made["learned"] = [_learned(contender, kb.services) for contender in _trained(plan)]
     if not made["problems"]:  # what failed is tried again next time
         bench.cache.put_data(key, made)
     return Finished(made, outcome)
@@ -70,7 +71,7 @@ def unseen(plan: Plan, services: Services) -> Plan:
     """The plan on questions that no contender learnt from: after training on this exam the held-out half, and of any
     other exam what the two do not share."""
     trained = [c.pipeline.fuse for c in plan.contenders if isinstance(c.pipeline.fuse, Learned)]
-    learnt = frozenset().union(*(fuser.learnt(services) for fuser in trained))
+    learnt = frozenset[str]().union(*(fuser.learnt(services) for fuser in trained))
     kept = tuple(query for query in plan.exam.queries if question_key(query.text) not in learnt)
     if len(kept) == len(plan.exam.queries):
         return plan
@@ -81,6 +82,26 @@ def unseen(plan: Plan, services: Services) -> Plan:
             "Choose another exam with --exam, or leave the model out."
         )
     return replace(plan, exam=replace(plan.exam, name=f"{plan.exam.name}-held-out", queries=kept))
+
+
+def _trained(plan: Plan) -> list[Contender]:
+    return [contender for contender in plan.contenders if isinstance(contender.pipeline.fuse, Learned)]
+
+
+def _learned(contender: Contender, services: Services) -> dict[str, Any]:
+    """What a trained fusion looks at, and how near its α come to α*: as it was found in training."""
+    fuser = contender.pipeline.fuse
+    about = fuser.about(services) if isinstance(fuser, Learned) else {}
+    metrics = about["metrics"]
+    return {
+        "name": contender.name,
+        "model": about["model"],
+        "exam": about["exam"]["name"],
+        "r2": metrics.get("r2_held_out"),
+        "alphas": about["alphas"],
+        "importance": metrics.get("shap") or {k: abs(v) for k, v in metrics.get("coefficients", {}).items()},
+        "contributions": "mean |SHAP|" if metrics.get("shap") else "|coefficient|",
+    }
 
 
 def _stamp(contender: Contender, services: Services) -> str:

@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -61,11 +61,14 @@ def train_fusion(
     retrieve: Sequence[str] = ("bm25", "dense"),
     name: str = "",
     measure: Measure = NDCG,
-    missing: Missing = "score",
+    missing: Missing | Literal["auto"] = "auto",
     cross: bool = False,
     report: Report | None = None,
 ) -> dict[str, Any]:
     """Fit on the tuning half, judge on the other, save; the manifest, which is also the report.
+
+    `missing=auto` is "score" for the models that aim at the measure, and None for those that aim at α*, whose closed
+    form takes a passage that a ranking does not hold for 0.
 
     With `cross` a second model is fitted on the other half, only to judge the first half by: every question is judged
     by a model that has not seen it, and there are twice as many.
@@ -73,6 +76,8 @@ def train_fusion(
     tell: Report = report or (lambda what, done, total: None)
     name = name or f"{model}-{exam.name}"
     _check(model, name, retrieve)
+    if missing == "auto":
+        missing = "score" if model in ANY_NUMBER else None
     material = gather(kb, exam, retrieve, measure, missing, report)
     if model == "mlp" and not material.embedder:
         raise SpecError(

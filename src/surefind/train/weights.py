@@ -8,7 +8,7 @@ are tried. An equal score keeps what is there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,9 +35,10 @@ def train_weights(
     exam: Exam,
     retrieve: Sequence[str],
     measure: Measure = NDCG,
-    missing: Missing = "score",
+    missing: Missing | Literal["auto"] = "auto",
     report: Report | None = None,
 ) -> dict[str, Any]:
+    missing = "score" if missing == "auto" else missing
     material = gather(kb, exam, retrieve, measure, missing, report)
     tell: Report = report or (lambda what, done, total: None)
     found = []

@@ -23,7 +23,8 @@ MissingScores = Annotated[
     str,
     typer.Option(
         "--missing",
-        help="What a candidate gets from a retriever that did not return it: that retriever's `score`, or its `floor`.",
+        help="What a candidate gets from a retriever that did not return it: that retriever's `score`, or its `floor` "
+        "(auto: floor for ridge, xgboost and mlp).",
     ),
 ]
 _SHOWN = 8
@@ -57,7 +58,7 @@ def fusion(
     retrieve: Retrieve = None,
     name: Annotated[str, typer.Option("--name", help="What to call it.", show_default="MODEL-EXAM")] = "",
     measure: MeasureName = "nDCG@10",
-    missing: MissingScores = "score",
+    missing: MissingScores = "auto",
     cross: Annotated[
         bool,
         typer.Option(
@@ -102,7 +103,7 @@ def weights(
     exam: ExamName,
     retrieve: Retrieve = None,
     measure: MeasureName = "nDCG@10",
-    missing: MissingScores = "score",
+    missing: MissingScores = "auto",
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -152,12 +153,13 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
         typer.echo("No trained models yet. Train one with: surefind train fusion --exam known-item.")
 
 
-def _missing(text: str) -> Literal["score"] | None:
+def _missing(text: str) -> Literal["auto", "score"] | None:
     from surefind.errors import UsageError
 
-    if text not in ("score", "floor"):
-        raise UsageError(f"--missing must be score or floor, not {text!r}.")
-    return "score" if text == "score" else None
+    known: dict[str, Literal["auto", "score"] | None] = {"auto": "auto", "score": "score", "floor": None}
+    if text not in known:
+        raise UsageError(f"--missing must be score, floor or auto, not {text!r}.")
+    return known[text]
 
 
 def _say_what(made: dict[str, Any]) -> None:
