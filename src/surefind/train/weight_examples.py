@@ -19,8 +19,7 @@ from surefind.kb import KnowledgeBase
 from surefind.llm.trained import TrainedPrompt, Weighed, save_prompt
 from surefind.measure.names import Measure
 from surefind.sync import Report
-from surefind.train.fusion import best_static
-from surefind.train.material import gather, simplex
+from surefind.train.material import best_static, gather, simplex
 from surefind.train.prompt import check_name
 
 EXAMPLES = 6
@@ -31,7 +30,7 @@ def weigh_examples(
 ) -> dict[str, Any]:
     """Chosen, saved, and what was done."""
     check_name(name, "llm_weights")
-    material = gather(kb, exam, retrieve, measure, report)
+    material = gather(kb, exam, retrieve, measure, report=report)
     half = material.tuning
     candidates = simplex(len(half.rankings))
     _, static = best_static(material)
