@@ -16,7 +16,11 @@ settings.load_profile("surefind")
 
 TOYS = {
     "embed": {"toy": "toy_stages:ToyEmbedder", "broken": "toy_stages:NoSuchClass"},
-    "rerank": {"shared_words": "toy_stages:SharedWords", "failing": "toy_stages:Failing"},
+    "rerank": {
+        "shared_words": "toy_stages:SharedWords",
+        "failing": "toy_stages:Failing",
+        "asks_model": "toy_stages:AsksModel",
+    },
     "retrieve": {"labelled": "toy_stages:Labelled"},
 }
 

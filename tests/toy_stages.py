@@ -11,6 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from surefind.errors import SurefindError
+from surefind.llm.chat import complete_many
+from surefind.llm.quote import Calls, Workload
+from surefind.llm.values import Completion, Message
+from surefind.notes import went_without
 from surefind.protocols import Passages, Progress
 from surefind.retrieve.bm25 import BM25
 from surefind.services import Services
@@ -76,3 +80,28 @@ class Labelled(BM25):
 
     name: ClassVar[str] = "labelled"
     label: str = ""
+
+
+@dataclass(frozen=True)
+class AsksModel(Stage):
+    """Puts the passage first that a model names; keeps the order where it does not answer."""
+
+    kind: ClassVar[str] = "rerank"
+    name: ClassVar[str] = "asks_model"
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
+        rows = [rankings.row(i)[0].tolist() for i in range(len(queries))]
+        prompts = [
+            [Message("user", f"{query.text}\n" + "\n".join(f"{i}: {c.text}" for i, c in enumerate(passages[row])))]
+            for query, row in zip(queries, rows, strict=True)
+        ]
+        answers = complete_many(services.chat(), prompts, max_tokens=4)
+        went_without(sum(not isinstance(a, Completion) for a in answers))
+        best = [int(a.text) if isinstance(a, Completion) else 0 for a in answers]
+        ordered = [[row[i], *row[:i], *row[i + 1 :]] if row else [] for row, i in zip(rows, best, strict=True)]
+        return rankings_of([(row[:k], [-float(i) for i in range(len(row[:k]))]) for row in ordered], self.name)
+
+    def llm_calls(self, work: Workload) -> Calls:
+        return Calls("", work.queries, work.queries * 10 * work.chunk_tokens, work.queries * 4)

@@ -90,5 +90,6 @@ def pass_on(inner: Heard, waited: float) -> None:
     """What an inner `collecting` heard, told to the outer one; `waited` is how long all of it took side by side."""
     for text in inner.notes:
         note(text)
+    went_without(inner.without)
     spend(inner.calls, inner.tokens_in, inner.tokens_out, inner.dollars)
     wait(waited)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.bench.asked import llm_calls
 from surefind.bench.cache import RunCache
 from surefind.bench.ingestion import PROBE, seconds_per_character
 from surefind.bench.latency import measure_latency
@@ -24,6 +25,7 @@ from surefind.exam.model import Exam
 from surefind.exam.relocate import relocate
 from surefind.families import enough, fold
 from surefind.kb import KnowledgeBase
+from surefind.llm.quote import quote
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
 from surefind.notes import collecting
@@ -123,7 +125,10 @@ class Bench:
         seconds += self._seconds_to_make(unmade) + self._rerank_seconds(plan)
         runs = len(keys) + len(unmade)
         cached = len(keys) - len(missing)
-        return Quote(len(plan.exam.queries), len(plan.contenders), runs, cached, embeddings, seconds / 60)
+        asked = quote(self.kb.services.llm, llm_calls(self.kb, plan))
+        minutes = seconds / 60 + asked.minutes
+        size = len(plan.exam.queries), len(plan.contenders), runs, cached, embeddings
+        return Quote(*size, minutes, asked.calls, asked.dollars)
 
     def _seconds(self, snapshot: Snapshot, retriever: Retriever, exam: Exam) -> float:
         """How long all questions will take, judged by a few of them; and building first what is not there yet. Without
@@ -239,6 +244,7 @@ class Bench:
             for at in range(0, len(queries), _BATCH):
                 self.report(what, at, len(queries))
                 parts.append(index.search(retriever, queries[at : at + _BATCH], depth))
+                self.kb.services.llm.meter.check()
         rankings = stack(parts)
         if heard.without:
             self._problems.append(f"{retriever.name} went without a model for {heard.without} questions ({heard.text})")
@@ -262,6 +268,7 @@ class Bench:
         indexes = [self.kb.index(r, snapshot) for r in pipeline.retrieve] if pipeline.completes else []
         with collecting() as heard:
             best = pipeline.join(queries, lists, width, indexes, self.kb.services, snapshot)
+        self.kb.services.llm.meter.check()
         if heard.without:
             self._problems.append(f"{contender.name} went without a model for {heard.without} questions ({heard.text})")
         steps: list[Step] = []

@@ -32,6 +32,8 @@ def markdown(report: dict[str, Any]) -> str:
     exam, corpus, primary = report["exam"], report["corpus"], report["primary"]
     measures = report["measures"]
     head = ["configuration", f"{primary} [95%]", "", *measures[1:], "p50 ms", "p95 ms", *layout_heads(report)]
+    asking = any(row["calls"] for row in report["rows"])
+    head += ["LLM calls", "$ / 1,000"] if asking else []
     lines = [
         f"# {exam_label(exam)}",
         "",
@@ -52,6 +54,7 @@ def markdown(report: dict[str, Any]) -> str:
         ]
         cells += [f"{row['measures'][m]['mean']:.3f}" for m in measures[1:]]
         cells += [f"{row['latency_ms']['p50']:.1f}", f"{row['latency_ms']['p95']:.1f}", *layout_cells(report, row)]
+        cells += [f"{row['calls']:.1f}", f"{row['cost_per_1k']:.2f}"] if asking else []
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
@@ -103,7 +106,17 @@ def _grouped(report: dict[str, Any], key: str, title: str) -> list[str]:
     return [*lines, ""]
 
 
-_COLUMNS = ("letters", "p50_ms", "p95_ms", "cost_per_1k", "index_bytes", "layout", "passages", "ingest_s_per_doc")
+_COLUMNS = (
+    "letters",
+    "p50_ms",
+    "p95_ms",
+    "calls",
+    "cost_per_1k",
+    "index_bytes",
+    "layout",
+    "passages",
+    "ingest_s_per_doc",
+)
 
 
 def _write_csv(report: dict[str, Any], path: Path) -> None:
@@ -123,6 +136,7 @@ def _write_csv(report: dict[str, Any], path: Path) -> None:
                     row["letters"],
                     timing["p50"],
                     timing["p95"],
+                    row["calls"],
                     row["cost_per_1k"],
                     row["index_bytes"],
                     row["layout"],

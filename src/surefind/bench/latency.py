@@ -1,6 +1,7 @@
-"""How long one query takes, stage by stage, on the warm path that a server has: one query at a time, no batch.
+"""How long one query takes and what it costs, stage by stage, on the warm path that a server has: one query at a time.
 
-A stage that several pipelines share is timed once; a pipeline's time for a query is the sum over its stages.
+A stage that several pipelines share is timed once; a pipeline's time for a query is the sum over its stages. An answer
+of a language model that is in the cache counts with the time that it took, and with its price.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from surefind.bench.plan import Contender
 from surefind.errors import SurefindError
+from surefind.notes import Heard, collecting
 from surefind.pipeline import Pipeline
 from surefind.protocols import Index, Passages, QueryFuser, Reranker, Retriever
 from surefind.reach import Reach
@@ -40,6 +42,7 @@ def measure_latency(
     step = max(1, len(queries) // SAMPLE)
     sample = queries[::step][:SAMPLE]
     timed: dict[str, list[float]] = {}
+    spent: dict[str, list[Heard]] = {}
     found: dict[str, list[Rankings]] = {}
 
     def stage(
@@ -55,16 +58,19 @@ def measure_latency(
             for i in range(min(_WARM, reach)):
                 if not i or time.perf_counter() - begun < _SLOW:
                     work(i)
-            timed[key], found[key] = [], []
+            timed[key], found[key], spent[key] = [], [], []
             begun = time.perf_counter()
             for i in range(reach):
                 if i >= _LEAST and time.perf_counter() - begun > _LONGEST:
                     break
                 if before:
                     before(i)
-                started = time.perf_counter()
-                result = work(i)
-                timed[key].append((time.perf_counter() - started) * 1000)
+                with collecting() as heard:
+                    started = time.perf_counter()
+                    result = work(i)
+                    ended = time.perf_counter()
+                timed[key].append((ended - started + heard.waited) * 1000)
+                spent[key].append(heard)
                 found[key].append(result)
         return found[key]
 
@@ -95,7 +101,7 @@ def measure_latency(
             keys.append((_name(reranker), path))
         shortest = min(len(timed[key]) for _, key in keys)
         total = np.sum([timed[key][:shortest] for _, key in keys], axis=0)
-        results.append({**_percentiles(total), "stages": _by_stage(keys, timed)})
+        results.append({**_percentiles(total), "stages": _by_stage(keys, timed, spent)})
     return results
 
 
@@ -133,13 +139,22 @@ def _search_again(pipeline: Pipeline, sample: Sequence[Query], indexes: Sequence
         index.search(retriever, [sample[i]], 1)
 
 
-def _by_stage(keys: Sequence[tuple[str, str]], timed: dict[str, list[float]]) -> dict[str, dict[str, float]]:
+def _by_stage(
+    keys: Sequence[tuple[str, str]], timed: dict[str, list[float]], spent: dict[str, list[Heard]]
+) -> dict[str, dict[str, float]]:
     """By name; the second `bm25` of a pipeline is `bm25:2`, as in a trace."""
     found: dict[str, dict[str, float]] = {}
     for name, key in keys:
         same = sum(label.partition(":")[0] == name for label in found)
-        found[f"{name}:{same + 1}" if same else name] = _percentiles(timed[key])
+        found[f"{name}:{same + 1}" if same else name] = {**_percentiles(timed[key]), **_costs(spent[key])}
     return found
+
+
+def _costs(heard: Sequence[Heard]) -> dict[str, float]:
+    """Of stages that ask a language model: calls and dollars for a query, on average."""
+    calls = sum(one.calls for one in heard) / max(1, len(heard))
+    dollars = sum(one.dollars for one in heard) / max(1, len(heard))
+    return {"calls": round(calls, 3), "dollars": round(dollars, 8)} if calls else {}
 
 
 def _name(stage: object) -> str:

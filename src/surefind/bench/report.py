@@ -17,13 +17,13 @@ from surefind.bench.engine import Floats, K, Outcome
 from surefind.bench.movement import Movement
 from surefind.bench.reranking import Step
 from surefind.bench.verdict import compare, decide
+from surefind.bench.worth import calls_of, cost_of, worth
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
 from surefind.fuse.convex import Convex
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import Interval, bootstrap, letters
-from surefind.pipeline import Pipeline
 from surefind.types import Rankings
 
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
@@ -81,7 +81,8 @@ def build_report(
                 "measures": {m: asdict(intervals[m][i]) for m in intervals},
                 "letters": marks[i],
                 "latency_ms": outcome.latency[i],
-                "cost_per_1k": _cost(contender.pipeline),
+                "calls": calls_of(outcome.latency[i]),
+                "cost_per_1k": cost_of(outcome.latency[i]),
                 "families": families[i],
                 "bands": bands[i],
                 "index_bytes": outcome.index_bytes[i],
@@ -98,7 +99,7 @@ def build_report(
         "winner": names[verdict.winner],
         "ties": [names[i] for i in verdict.ties],
         "recommended": names[verdict.recommended],
-        "verdict": verdict.text,
+        "verdict": " ".join(filter(None, [verdict.text, worth(names, primary, means, outcome.latency, comparisons)])),
         "comparisons": [{**asdict(c), "a": names[c.a], "b": names[c.b]} for c in comparisons],
         "leakage": asdict(known) if known else None,
         "alpha_sweep": None if plan.compares_layouts else _alpha_sweep(outcome, retrieved),
@@ -124,12 +125,6 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
     }
-
-
-def _cost(pipeline: Pipeline) -> float:
-    """Dollars per 1,000 queries: what its stages say they cost. Stages that run here cost nothing."""
-    stages = (*pipeline.retrieve, pipeline.fuse, *pipeline.rerank)
-    return float(sum(getattr(stage, "cost_per_1k", 0.0) for stage in stages))
 
 
 def _version(package: str) -> str:

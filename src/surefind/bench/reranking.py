@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from surefind.bench.cache import RunCache
-from surefind.errors import MissingPartError, SpecError, SurefindError, UsageError
+from surefind.errors import BudgetError, MissingPartError, SpecError, SurefindError, UsageError
 from surefind.notes import collecting
 from surefind.protocols import Passages, Reranker
 from surefind.services import Services
@@ -29,7 +29,7 @@ _GIVE_UP = 2
 """Batches in a row that may fail before the others are not tried."""
 _TRIED = 100
 """Candidates shown to a reranker whose time is to be quoted."""
-_SETUP = (MissingPartError, SpecError, UsageError)
+_STOP = (MissingPartError, SpecError, UsageError, BudgetError)
 
 Told = Callable[[int, int], None]
 
@@ -94,10 +94,11 @@ class Reranking:
                     raise SurefindError(why)
                 with collecting() as heard:
                     parts.append(reranker.rerank(queries[at : at + size], rows, self._passages, k, self._services))
+                self._services.llm.meter.check()
                 in_a_row = 0
                 if heard.without:  # the stage went on, but not for all
                     failed, why = failed + heard.without, why or heard.text
-            except _SETUP:
+            except _STOP:
                 raise
             except SurefindError as error:
                 parts.append(rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
+from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from surefind.bench.run import Finished
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
+    from surefind.llm.quote import Calls
     from surefind.sync import Report
 
 
@@ -68,6 +70,8 @@ def bench(
         bool, typer.Option("--dry-run", help="Check the plan, say what it would cost, and stop.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Compute again even if nothing changed.")] = False,
+    budget: Budget = None,
+    yes: Yes = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -100,6 +104,8 @@ def bench(
             quotes = [_quote(base, plan) for plan in plans]
             if dry_run or not as_json:
                 _say(quotes, as_json)
+            if not dry_run:
+                agree(base, _calls(base, plans), budget, yes, as_json)
             for plan in plans if not dry_run else ():
                 finished.append(_run(base, plan, fresh or runs, report))
                 folder = out / plan.exam.name if out and len(plans) > 1 else out
@@ -172,6 +178,12 @@ def _quote(kb: KnowledgeBase, plan: Plan) -> dict[str, Any]:
 
     quote = Bench(kb).quote(plan)
     return {**asdict(quote), "text": str(quote)}
+
+
+def _calls(kb: KnowledgeBase, plans: list[Plan]) -> list[Calls]:
+    from surefind.bench.asked import llm_calls
+
+    return [calls for plan in plans for calls in llm_calls(kb, plan)]
 
 
 def _say(quotes: list[dict[str, Any]], as_json: bool) -> None:

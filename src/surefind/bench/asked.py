@@ -1,0 +1,43 @@
+"""What a plan will ask of language models, before it asks: by the stages' own estimates, each stage of a pipeline once."""
+
+from __future__ import annotations
+
+from surefind.bench.plan import Contender, Plan
+from surefind.kb import KnowledgeBase
+from surefind.llm.prices import tokens
+from surefind.llm.quote import Calls, Workload
+from surefind.protocols import Priced
+
+
+def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
+    """At most: what is in the cache is free. Layouts that are made already cost nothing again."""
+    found: dict[str, Priced] = {}
+    for contender in plan.contenders:
+        found |= {path: stage for path, stage in _stages(kb, contender) if isinstance(stage, Priced)}
+    if not found:
+        return []
+    work = _workload(kb, len(plan.exam.queries))
+    return [stage.llm_calls(work) for stage in found.values()]
+
+
+def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]:
+    """Each stage with the path that leads to it: the same reranker after other candidates asks anew."""
+    layout, pipeline = contender.layout, contender.pipeline
+    before = str(layout or "")
+    stages: list[tuple[str, object]] = []
+    if layout is not None and not kb.has_cut(layout):
+        stages += [(f"{before} {stage}", stage) for stage in (layout.chunk, *layout.enrich)]
+    stages += [(f"{before} {retriever}", retriever) for retriever in pipeline.retrieve]
+    path = " + ".join([before, *map(str, pipeline.retrieve)])
+    for later in (pipeline.fuse, *pipeline.rerank):
+        path = f"{path} >> {later}"
+        stages.append((path, getattr(later, "inner", later)))  # of one that asks another one now and then: that one
+    return stages
+
+
+def _workload(kb: KnowledgeBase, queries: int) -> Workload:
+    snapshot = kb.snapshot()
+    lengths = snapshot.rows[:, 3] - snapshot.rows[:, 2]
+    documents = max(1, len(set(snapshot.document_ids)))
+    text = tokens(int(lengths.sum()))
+    return Workload(queries, documents, len(snapshot), text // documents, text // max(1, len(snapshot)))
