@@ -15,6 +15,7 @@ settings.register_profile("surefind", deadline=None, max_examples=50)
 settings.load_profile("surefind")
 
 TOYS = {
+    "enrich": {"asks_context": "toy_stages:AsksContext"},
     "embed": {"toy": "toy_stages:ToyEmbedder", "broken": "toy_stages:NoSuchClass"},
     "rerank": {
         "shared_words": "toy_stages:SharedWords",

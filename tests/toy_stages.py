@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from surefind.retrieve.bm25 import BM25
 from surefind.services import Services
 from surefind.spec import Stage
 from surefind.testing import rankings_of
-from surefind.types import FloatArray, Query, Rankings
+from surefind.types import Chunk, Document, FloatArray, Query, Rankings
 
 
 def words(text: str) -> list[str]:
@@ -105,3 +105,21 @@ class AsksModel(Stage):
 
     def llm_calls(self, work: Workload) -> Calls:
         return Calls("", work.queries, work.queries * 10 * work.chunk_tokens, work.queries * 4)
+
+
+@dataclass(frozen=True)
+class AsksContext(Stage):
+    """Has a model write the context of each chunk; goes without where it does not answer."""
+
+    kind: ClassVar[str] = "enrich"
+    name: ClassVar[str] = "asks_context"
+
+    def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
+        answers = complete_many(services.chat(), [[Message("user", chunk.text)] for chunk in chunks], max_tokens=4)
+        return [
+            replace(chunk, context=answer.text) if isinstance(answer, Completion) else chunk
+            for chunk, answer in zip(chunks, answers, strict=True)
+        ]
+
+    def llm_calls(self, work: Workload) -> Calls:
+        return Calls("", work.chunks, work.chunks * work.chunk_tokens, work.chunks * 4)

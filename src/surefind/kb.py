@@ -22,10 +22,13 @@ from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
 from surefind.errors import CorruptIndexError, DiskFullError, NothingIndexedError, QueryError, StoreError
 from surefind.ingest._git import PREFIX, GitOrigin
 from surefind.ingest._reading import Reading
+from surefind.ingest._scan import scan
 from surefind.intake import Problem, Report, SyncReport
 from surefind.layout import Layout
+from surefind.llm.prices import tokens
+from surefind.llm.quote import Calls, Workload
 from surefind.pipeline import Pipeline, Run
-from surefind.protocols import Index, Retriever, Wrapper
+from surefind.protocols import Index, Priced, Retriever, Wrapper
 from surefind.reach import innermost
 from surefind.services import Services
 from surefind.snapshot import Filter, Snapshot
@@ -38,6 +41,8 @@ from surefind.types import Document, Hit, Query, SearchResult, StageScore
 MAX_QUERY = 10_000
 MAX_K = 1_000
 _QUIET_MS = 300
+_CHUNK_TOKENS = 250
+"""Of a passage, where a sync is quoted before anything is cut."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,20 @@ class KnowledgeBase:
 
         for _ in watch(*roots, watch_filter=matters, step=_QUIET_MS, debounce=10 * _QUIET_MS, stop_event=stop):
             yield
+
+    def sync_calls(self, *paths: str | Path) -> list[Calls]:
+        """What a sync of these paths (or of every known source) would ask of language models at most."""
+        layout = self.settings.layout
+        stages = [stage for stage in (layout.chunk, *layout.enrich) if isinstance(stage, Priced)]
+        if not stages:
+            return []
+        wanted = [_source(path) for path in paths] or [source.root for source in self.catalogue.sources()]
+        roots = [root for root in wanted if isinstance(root, Path) and root.exists()]  # a repository is not here yet
+        sizes = [entry.size for root in roots for entry in scan(root, self.settings.exclude)]
+        text = tokens(sum(sizes))
+        chunks = max(len(sizes), text // _CHUNK_TOKENS)
+        work = Workload(0, len(sizes), chunks, text // max(1, len(sizes)), _CHUNK_TOKENS)
+        return [stage.llm_calls(work) for stage in stages]
 
     @contextlib.contextmanager
     def _writing(

@@ -1,4 +1,4 @@
-"""What a plan will ask of language models, before it asks: by the stages' own estimates, each stage of a pipeline once."""
+"""What a plan will ask of language models, before it asks: by its stages' estimates, each stage of a pipeline once."""
 
 from __future__ import annotations
 

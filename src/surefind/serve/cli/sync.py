@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
     from surefind.intake import SyncReport
@@ -32,6 +33,8 @@ def sync(
     rev: Annotated[str, typer.Option("--rev", help="Take the paths as git repositories, at this revision.")] = "",
     forget: Annotated[list[str] | None, typer.Option("--forget", help="Drop a source and its documents.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Then sync again when files change, until Ctrl-C.")] = False,
+    budget: Budget = None,
+    yes: Yes = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -46,6 +49,7 @@ def sync(
     if rev and not paths:
         raise UsageError("--rev needs the repository beside it: surefind sync PATH --rev REVISION.")
     with KnowledgeBase.open(kb) as base:
+        agree(base, base.sync_calls(*(paths or [])), budget, yes, as_json)
         with progress(quiet=as_json) as report:
             result = base.sync(*(paths or []), forget=forget or [], report=report, revision=rev)
         print_json(result) if as_json else show(result)

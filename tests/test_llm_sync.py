@@ -1,0 +1,48 @@
+"""A sync whose layout asks a language model: quoted, within a budget, resumed without paying twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from exam_helpers import surefind
+from helpers import WORDS, Home
+from llm_server import LLMServer
+
+pytest.importorskip("httpx")
+
+
+@pytest.fixture
+def home(tmp_path: Path, llm: LLMServer, toys: None) -> Home:
+    """Six files of one passage each; an answer is one token of $0.001, and may be four."""
+    made = Home(
+        tmp_path / "kb",
+        f'{WORDS}\n[index]\nchunk = "whole"\nenrich = ["asks_context"]\n[llm]\nmodel = "{llm.model}"\nconcurrency = 1\n'
+        f'[llm.prices]\n"{llm.model}" = [0, 1000]\n',
+    )
+    for i in range(6):
+        made.write(f"docs/{i}.md", f"passage number {i}")
+    llm.say("zebra")
+    return made
+
+
+def test_sync_is_quoted_and_asked_for(home: Home, llm: LLMServer) -> None:
+    done = surefind("sync", str(home.docs), "--json", kb=home.folder)
+    assert (done.code, llm.bodies) == (2, [])
+    assert "This may cost money: 6 calls" in done.err
+    assert surefind("sync", str(home.docs), "--yes", kb=home.folder).code == 0
+    assert len(llm.bodies) == 6
+    assert len(home.found("zebra")) == 6
+
+
+def test_budget_stops_a_sync_and_the_next_one_goes_on(home: Home, llm: LLMServer) -> None:
+    stopped = surefind("sync", str(home.docs), "--yes", "--budget", "0.006", kb=home.folder)
+    assert stopped.code == 1
+    assert "does not reach any further" in stopped.err
+    paid = len(llm.bodies)
+    assert 0 < paid < 6
+    done = surefind("sync", str(home.docs), "--yes", "--budget", "1", "--json", kb=home.folder)
+    assert (done.code, json.loads(done.out)["added"]) == (0, 6)
+    assert len(llm.bodies) == 6
