@@ -6,42 +6,24 @@ no document in particular and is dropped.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from surefind.exam._corpus import Candidate, Corpus
+from surefind.exam._names import named
 from surefind.text.sentences import sentence_spans
 from surefind.types import Document
 
 MOST = 3
 _SPANS = 5
-_CITE = r"\b\d+ (?:CFR|USC|U\.S\.C\.) (?:Part )?\d+(?:\.\d+)*(?:\([a-z0-9]{1,3}\))*"
-_CODE = r"\b[A-Za-z]+(?:[-_*/.][A-Za-z0-9]+)*[-_*/]?\d[\w-]*(?:\.\d+)*\b|\b[A-Z]{2,}\*[A-Z]+\b"
-_ACRONYM = r"\b[A-Z][A-Z0-9]{2,9}\b"
-_CAMEL = r"\b[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*){1,}\b"
-_NAME = r"\b[A-Z][a-z]+(?: (?:of |and )?[A-Z][a-z]+\b){1,3}"
-_INSIDE = re.compile(r"[a-z,;] $")
-_TARGET = re.compile(r"\]\([^)\n]*\)|https?://\S+|<[^>\n]+>")
-_ENTITY = re.compile("|".join((_CITE, _CODE, _ACRONYM, _CAMEL, _NAME)))
-_NOISE = re.compile(r"^(?:[0-9a-f]{12,}|\d{4}-\d\d(?:-\d\d)?|https?.*|.*@.*|[A-Za-z]\d)$")
 
 
 def entity_lookup(corpus: Corpus) -> Iterator[Candidate]:
     places: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     by_id = {document.id: document for document in corpus.documents}
     for document in corpus.documents:
-        text = _TARGET.sub(lambda m: " " * len(m.group()), document.text)  # same length: offsets stay
-        for match in _ENTITY.finditer(text):
-            entity = match.group()
-            # Capitals at the start of a sentence or heading are no name.
-            named = (
-                " " not in entity
-                or entity[0].isdigit()
-                or _INSIDE.search(text, max(0, match.start() - 2), match.start())
-            )
-            if 3 < len(entity) <= 60 and named and not _NOISE.match(entity):
-                places[entity][document.id].append(match.start())
+        for entity, start in named(document.text):
+            places[entity][document.id].append(start)
     standing = _documents_of(corpus, places)
     for entity, documents in places.items():
         # Every document that holds the words, in whatever case, fits the question: all are judged, or none.

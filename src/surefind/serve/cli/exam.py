@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefind.serve.cli._common import HERE, Folder, Json, print_json
+from surefind.errors import BudgetError, ExamError
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
     from surefind.exam.model import Exam
@@ -50,6 +53,60 @@ def generate(
     _show_summary(exam, as_json)
 
 
+@app.command("write")
+def write(
+    model: Annotated[
+        str, typer.Option("--model", help="openai:…, anthropic:…, ollama:… (docs/llm.md).", show_default="[llm] model")
+    ] = "",
+    name: Annotated[str, typer.Option("--name", help="What to call it.")] = "written",
+    per_family: Annotated[int, typer.Option("--per-family", help="The most questions of each family.")] = 50,
+    family: Annotated[
+        list[str] | None,
+        typer.Option("--family", help="Only this family (sf1h, sf2h, mf2h); may be repeated."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Another seed draws other passages.")] = 42,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as", help="Also write about documents of this access group; '*' about all.", show_default="none"
+        ),
+    ] = None,
+    budget: Budget = None,
+    yes: Yes = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Let a language model write questions: on one passage (sf1h), on two of a file (sf2h), on two files (mf2h).
+
+    An answer is an exact part of a passage. A two-hop question is kept only if neither passage alone answers it,
+    nor any other that search finds. The price is quoted first; a stopped run goes on where it was.
+    """
+    from surefind.exam.by_llm.write import FAMILIES, Plan, Writer
+    from surefind.kb import KnowledgeBase
+
+    plan = Plan(tuple(dict.fromkeys(family or FAMILIES)), per_family, seed)
+    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        groups = set(group or ())
+        documents = [d for d in base.documents() if not d.acl or "*" in groups or groups & set(d.acl)]
+        writer = Writer(base, model, documents, plan, report)
+        agree(base, [writer.calls()], budget, yes, as_json)
+        written = writer.write()
+        spent = str(base.services.llm.meter.spent)
+        origin = f"write --model {model or base.settings.llm.model} --per-family {per_family} --seed {seed}"
+        saved = _store(kb).save(written.exam(name, origin, base.snapshot().fingerprint)) if written.queries else None
+    if saved:
+        more = {"refused": dict(written.refused), "spent": spent, "stopped": written.stopped}
+        _show_summary(saved, as_json, more)
+    if not as_json:
+        for reason, count in written.refused.most_common():
+            typer.echo(f"  {count:>5} dropped: {reason}")
+        typer.echo(f"{spent}.")
+    if written.stopped:
+        raise BudgetError(written.stopped)
+    if not saved:
+        raise ExamError(f"No question passed the checks ({spent}). Try another model, or more documents.")
+
+
 @app.command("import")
 def import_exam(
     path: Annotated[
@@ -62,7 +119,6 @@ def import_exam(
     as_json: Json = False,
 ) -> None:
     """Take in questions with gold passages or gold documents. A file with bad rows is refused whole."""
-    from surefind.errors import ExamError
     from surefind.exam.formats.beir import read_beir
     from surefind.exam.formats.table import read_table
     from surefind.exam.formats.trec import read_trec
@@ -132,7 +188,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write an exam to files that other tools read."""
-    from surefind.errors import ExamError, choices
+    from surefind.errors import choices
     from surefind.exam.formats.beir import write_beir
     from surefind.exam.formats.table import write_csv, write_jsonl
     from surefind.exam.formats.trec import write_trec
@@ -155,11 +211,11 @@ def _summary(exam: Exam) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _show_summary(exam: Exam, as_json: bool) -> None:
+def _show_summary(exam: Exam, as_json: bool, more: Mapping[str, object] | None = None) -> None:
     from surefind.exam.leakage import leakage
 
     if as_json:
-        print_json({**_summary(exam), "leakage": leakage(exam)})
+        print_json({**_summary(exam), "leakage": leakage(exam), **(more or {})})
         return
     families = ", ".join(f"{name} {count}" for name, count in exam.families().items())
     typer.echo(f"{exam.label}: {len(exam.queries)} questions ({families}), fingerprint {exam.fingerprint}.")

@@ -1,0 +1,78 @@
+"""What questions are written from: the sections of documents, long ones in parts. Not the layout's chunks, since
+chunkers are compared on the exam."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from surefind.text.sections import sections
+from surefind.text.sentences import sentence_spans
+from surefind.types import Document
+
+_FEWEST = 25
+_MOST = 350
+"""Words of a passage."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    document: str
+    start: int
+    end: int
+    text: str
+    title: str = ""
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+    def overlaps(self, document: str, start: int, end: int) -> bool:
+        return self.document == document and start < self.end and self.start < end
+
+
+def passages(documents: Iterable[Document]) -> list[Passage]:
+    found = []
+    for document in documents:
+        tags = _tags(document)
+        for section in sections(document):
+            for start, end in _parts(document.text, section.start, section.end):
+                text = document.text[start:end]
+                if len(text.split()) >= _FEWEST:
+                    found.append(Passage(document.id, start, end, text, document.title, tags))
+    return found
+
+
+def drawn(items: Sequence[tuple[Passage, ...]], family: str, seed: int) -> list[tuple[Passage, ...]]:
+    """In an order that depends on the seed alone, one from each document in turn: long ones do not fill the exam."""
+    turns: dict[str, int] = {}
+    made = []
+    for lot, item in sorted(((_lot(item, family, seed), item) for item in items), key=lambda pair: pair[0]):
+        document = item[0].document
+        turns[document] = turn = turns.get(document, 0) + 1
+        made.append((turn, lot, item))
+    return [item for _, _, item in sorted(made, key=lambda entry: entry[:2])]
+
+
+def _lot(item: tuple[Passage, ...], family: str, seed: int) -> str:
+    places = "".join(f"\0{p.document}\0{p.start}\0{p.text}" for p in item)
+    return hashlib.blake2b(f"{seed}\0{family}{places}".encode(), digest_size=8).hexdigest()
+
+
+def _parts(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Spans of whole sentences of at most `_MOST` words (a longer sentence stands alone)."""
+    made: list[tuple[int, int]] = []
+    words = 0
+    for left, right in sentence_spans(text, start, end):
+        count = len(text[left:right].split())
+        if made and words + count <= _MOST:
+            made[-1] = (made[-1][0], right)
+            words += count
+        else:
+            made.append((left, right))
+            words = count
+    return made
+
+
+def _tags(document: Document) -> frozenset[str]:
+    given = document.metadata.get("tags", ())
+    listed = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
+    return frozenset(str(tag).strip().lower() for tag in listed if str(tag).strip())

@@ -1,0 +1,110 @@
+"""A model's questions, and the rules that one must pass before anything is asked about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from surefind.exam._corpus import terms
+from surefind.exam.by_llm.passages import Passage
+from surefind.llm.reply import read_object
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "questions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"question": {"type": "string"}, "answer": {"type": "string"}},
+            },
+        }
+    },
+}
+MOST = 3
+"""Questions from one call."""
+_LONGEST_ANSWER = 60
+_ABOUT_ITSELF = re.compile(
+    r"\b(?:the|this|these|both|each|first|second|either|provided|given|above)\s+(?:\w+\s+)?"
+    r"(?:passages?|texts?|excerpts?|paragraphs?|snippets?)\b|\bpassage \d|\bthis (?:document|section|article|page)\b",
+    re.IGNORECASE,
+)
+_ALIKE = 0.8
+
+
+@dataclass(frozen=True)
+class Question:
+    text: str
+    answer: str
+    passages: tuple[Passage, ...]
+    start: int
+    end: int
+    """Where the answer stands in the document of `passages[0]`."""
+    shared: tuple[str, ...] = ()
+    """The entities that join its two passages."""
+
+
+def read_questions(
+    said: str, passages: Sequence[Passage], shared: Sequence[str] = ()
+) -> tuple[list[Question], list[str]]:
+    """The questions in an answer that can be used, and why the others cannot."""
+    found = read_object(said)
+    rows = found.get("questions") if found else None
+    if not isinstance(rows, list):
+        return [], ["no JSON in the model's answer"]
+    made: list[Question] = []
+    refused: list[str] = []
+    for row in rows[:MOST]:
+        question = _question(row, passages, tuple(shared))
+        (refused if isinstance(question, str) else made).append(question)  # type: ignore[arg-type]
+    return made, refused
+
+
+def _question(row: Any, passages: Sequence[Passage], shared: tuple[str, ...]) -> Question | str:
+    """A question, or what is wrong with it."""
+    text, answer = (row.get("question"), row.get("answer")) if isinstance(row, dict) else (None, None)
+    if not isinstance(text, str) or not isinstance(answer, str) or not answer.strip() or not terms(text):
+        return "no question and answer"
+    text, answer = " ".join(text.split()), answer.strip()
+    if _ABOUT_ITSELF.search(text):
+        return "speaks of its passage"
+    if len(answer.split()) > _LONGEST_ANSWER:
+        return "the answer is too long"
+    if len(answer) > 2 and answer.lower() in text.lower():
+        return "holds its own answer"
+    for i, passage in enumerate(passages):
+        span = find_answer(answer, passage.text)
+        if span:
+            start, end = passage.start + span[0], passage.start + span[1]
+            others = (*passages[:i], *passages[i + 1 :])
+            return Question(text, passage.text[slice(*span)], (passage, *others), start, end, shared)
+    return "the answer is no exact substring"
+
+
+def find_answer(answer: str, text: str) -> tuple[int, int] | None:
+    """Where the answer stands, to the letter; only white space may differ."""
+    at = text.find(answer)
+    if at >= 0:
+        return at, at + len(answer)
+    match = re.search(r"\s+".join(map(re.escape, answer.split())), text)
+    return match.span() if match else None
+
+
+class Seen:
+    """Questions that were taken: the same words in another order, or nearly, are the same question."""
+
+    def __init__(self) -> None:
+        self._keys: set[frozenset[str]] = set()
+        self._answers: dict[tuple[str, int], list[frozenset[str]]] = {}
+
+    def take(self, question: Question) -> bool:
+        """Whether it is new; it is known from then on."""
+        key = frozenset(terms(question.text))
+        same = self._answers.setdefault((question.passages[0].document, question.start), [])
+        if key in self._keys or any(len(key & other) >= _ALIKE * len(key | other) for other in same):
+            return False
+        self._keys.add(key)
+        same.append(key)
+        return True

@@ -1,0 +1,279 @@
+"""An exam by a language model, after the agentic-knowledge-base study (section 4.2): SF1H, SF2H and MF2H.
+
+    sf1h   one passage; the answer is an exact substring of it
+    sf2h   two passages of one file that share an entity; both are needed
+    mf2h   two passages of two files that share an entity and a tag; both are needed
+
+Passages are drawn in an order that the seed decides. Names found by rules are completed to five by the model, as in the
+study. Each question passes rules (exact substring, speaks for itself, not asked before), two-hop ones the necessity
+check as well. The gold is the answer's span and, for two hops, the sentence of the other passage that speaks of it.
+Every answer of the model is in the cache: a stopped run goes on where it was, the same run again is free.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from surefind.errors import BudgetError, ExamError, SurefindError, choices
+from surefind.exam.by_llm.necessity import ANSWER, necessary
+from surefind.exam.by_llm.pairs import ENTITIES, Pair, entities_by_rule, pairs
+from surefind.exam.by_llm.passages import Passage, drawn, passages
+from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions
+from surefind.exam.known_item import lexical_overlap
+from surefind.exam.model import Exam, ExamQuery, Judgment
+from surefind.kb import KnowledgeBase
+from surefind.llm.chat import complete_many
+from surefind.llm.fence import Data
+from surefind.llm.prompt import Prompt
+from surefind.llm.quote import Calls
+from surefind.llm.reply import read_object
+from surefind.llm.values import Completion, Message
+from surefind.protocols import ChatModel
+from surefind.retrieve.bm25 import BM25
+from surefind.sync import Report
+from surefind.text.sentences import sentence_spans
+from surefind.types import Document, Query
+
+FAMILIES = ("sf1h", "sf2h", "mf2h")
+_ENTITY_SCHEMA = {"type": "object", "properties": {"entities": {"type": "array", "items": {"type": "string"}}}}
+_WAVE = 32
+"""Prompts sent together: what a stop in the middle has to ask for again is in the cache."""
+_TRIED = 3
+"""The most passages or pairs that are tried for each question wanted."""
+_SINGLES = 3
+"""The most other passages that a question is checked against."""
+_FOUND = 10
+_QUOTE = 80
+_TOKENS = {"write": 600, "answer": 120, "entities": 120}
+_PROMPT_TOKENS = 450
+
+
+@dataclass(frozen=True)
+class Plan:
+    families: tuple[str, ...] = FAMILIES
+    per_family: int = 50
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        for family in self.families:
+            if family not in FAMILIES:
+                raise ExamError(f"There is no family of questions called {family!r}; {choices(family, FAMILIES)}")
+        if self.per_family < 1:
+            raise ExamError(f"--per-family must be at least 1, not {self.per_family}.")
+
+    def calls(self, model: str, material: Sequence[Passage]) -> Calls:
+        """About what it will ask for: a call gives about one usable question, half of the two-hop ones are dropped."""
+        size = sum(len(p.text) for p in material) // max(1, len(material)) // 4 + _PROMPT_TOKENS
+        single = self.per_family * ("sf1h" in self.families)
+        double = 2 * self.per_family * (len(self.families) - ("sf1h" in self.families))
+        entities = min(len(material), 4 * double)
+        answers = 3 * double
+        return Calls(
+            model,
+            single + double + entities + answers,
+            single * size + double * 2 * size + entities * size + answers * int(1.4 * size),
+            (single + double) * _TOKENS["write"] // 3 + entities * _TOKENS["entities"] // 2 + answers * 40,
+        )
+
+
+@dataclass
+class Written:
+    queries: list[ExamQuery] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    """Why questions were dropped, and how often."""
+    stopped: str = ""
+    """What ended the run before its time: the budget."""
+
+    def exam(self, name: str, origin: str, corpus: str) -> Exam:
+        return Exam(name, tuple(self.queries), origin=origin, corpus=corpus)
+
+
+class Writer:
+    def __init__(
+        self, kb: KnowledgeBase, model: str, documents: Sequence[Document], plan: Plan, report: Report | None = None
+    ) -> None:
+        self.kb = kb
+        self.plan = plan
+        self.model = model
+        self.material = passages(sorted(documents, key=lambda document: document.id))
+        if not self.material:
+            raise ExamError("These documents give no questions: they hold no section of 25 words or more.")
+        self._texts = {document.id: document.text for document in documents}
+        self._report: Report = report or (lambda what, done, total: None)
+        self._seen = Seen()
+        self._written = Written()
+
+    @property
+    def chat(self) -> ChatModel:
+        return self.kb.services.chat(self.model)
+
+    def calls(self) -> Calls:
+        return self.plan.calls(self.model, self.material)
+
+    def write(self) -> Written:
+        """All families, or those that the budget reaches: what was written until then is kept."""
+        try:
+            for family in self.plan.families:
+                self._family(family)
+        except BudgetError as error:
+            self._written.stopped = str(error)
+        return self._written
+
+    # ------------------------------------------------------------ families
+
+    def _family(self, family: str) -> None:
+        wanted, kept, tried = self.plan.per_family, 0, 0
+        material = self._pairs(family) if family != "sf1h" else self._singles()
+        while kept < wanted and tried < wanted * _TRIED:
+            self._report(f"Writing {family}", kept, wanted)
+            wave = list(islice(material, min(_WAVE, max(1, wanted - kept))))
+            if not wave:
+                break
+            tried += len(wave)
+            questions = self._checked(family, self._asked(family, wave))
+            for question in questions[: wanted - kept]:
+                self._written.queries.append(self._query(family, question))
+                kept += 1
+        self._report(f"Writing {family}", wanted, wanted)
+
+    def _singles(self) -> Iterator[Pair | Passage]:
+        return (item[0] for item in drawn([(p,) for p in self.material], "sf1h", self.plan.seed))
+
+    def _pairs(self, family: str) -> Iterator[Pair | Passage]:
+        found = pairs(self._entities(), cross=family == "mf2h")
+        shared = {pair.passages: pair for pair in found}
+        return (shared[item] for item in drawn(list(shared), family, self.plan.seed))  # type: ignore[index]
+
+    def _entities(self) -> dict[Passage, tuple[str, ...]]:
+        """Of as many passages as the wanted pairs may need: rules first, the model for what is missing of five."""
+        most = 4 * self.plan.per_family * _TRIED
+        chosen = [item[0] for item in drawn([(p,) for p in self.material], "entities", self.plan.seed)][:most]
+        known = {passage: entities_by_rule(passage) for passage in chosen}
+        short = [passage for passage, names in known.items() if len(names) < ENTITIES]
+        template = self._prompt("exam_entities", ("passage", "names", "count"))
+        prompts = [
+            template.messages(
+                passage=Data("passage", p.text),
+                names=Data("names", ", ".join(known[p]) or "none"),
+                count=ENTITIES - len(known[p]),
+            )
+            for p in short
+        ]
+        answers = self._ask(prompts, _ENTITY_SCHEMA, _TOKENS["entities"], "Naming")
+        for passage, said in zip(short, answers, strict=True):
+            listed = (read_object(said) or {}).get("entities") if said else None
+            more = [name for name in listed or [] if isinstance(name, str) and find_answer(name, passage.text)]
+            known[passage] = tuple(dict.fromkeys([*known[passage], *more]))[:ENTITIES]
+        return known
+
+    # ------------------------------------------------------------ asking
+
+    def _asked(self, family: str, wave: Sequence[Pair | Passage]) -> list[Question]:
+        if family == "sf1h":
+            template = self._prompt("exam_single", ("title", "passage"))
+        else:
+            template = self._prompt("exam_pair", ("passages", "names"))
+        prompts = []
+        for item in wave:
+            if isinstance(item, Passage):
+                values = {"title": Data("title", item.title or item.document), "passage": Data("passage", item.text)}
+                prompts.append(template.messages(**values))
+            else:
+                shown = [Data("passage", p.text, number) for number, p in enumerate(item.passages, 1)]
+                prompts.append(template.messages(passages=shown, names=Data("names", ", ".join(item.shared))))
+        made: list[Question] = []
+        for item, said in zip(wave, self._ask(prompts, SCHEMA, _TOKENS["write"]), strict=True):
+            if said is None:
+                self._written.refused["the model did not answer"] += 1
+                continue
+            sources, shared = ((item,), ()) if isinstance(item, Passage) else (item.passages, item.shared)
+            found, refused = read_questions(said, sources, shared)
+            self._written.refused.update(refused)
+            made += found
+        return made
+
+    def _checked(self, family: str, questions: Sequence[Question]) -> list[Question]:
+        new = [question for question in questions if self._seen.take(question)]
+        if len(new) < len(questions):
+            self._written.refused["asked before"] += len(questions) - len(new)
+        if family == "sf1h":
+            return new
+        verdicts = necessary(new, self._answers, self._found)
+        self._written.refused.update(filter(None, verdicts))
+        return [question for question, verdict in zip(new, verdicts, strict=True) if not verdict]
+
+    def _answers(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[str | None]:
+        template = self._prompt("exam_answer", ("passages", "query"))
+        prompts = [
+            template.messages(
+                passages=[Data("passage", text, number) for number, text in enumerate(texts, 1)],
+                query=Data("query", question),
+            )
+            for question, texts in asked
+        ]
+        return self._ask(prompts, ANSWER, _TOKENS["answer"])
+
+    def _found(self, questions: Sequence[Question]) -> list[list[str]]:
+        """What BM25 finds that holds the answer and is not the question's own."""
+        if not questions:
+            return []
+        snapshot, retriever = self.kb.snapshot(), BM25()
+        rankings = self.kb.index(retriever, snapshot).search(retriever, [Query(q.text) for q in questions], _FOUND)
+        found = []
+        for i, question in enumerate(questions):
+            chunks = snapshot[rankings.row(i)[0].tolist()]
+            others = [
+                chunk.text
+                for chunk in chunks
+                if chunk.document in self._texts
+                and find_answer(question.answer, chunk.text)
+                and not any(p.overlaps(chunk.document, chunk.start, chunk.end) for p in question.passages)
+            ]
+            found.append(others[:_SINGLES])
+        return found
+
+    def _ask(
+        self, prompts: Sequence[Sequence[Message]], schema: Mapping[str, Any], most: int, what: str = ""
+    ) -> list[str | None]:
+        """The model's words for each prompt, None where it failed for good."""
+        progress = (lambda done, total: self._report(what, done, total)) if what else None
+        answers = complete_many(self.chat, prompts, schema=schema, max_tokens=most, progress=progress)
+        failed = [answer for answer in answers if isinstance(answer, SurefindError)]
+        if answers and len(failed) == len(answers):
+            raise failed[0]  # a model that answers nothing will not answer the rest either
+        return [answer.text if isinstance(answer, Completion) else None for answer in answers]
+
+    def _prompt(self, name: str, slots: Sequence[str]) -> Prompt:
+        return self.kb.services.prompt(name, "v1", slots)
+
+    # ------------------------------------------------------------ questions -> exam
+
+    def _query(self, family: str, question: Question) -> ExamQuery:
+        first = question.passages[0]
+        gold = [self._judge(first.document, question.start, question.end)]
+        gold += [self._judge(p.document, *self._evidence(p, question.shared)) for p in question.passages[1:]]
+        overlap = max(lexical_overlap(question.text, passage.text) for passage in question.passages)
+        digest = hashlib.blake2b(f"{question.text}\0{first.document}".encode(), digest_size=5).hexdigest()
+        metadata = {"answer": question.answer, "model": self.model or self.kb.settings.llm.model}
+        if question.shared:
+            metadata["shared"] = ", ".join(question.shared)
+        return ExamQuery(f"{family}-{digest}", question.text, tuple(gold), family, overlap, metadata)
+
+    def _judge(self, document: str, start: int, end: int) -> Judgment:
+        return Judgment(document, start, end, 1, self._texts[document][start:end][:_QUOTE])
+
+    def _evidence(self, passage: Passage, shared: Sequence[str]) -> tuple[int, int]:
+        """The sentence of the other passage that first speaks of what both share."""
+        text = self._texts[passage.document]
+        names = re.compile("|".join(map(re.escape, shared)) or "$^", re.IGNORECASE)
+        found = names.search(text, passage.start, passage.end)
+        at = found.start() if found else passage.start
+        start, end = next(span for span in sentence_spans(text, passage.start, passage.end) if span[0] <= at < span[1])
+        body = text[start:end]
+        return start + len(body) - len(body.lstrip()), start + len(body.rstrip())
