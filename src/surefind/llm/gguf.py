@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from surefind.llm.settings import LLMSettings
 from surefind.llm.values import Completion, Request
 
 _HEAD = 1 << 20
+_CONTEXT = 8192
+"""Tokens of prompt and answer. Memory is set aside for all of them, so it is not the most that a model could read."""
 
 
 class GGUFChat:
@@ -23,32 +26,28 @@ class GGUFChat:
         with self._path.open("rb") as file:
             digest = hashlib.blake2b(file.read(_HEAD), digest_size=8).hexdigest()
         self.fingerprint = f"gguf:{digest}:{self._path.stat().st_size}"
+        self._timeout = settings.timeout
         self._lock = threading.Lock()
         self._llama: Any = None
+        self._scores = False
 
     def ask(self, request: Request, total: float) -> Completion:
         with self._lock:
+            llama = self._loaded(bool(request.logprobs))
+            call = {
+                "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+                "max_tokens": request.max_tokens,
+                "temperature": request.temperature,
+                "seed": 0,
+                "response_format": _grammar(request) if request.schema is not None else None,
+            }
             try:
-                answer = self._loaded().create_chat_completion(
-                    messages=[{"role": m.role, "content": m.content} for m in request.messages],
-                    max_tokens=request.max_tokens,
-                    temperature=request.temperature,
-                    seed=0,
-                    **({"response_format": _grammar(request)} if request.schema is not None else {}),
-                    **({"logprobs": True, "top_logprobs": request.logprobs} if request.logprobs else {}),
-                )
+                made = _scored(llama, call, request) if request.logprobs else self._spoken(llama, call, total)
             except (ValueError, RuntimeError) as error:
-                raise AnswerError(
-                    f"The model {self._path.name} cannot answer this: {error}. Shorten the prompt."
-                ) from None
-        choice, usage = answer["choices"][0], answer["usage"]
-        text = choice["message"]["content"] or ""
-        if not text.strip():
+                raise AnswerError(f"The model {self._path.name} cannot answer: {error}. Shorten the prompt.") from None
+        if not made.text.strip():
             raise AnswerError(f"The model {self._path.name} gave an empty answer. Try another model.")
-        tops = [token["top_logprobs"] for token in ((choice.get("logprobs") or {}).get("content") or [])]
-        logprobs = tuple({top["token"]: float(top["logprob"]) for top in row} for row in tops)
-        cut = choice.get("finish_reason") == "length"
-        return Completion(text, usage["prompt_tokens"], usage["completion_tokens"], logprobs=logprobs, cut=cut)
+        return made
 
     def close(self) -> None:
         with self._lock:
@@ -56,8 +55,27 @@ class GGUFChat:
                 self._llama.close()
                 self._llama = None
 
-    def _loaded(self) -> Any:
-        if self._llama is None:
+    def _spoken(self, llama: Any, call: dict[str, Any], total: float) -> Completion:
+        """Token by token: only between two of them can llama.cpp be stopped."""
+        seconds = min(total, self._timeout)
+        deadline = time.monotonic() + seconds
+        parts: list[str] = []
+        end = None
+        for chunk in llama.create_chat_completion(**call, stream=True):
+            choice = chunk["choices"][0]
+            parts.append(choice["delta"].get("content") or "")
+            end = choice.get("finish_reason")
+            if time.monotonic() > deadline:
+                raise AnswerError(
+                    f"The model {self._path.name} did not answer within {seconds:.3g} s. Raise timeout, or take "
+                    "a smaller one."
+                )
+        out = sum(map(bool, parts))
+        return Completion("".join(parts), max(0, llama.n_tokens - out), out, cut=end == "length")
+
+    def _loaded(self, scores: bool) -> Any:
+        """With the scores of every token only once they are asked for: they take memory and time."""
+        if self._llama is None or (scores and not self._scores):
             try:
                 import llama_cpp
             except ModuleNotFoundError:
@@ -65,8 +83,22 @@ class GGUFChat:
                     "Models in this process need the package llama-cpp-python, built when it is installed (by a C++ "
                     "compiler and CMake): pip install 'surefind[gguf]'."
                 ) from None
-            self._llama = llama_cpp.Llama(str(self._path), n_ctx=0, logits_all=True, verbose=False)
+            try:
+                self._llama = llama_cpp.Llama(str(self._path), n_ctx=_CONTEXT, logits_all=scores, verbose=False)
+            except (ValueError, RuntimeError) as error:
+                raise UsageError(f"{self._path} cannot be loaded as a GGUF model: {error}.") from None
+            self._scores = scores
         return self._llama
+
+
+def _scored(llama: Any, call: dict[str, Any], request: Request) -> Completion:
+    """In one go, for the log-probabilities: such answers are a word or two."""
+    answer = llama.create_chat_completion(**call, logprobs=True, top_logprobs=request.logprobs)
+    choice, usage = answer["choices"][0], answer["usage"]
+    tops = [token["top_logprobs"] for token in ((choice.get("logprobs") or {}).get("content") or [])]
+    logprobs = tuple({top["token"]: float(top["logprob"]) for top in row} for row in tops)
+    text, cut = choice["message"]["content"] or "", choice.get("finish_reason") == "length"
+    return Completion(text, usage["prompt_tokens"], usage["completion_tokens"], logprobs=logprobs, cut=cut)
 
 
 def _grammar(request: Request) -> dict[str, Any]:
