@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 IGNORED = frozenset({"node_modules", "__pycache__", "venv"})
-_MACHINE_MADE = ("package-lock.json", "*.min.js", "*.min.css", "*.map")
+_MACHINE_MADE = ("package-lock.json", ".min.js", ".min.css", ".map")
 _BEIR = "corpus.jsonl"
 _BESIDE_BEIR = frozenset({"queries.jsonl", "qrels", "spans.jsonl"})
 """Beside a BEIR corpus: the questions and their answers, which are for measuring and not for finding."""
@@ -81,7 +81,7 @@ def _scan_folder(
 
 
 def _is_passed_over(name: str, relative: str, exclude: Sequence[str]) -> bool:
-    if name.startswith(".") or name in IGNORED or any(fnmatch(name, pattern) for pattern in _MACHINE_MADE):
+    if name.startswith(".") or name in IGNORED or name.endswith(_MACHINE_MADE):
         return True
     return any(fnmatch(relative, pattern) for pattern in exclude)
 
