@@ -15,6 +15,7 @@ from surefind.errors import SpecError
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
+from surefind.fuse.learned import question_key
 from surefind.llm.trained import trained_prompt
 from surefind.pipeline import Pipeline
 from surefind.rerank.llm_listwise import LLMListwise
@@ -113,6 +114,18 @@ def test_nothing_is_saved_where_nothing_fails(home: Home, llm: LLMServer) -> Non
         assert made["use"] == "" and made["failures"] == []
         with pytest.raises(SpecError, match="no trained prompt 'mine'"):
             trained_prompt(kb.services, "mine")
+
+
+def test_a_trained_prompt_knows_the_questions_it_learnt_from(home: Home, llm: LLMServer) -> None:
+    llm.reply = reply
+    exam = exam_of()
+    with home.open() as kb:
+        trainer(kb, exam, llm).train("mine")
+        stage = LLMListwise(mode="meta", trained="mine")
+        learnt = stage.learnt(kb.services)
+        assert LLMListwise().learnt(kb.services) == frozenset()
+    pairs = zip(exam.queries, held_out(exam.queries), strict=True)
+    assert learnt == {question_key(question.text) for question, out in pairs if not out}
 
 
 @pytest.mark.usefixtures("toys")

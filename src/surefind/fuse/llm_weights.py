@@ -73,8 +73,9 @@ class LLMWeights(Stage):
     def stamp(self, services: Services) -> str:
         return f"{self._template(services).fingerprint}{self._examples(services)}"
 
-    def trained_on(self, services: Services) -> str:
-        return trained_prompt(services, self.examples, self.name).exam if self.examples else ""
+    def learnt(self, services: Services) -> frozenset[str]:
+        """The questions that its examples were chosen from."""
+        return frozenset(trained_prompt(services, self.examples, self.name).learnt if self.examples else ())
 
     def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
         from surefind.fuse._predictors import blend

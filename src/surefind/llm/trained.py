@@ -40,8 +40,8 @@ class TrainedPrompt:
     name: str
     kind: str
     """The step it is for: `llm_listwise` or `llm_weights`."""
-    exam: str
-    """The fingerprint of the exam it was made from: `surefind bench` asks only the other half of that."""
+    learnt: tuple[str, ...]
+    """The questions it was made from, as `fuse.learned.question_key` writes them: `surefind bench` asks others."""
     system: str = ""
     example: Example | None = None
     weighed: tuple[Weighed, ...] = ()
@@ -87,7 +87,7 @@ def read_prompt(path: Path, written: int) -> tuple[TrainedPrompt, dict[str, Any]
         example = prompt.pop("example")
         weighed = prompt.pop("weighed")
         made = TrainedPrompt(
-            **prompt,
+            **{**prompt, "learnt": tuple(prompt["learnt"])},
             example=Example(example["query"], tuple(example["passages"]), tuple(example["ranking"]))
             if example
             else None,

@@ -66,8 +66,9 @@ class LLMListwise(Stage):
     def stamp(self, services: Services) -> str:
         return self._prompt(services).fingerprint
 
-    def trained_on(self, services: Services) -> str:
-        return trained_prompt(services, self.trained).exam if self.mode != "zero_shot" else ""
+    def learnt(self, services: Services) -> frozenset[str]:
+        """The questions that its prompt learnt from."""
+        return frozenset(trained_prompt(services, self.trained).learnt if self.mode != "zero_shot" else ())
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services

@@ -27,6 +27,7 @@ from surefind.errors import ExamError, SpecError, SurefindError, choices
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.relocate import relocate
 from surefind.exam.split import held_out
+from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.llm.ask import ask
 from surefind.llm.fence import Data
@@ -123,7 +124,8 @@ class ListwiseTrainer:
         system, log = self._improve(rows, rankings, before) if failures else ("", [])
         self._tell("Reranking", len(rows), len(rows))
         example = self._example(hardest, rankings) if hardest else None
-        made = TrainedPrompt(name, "llm_listwise", self.exam.fingerprint, system, example)
+        learnt = tuple(question_key(query.text) for query in self.queries)
+        made = TrainedPrompt(name, "llm_listwise", learnt, system, example)
         spec = str(self.stage.replace(mode="meta" if system else "one_shot", trained=name))
         summary = {
             "name": name,

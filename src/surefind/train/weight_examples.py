@@ -15,6 +15,7 @@ import numpy as np
 from surefind import __version__
 from surefind.exam.model import Exam
 from surefind.fuse._weighing import distributions, labels
+from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.llm.trained import TrainedPrompt, Weighed, save_prompt
 from surefind.measure.names import Measure
@@ -64,5 +65,6 @@ def weigh_examples(
         "use": f"{material.joined} >> llm_weights(examples={name})" if weighed else "",
     }
     if weighed:
-        save_prompt(kb.data / "models", TrainedPrompt(name, "llm_weights", exam.fingerprint, weighed=weighed), summary)
+        learnt = tuple(question_key(query.text) for query in half.queries)
+        save_prompt(kb.data / "models", TrainedPrompt(name, "llm_weights", learnt, weighed=weighed), summary)
     return summary
