@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from surefind import __version__
+from surefind import __version__, spec
 from surefind.bench.engine import Bench, Outcome
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
 from surefind.bench.reranking import stamp
 from surefind.config import FILE_NAME
+from surefind.embed.onnx import Onnx
 from surefind.errors import ExamError
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.known_item import PER_FAMILY, generate, origin_of
@@ -22,6 +23,8 @@ from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.fuse.learned import Learned, question_key
 from surefind.kb import KnowledgeBase
+from surefind.rerank._trained import questions_learnt
+from surefind.retrieve.dense import Dense
 from surefind.services import Services
 from surefind.sync import Report
 from surefind.types import Rankings
@@ -70,13 +73,13 @@ def run_bench(
 def unseen(plan: Plan, services: Services) -> Plan:
     """The plan on questions that no contender learnt from: after training on this exam the held-out half, and of any
     other exam what the two do not share."""
-    trained = [c.pipeline.fuse for c in plan.contenders if isinstance(c.pipeline.fuse, Learned)]
-    learnt = frozenset[str]().union(*(fuser.learnt(services) for fuser in trained))
-    kept = tuple(query for query in plan.exam.queries if question_key(query.text) not in learnt)
+    learnt = {contender.name: _learnt(contender, services) for contender in plan.contenders}
+    every = frozenset[str]().union(*learnt.values())
+    kept = tuple(query for query in plan.exam.queries if question_key(query.text) not in every)
     if len(kept) == len(plan.exam.queries):
         return plan
     if not kept:
-        names = ", ".join(sorted({fuser.model for fuser in trained}))
+        names = ", ".join(name for name, questions in learnt.items() if questions)
         raise ExamError(
             f"All questions of {plan.exam.label} were learnt from by {names}, so they say nothing about it. "
             "Choose another exam with --exam, or leave the model out."
@@ -102,6 +105,17 @@ def _learned(contender: Contender, services: Services) -> dict[str, Any]:
         "importance": metrics.get("shap") or {k: abs(v) for k, v in metrics.get("coefficients", {}).items()},
         "contributions": "mean |SHAP|" if metrics.get("shap") else "|coefficient|",
     }
+
+
+def _learnt(contender: Contender, services: Services) -> frozenset[str]:
+    """The questions that parts of a pipeline learnt from: its fuser, its rerankers, its encoders."""
+    stages: list[Any] = [contender.pipeline.fuse, *contender.pipeline.rerank]
+    found = [frozenset(stage.learnt(services)) for stage in stages if hasattr(stage, "learnt")]
+    for retriever in contender.pipeline.retrieve:
+        encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
+        if isinstance(encoder, Onnx):
+            found.append(questions_learnt(Path(encoder.path).expanduser()))
+    return frozenset[str]().union(*found)
 
 
 def _stamp(contender: Contender, services: Services) -> str:

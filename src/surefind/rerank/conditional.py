@@ -60,6 +60,10 @@ class Conditional(Stage):
         inner: Any = self.inner
         return str(inner.stamp(services)) if hasattr(inner, "stamp") else ""
 
+    def learnt(self, services: Services) -> frozenset[str]:
+        inner: Any = self.inner
+        return frozenset(inner.learnt(services)) if hasattr(inner, "learnt") else frozenset()
+
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
     ) -> Rankings:

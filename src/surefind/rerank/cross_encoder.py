@@ -23,6 +23,7 @@ from surefind.protocols import Passages
 from surefind.rerank._onnx import OnnxCrossEncoder
 from surefind.rerank._rescore import Blend, Floats, remembering
 from surefind.rerank._torch import TorchCrossEncoder
+from surefind.rerank._trained import questions_learnt
 from surefind.services import Services
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Query, Rankings
@@ -65,6 +66,10 @@ class CrossEncoder(Stage):
     def stamp(self, services: Services) -> str:
         """Changes with the model's weights, which the spec only names."""
         return self._model(services).identity
+
+    def learnt(self, services: Services) -> frozenset[str]:
+        """The questions it learnt from, if `surefind train reranker` made it."""
+        return questions_learnt(_folder(self.model, services.models_folder))
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services

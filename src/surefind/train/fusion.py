@@ -99,12 +99,16 @@ def train_fusion(
 def _check(model: str, name: str, retrieve: Sequence[str]) -> None:
     if model not in MODELS:
         raise SpecError(f"There is no model {model!r}; {choices(model, MODELS)}")
-    if not re.fullmatch(r"[A-Za-z_][\w-]*", name):
-        raise SpecError(f"A model cannot be called {name!r}. Begin with a letter; use letters, digits, '-' and '_'.")
+    check_name(name)
     if model not in ANY_NUMBER and len(retrieve) != 2:
         raise SpecError(
             f"{model} weighs two rankings, not {len(retrieve)}. Name two retrievers, or take --model lambdamart."
         )
+
+
+def check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z_][\w-]*", name):
+        raise SpecError(f"A model cannot be called {name!r}. Begin with a letter; use letters, digits, '-' and '_'.")
 
 
 def _manifest(material: Material, fitted: Fitted, name: str, seconds: float) -> dict[str, Any]:

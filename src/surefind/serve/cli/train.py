@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from surefind.exam.model import Exam
 
 app = typer.Typer(
-    help="Learn how to weigh retrievers: per query (fusion) or once for all (weights).", no_args_is_help=True
+    help="Learn from an exam: how to weigh retrievers (fusion, weights), an encoder or a reranker of your own.",
+    no_args_is_help=True,
 )
 ExamName = Annotated[str, typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.")]
 MeasureName = Annotated[str, typer.Option("--measure", "-m", help="A rank measure: nDCG@10, RR@10:span …")]
@@ -31,13 +32,14 @@ _SHOWN = 8
 
 
 def register(parent: typer.Typer) -> None:
-    from surefind.serve.cli import train_prompt
+    from surefind.serve.cli import train_models, train_prompt
 
     train_prompt.register(app)
+    train_models.register(app)
     parent.add_typer(app, name="train", rich_help_panel=None)
 
 
-def _exam(kb: Path, name: str) -> Exam:
+def load_exam(kb: Path, name: str) -> Exam:
     from surefind.config import DATA_FOLDER
     from surefind.exam.store import ExamStore
 
@@ -78,7 +80,7 @@ def fusion(
     from surefind.train.fusion import train_fusion
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
-        questions = _exam(kb, exam)
+        questions = load_exam(kb, exam)
         made = train_fusion(
             base, questions, model, retrieve or ("bm25", "dense"), name, parse_measure(measure), _missing(missing),
             cross, report,
@@ -87,10 +89,10 @@ def fusion(
     if as_json:
         print_json({**made, "folder": str(place)})
         return
-    _say_what(made)
+    say_questions(made)
     chosen = ", ".join(f"{key} {value}" for key, value in made["hyperparameters"].items())
     typer.echo(f"{made['model']}: {chosen}; trained in {made['training_seconds']:.1f} s.")
-    _table(made)
+    show_table(made)
     _metrics(made["metrics"])
     typer.echo(made["verdict"])
     typer.echo(f"Pipeline: {made['use']}")
@@ -113,15 +115,15 @@ def weights(
     from surefind.train.weights import train_weights
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
-        questions = _exam(kb, exam)
+        questions = load_exam(kb, exam)
         made = train_weights(
             base, questions, retrieve or ("bm25", "dense"), parse_measure(measure), _missing(missing), report
         )
     if as_json:
         print_json(made)
         return
-    _say_what(made)
-    _table(made)
+    say_questions(made)
+    show_table(made)
     typer.echo(made["verdict"])
     typer.echo(f"Spec: {made['spec']}")
     typer.echo(f"Pipeline: {made['use']}")
@@ -133,10 +135,11 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
     from surefind.llm.trained import trained_prompts
     from surefind.train.fusion import manifests
+    from surefind.train.neural import trained_models
 
     with KnowledgeBase.open(kb) as base:
         corpus = base.snapshot().fingerprint
-        models = manifests(base)
+        models = [*manifests(base), *trained_models(base)]
         for prompt in trained_prompts(base.data / "models"):  # a prompt goes on working: it was only tried elsewhere
             drift = "documents changed since it was trained" if prompt["corpus"] != corpus else ""
             models.append({**prompt, "changed": [], "drift": drift})
@@ -162,14 +165,14 @@ def _missing(text: str) -> Literal["auto", "score"] | None:
     return known[text]
 
 
-def _say_what(made: dict[str, Any]) -> None:
+def say_questions(made: dict[str, Any]) -> None:
     counts = made["questions"]
     typer.echo(
         f"{made['exam']['name']}: {counts['tuning']} questions to learn from, {counts['held_out']} held out to judge."
     )
 
 
-def _table(made: dict[str, Any]) -> None:
+def show_table(made: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)

@@ -1,0 +1,106 @@
+"""A trained network as a folder that the search side runs: int8 ONNX, tokenizer, checksums.
+
+The same recipe as for the bundled models: fused by onnxruntime's optimiser where it can, weights in 7 bits per channel
+(so that no x86 processor overflows), tables in 8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from surefind.train.network import Network
+
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_OPSET = 17
+
+
+def export(network: Network, tokenizer: Path, folder: Path, name: str, max_tokens: int) -> None:
+    """Writes model.onnx, tokenizer.json and config.json into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    noise = logging.getLogger().level
+    logging.getLogger().setLevel(logging.ERROR)  # the quantiser recommends a step that does not know fused operators
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            plain, fused = Path(work) / "plain.onnx", Path(work) / "fused.onnx"
+            _trace(network.cpu().eval(), plain)
+            _quantise(fused if _fuse(network, plain, fused) else plain, Path(work), folder / "model.onnx")
+    finally:
+        logging.getLogger().setLevel(noise)
+    shutil.copy(tokenizer, folder / "tokenizer.json")
+    digests = {
+        file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in ("model.onnx", "tokenizer.json")
+    }
+    config: dict[str, Any] = {"name": name, "max_tokens": max_tokens, "sha256": digests}
+    if not network.ranks:
+        config |= {"dimension": network.shape.width, "pooling": "mean", "normalize": True}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def _trace(network: Network, file: Path) -> None:
+    ones = torch.ones(2, 8, dtype=torch.long)
+    output = "logits" if network.ranks else "embedding"
+    axes = {name: {0: "batch", 1: "sequence"} for name in _INPUTS} | {output: {0: "batch"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the newer exporter writes what cannot be fused
+        torch.onnx.export(
+            network,
+            (ones, ones, torch.zeros_like(ones)),
+            str(file),
+            input_names=list(_INPUTS),
+            output_names=[output],
+            dynamic_axes=axes,
+            opset_version=_OPSET,
+            dynamo=False,
+        )
+
+
+def _fuse(network: Network, source: Path, target: Path) -> bool:
+    """Whether every layer's attention became one operator; else the plain graph is as right and a little slower."""
+    from onnxruntime.transformers.fusion_options import FusionOptions
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    options = FusionOptions("bert")
+    options.enable_embed_layer_norm = False
+    shape = network.shape
+    model = optimize_model(
+        str(source),
+        model_type="bert",
+        num_heads=shape.heads,
+        hidden_size=shape.width,
+        opt_level=0,
+        optimization_options=options,
+    )
+    model.save_model_to_file(str(target))
+    return bool(model.get_fused_operator_statistics()["Attention"] == shape.layers)
+
+
+def _quantise(source: Path, work: Path, target: Path) -> None:
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    options = {"DefaultTensorType": onnx.TensorProto.FLOAT}
+    # The last two products make one number out of one vector: 8 bits would cost precision and save nothing.
+    last = [node.name for node in onnx.load(source).graph.node if node.name.startswith(("/pooler/", "/head/"))]
+    products = work / "products.onnx"
+    quantize_dynamic(
+        source,
+        products,
+        op_types_to_quantize=["MatMul", "Attention"],
+        per_channel=True,
+        reduce_range=True,
+        weight_type=QuantType.QInt8,
+        nodes_to_exclude=[*last, *(f"{name}_MatMul" for name in last)],
+        extra_options=options,
+    )
+    quantize_dynamic(
+        products, target, op_types_to_quantize=["Gather"], weight_type=QuantType.QInt8, extra_options=options
+    )

@@ -1,0 +1,158 @@
+"""The training loop: batches, losses, checkpoints. CPU or GPU; stopped, it goes on from the last checkpoint.
+
+Losses of an encoder, for a question q, its passage p and negatives n (cosine similarities s):
+
+    multiple-negatives   -log  e^(20·s(q,p)) / Σ_x e^(20·s(q,x))   x: all passages of the batch, hard negatives too
+    triplet              max(0, s(q,n) - s(q,p) + margin)          the hardest n of each question
+
+of a reranker (logits z): the same softmax over a question's own list, -log e^z(p) / Σ_x e^z(x).
+Henderson et al., 2017 (multiple negatives); Hermans et al., 2017 (triplet).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from surefind.sync import Report
+from surefind.train.network import Network
+
+_SCALE, _MARGIN = 20.0, 0.2
+_WARM = 0.1
+"""The share of the steps over which the rate rises; then it falls to nothing."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    loss: str
+    epochs: int = 1
+    batch: int = 16
+    rate: float = 2e-5
+    negatives: int = 2
+    max_tokens: int = 256
+    seed: int = 42
+    device: str = "cpu"
+    every: int = 25
+    """Steps between checkpoints."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """Token ids and types: of an encoder the question, its passage, its negatives; of a reranker the pairs of them."""
+
+    rows: tuple[tuple[list[int], list[int]], ...]
+
+
+def train(
+    network: Network, examples: Sequence[Example], settings: Settings, checkpoint: Path, report: Report
+) -> list[float]:
+    """Trains in place; the loss of every step."""
+    steps = _order(len(examples), settings)
+    device = torch.device(settings.device)
+    network.to(device).train()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=0.01)
+    mark = _mark(settings, examples)
+    losses = _resume(network, optimizer, checkpoint, mark, device)
+    try:
+        for step in range(len(losses), len(steps)):
+            report("Training", step, len(steps))
+            for group in optimizer.param_groups:
+                group["lr"] = settings.rate * _share(step, len(steps))
+            loss = _loss(network, [examples[i] for i in steps[step]], settings, device)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            losses.append(float(loss.detach()))
+            if len(losses) % settings.every == 0:
+                _save(network, optimizer, checkpoint, mark, losses)
+    except KeyboardInterrupt:
+        _save(network, optimizer, checkpoint, mark, losses)
+        raise
+    report("Training", len(steps), len(steps))
+    network.eval()
+    return losses
+
+
+def _order(count: int, settings: Settings) -> list[list[int]]:
+    """The batches of all epochs; known before the first step, so that a run that goes on takes the same ones."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    steps = []
+    for _ in range(settings.epochs):
+        order = torch.randperm(count, generator=generator).tolist()
+        steps += [order[at : at + settings.batch] for at in range(0, count, settings.batch)]
+    return [step for step in steps if len(step) > 1 or count == 1]
+
+
+def _share(step: int, steps: int) -> float:
+    warm = max(1, int(steps * _WARM))
+    return (step + 1) / warm if step < warm else (steps - step) / max(1, steps - warm)
+
+
+# ---------------------------------------------------------------- losses
+
+
+def _loss(network: Network, batch: Sequence[Example], settings: Settings, device: torch.device) -> Tensor:
+    if network.ranks:
+        flat = network(*_padded([row for example in batch for row in example.rows], device)).squeeze(-1)
+        lists = flat.view(len(batch), -1)
+        return nn.functional.cross_entropy(lists, torch.zeros(len(batch), dtype=torch.long, device=device))
+    queries = network(*_padded([example.rows[0] for example in batch], device))
+    width = len(batch[0].rows) - 1
+    passages = network(*_padded([row for example in batch for row in example.rows[1:]], device))
+    if settings.loss == "triplet":
+        lists = passages.view(len(batch), width, -1)
+        own = torch.einsum("bd,bnd->bn", queries, lists)
+        return torch.clamp(own[:, 1:].amax(1) - own[:, 0] + _MARGIN, min=0).mean()
+    similar = _SCALE * queries @ passages.T
+    return nn.functional.cross_entropy(similar, torch.arange(len(batch), device=device) * width)
+
+
+def _padded(rows: Sequence[tuple[list[int], list[int]]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    longest = max(len(ids) for ids, _ in rows)
+    ids, mask, types = (torch.zeros(len(rows), longest, dtype=torch.long) for _ in range(3))
+    for i, (tokens, kinds) in enumerate(rows):
+        ids[i, : len(tokens)], types[i, : len(tokens)] = torch.tensor(tokens), torch.tensor(kinds)
+        mask[i, : len(tokens)] = 1
+    return ids.to(device), mask.to(device), types.to(device)
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def _mark(settings: Settings, examples: Sequence[Example]) -> str:
+    """Of what is being trained: a checkpoint of anything else is not gone on with."""
+    digest = hashlib.blake2b(json.dumps(asdict(settings), sort_keys=True).encode(), digest_size=12)
+    for example in examples:
+        digest.update(json.dumps(example.rows).encode())
+    return digest.hexdigest()
+
+
+def _save(network: Network, optimizer: Any, checkpoint: Path, mark: str, losses: list[float]) -> None:
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    aside = checkpoint.with_suffix(".writing")
+    state = {"mark": mark, "losses": losses, "network": network.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save(state, aside)
+    aside.replace(checkpoint)
+
+
+def _resume(network: Network, optimizer: Any, checkpoint: Path, mark: str, device: torch.device) -> list[float]:
+    """The losses so far, with network and optimizer as they were; none where there is nothing to go on with."""
+    if not checkpoint.is_file():
+        return []
+    try:
+        state = torch.load(checkpoint, map_location=device, weights_only=True)
+    except Exception:  # half-written by another version, or damaged: begin again
+        return []
+    if state.get("mark") != mark:
+        return []
+    network.load_state_dict(state["network"])
+    optimizer.load_state_dict(state["optimizer"])
+    return list(state["losses"])

@@ -1,0 +1,73 @@
+"""Hard negatives: what our own retrievers confuse with the answer, and that is not in the answer's document.
+
+The support-chatbot study took negatives from the positive's own document and its encoder got worse: a neighbouring
+passage often answers too. So a negative is always of another document, and differs in its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from surefind.kb import KnowledgeBase
+from surefind.protocols import Retriever
+from surefind.snapshot import Snapshot
+from surefind.sync import Report
+from surefind.train.pairs import Pair
+from surefind.types import Chunk, Query
+
+_DEPTH = 40
+_BATCH = 256
+
+
+def mine(
+    kb: KnowledgeBase,
+    snapshot: Snapshot,
+    chunks: Sequence[Chunk],
+    pairs: Sequence[Pair],
+    retrievers: Sequence[Retriever],
+    count: int,
+    report: Report,
+) -> list[list[int]]:
+    """For each pair the ordinals of `count` hard negatives, the retrievers' finds in turn, best first; fewer where
+    there are no more."""
+    queries = [Query(pair.query) for pair in pairs]
+    found: list[list[list[int]]] = [[] for _ in pairs]
+    for retriever in retrievers:
+        index = kb.index(retriever, snapshot, report)
+        for at in range(0, len(queries), _BATCH):
+            report(f"Mining with {retriever.name}", at, len(queries))
+            rankings = index.search(retriever, queries[at : at + _BATCH], _DEPTH)
+            for i in range(len(rankings)):
+                found[at + i].append(rankings.row(i)[0].tolist())
+        report(f"Mining with {retriever.name}", len(queries), len(queries))
+    return [_chosen(pair, lists, chunks, count) for pair, lists in zip(pairs, found, strict=True)]
+
+
+def _chosen(pair: Pair, lists: Sequence[Sequence[int]], chunks: Sequence[Chunk], count: int) -> list[int]:
+    chosen: dict[int, None] = {}
+    texts = {pair.passage}
+    for turn in range(max(map(len, lists), default=0)):
+        for ranked in lists:
+            if turn < len(ranked) and len(chosen) < count:
+                chunk = chunks[ranked[turn]]
+                if chunk.document != pair.document and chunk.searchable not in texts:
+                    chosen[ranked[turn]] = None
+                    texts.add(chunk.searchable)
+    return list(chosen)
+
+
+def filled(
+    negatives: Sequence[Sequence[int]], pairs: Sequence[Pair], chunks: Sequence[Chunk], count: int
+) -> list[list[int]]:
+    """The same with `count` for every pair: what is lacking is drawn from other documents, the same each time."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for pair, row in zip(pairs, negatives, strict=True):
+        full = list(row)
+        for ordinal in rng.permutation(len(chunks)).tolist() if len(full) < count else ():
+            if len(full) < count and chunks[ordinal].document != pair.document and ordinal not in full:
+                full.append(ordinal)
+        rows.append(full)
+    return rows

@@ -1,0 +1,333 @@
+"""`surefind train encoder | reranker`: a model made for this knowledge base, kept only if it is better beyond noise.
+
+Pairs from the documents and from the tuning half of an exam (`pairs`), negatives found by our own retrievers
+(`negatives`), the loop (`learning`), int8 ONNX (`export`); then the old and the new pipeline sit the held-out half.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import shutil
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from surefind import __version__, spec
+from surefind.bench.engine import Bench
+from surefind.bench.plan import Contender, Plan
+from surefind.bench.scoring import places_of
+from surefind.errors import ExamError, MissingPartError, SpecError, SurefindError
+from surefind.exam.model import Exam
+from surefind.exam.relocate import relocate
+from surefind.exam.split import held_out
+from surefind.fuse.learned import question_key
+from surefind.kb import KnowledgeBase
+from surefind.measure.names import Measure
+from surefind.pipeline import Pipeline
+from surefind.protocols import Reranker, Retriever
+from surefind.rerank._trained import RECORD, record_of
+from surefind.retrieve.dense import Dense
+from surefind.sync import Report
+from surefind.train.judge import Row, compare, verdict
+from surefind.train.material import FEWEST
+from surefind.train.negatives import filled, mine
+from surefind.train.pairs import SOURCES, Pair, Shelf, gather_pairs
+from surefind.types import Chunk
+
+if TYPE_CHECKING:
+    from surefind.train.learning import Example, Settings
+
+Kind = Literal["encoder", "reranker"]
+_NEEDED = ("torch", "onnx", "safetensors")
+_FEWEST_PAIRS = 16
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked for; `None` and "" are what suits the kind."""
+
+    kind: Kind
+    name: str
+    sources: tuple[str, ...] = SOURCES
+    start: str = ""
+    loss: str = "multiple-negatives"
+    epochs: int = 1
+    batch: int = 16
+    rate: float = 2e-5
+    negatives: int = 2
+    most: int = 2000
+    max_tokens: int = 256
+    share: float = 0.5
+    """How much of the trained weights there is in the result; the rest stays as it was before."""
+    device: str = ""
+    blend: float = 0.5
+
+    def __post_init__(self) -> None:
+        if unknown := [source for source in self.sources if source not in SOURCES]:
+            raise SpecError(f"There are no pairs from {unknown[0]!r}. Choose among {', '.join(SOURCES)}.")
+        if self.loss not in ("multiple-negatives", "triplet"):
+            raise SpecError(f"There is no loss {self.loss!r}. Choose multiple-negatives or triplet.")
+        for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", _FEWEST_PAIRS), ("max_tokens", 16)):
+            if getattr(self, field) < low:
+                raise SpecError(f"{field} must be at least {low}, not {getattr(self, field)}.")
+        if not 0 < self.share <= 1:
+            raise SpecError(f"share must be above 0 and at most 1, not {self.share:g}.")
+
+
+def need_torch() -> None:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise MissingPartError(
+            f"Training a model needs {' and '.join(missing)}. Install it with pip install 'surefind[train]'."
+        )
+
+
+def train_model(
+    kb: KnowledgeBase, exam: Exam, job: Job, pipeline: Pipeline, measure: Measure, report: Report | None = None
+) -> dict[str, Any]:
+    """Trains, judges on the held-out half, and keeps the model if it is better. The manifest, which is the report."""
+    need_torch()
+    tell: Report = report or (lambda what, done, total: None)
+    material = _Material(kb, exam, job, pipeline)
+    start = start_folder(job, pipeline)
+    started = time.perf_counter()
+    work = kb.data / "models" / f".{job.name}.training"
+    losses = _learn(material, job, start, work, tell)
+    seconds = time.perf_counter() - started
+    rows, use, better = _judge(material, job, work / "model", measure, tell)
+    manifest = {
+        "name": job.name,
+        "model": job.kind,
+        "surefind": __version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "corpus": material.snapshot.fingerprint,
+        "retrievers": [{"spec": str(r)} for r in pipeline.retrieve],
+        "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
+        "questions": {"tuning": len(material.tuning), "held_out": len(material.held)},
+        "pairs": dict(Counter(pair.source for pair in material.pairs)),
+        "start": start.name,
+        "hyperparameters": {key: value for key, value in asdict(job).items() if key not in ("kind", "name", "start")},
+        "loss": {"first": _mean(losses[:10]), "last": _mean(losses[-10:]), "steps": len(losses)},
+        "training_seconds": round(seconds, 1),
+        "measure": str(measure),
+        "rows": [row.as_data() for row in rows],
+        **use,
+        "better": better,
+    }
+    learnt = [question_key(query.text) for query in material.tuning]
+    place = kb.data / "models" / job.name
+    if better:
+        _keep(work / "model", place, {**manifest, "learnt": learnt})
+    shutil.rmtree(work, ignore_errors=True)
+    return manifest
+
+
+class _Material:
+    """The corpus, the two halves of the exam, and the pairs to learn from."""
+
+    def __init__(self, kb: KnowledgeBase, exam: Exam, job: Job, pipeline: Pipeline) -> None:
+        self.kb, self.pipeline = kb, pipeline
+        self.snapshot = kb.snapshot()
+        documents = {document.id: document for document in kb.documents()}
+        texts = {id: document.text for id, document in documents.items()}
+        self.exam, _ = relocate(exam, texts)
+        if len(self.exam.queries) < FEWEST:
+            raise ExamError(
+                f"{exam.label} has {len(self.exam.queries)} questions on these documents; training takes at least "
+                f"{FEWEST}. Write more with: surefind exam generate."
+            )
+        out = held_out(self.exam.queries)
+        self.tuning = tuple(q for q, held in zip(self.exam.queries, out, strict=True) if not held)
+        self.held = tuple(q for q, held in zip(self.exam.queries, out, strict=True) if held)
+        self.chunks = self.snapshot.chunks()
+        places = places_of(self.snapshot, texts)
+        shelf = Shelf(self.chunks, self.held, places)
+        self.pairs = _most(gather_pairs(job.sources, shelf, self.tuning, places, documents), job.most)
+        if len(self.pairs) < _FEWEST_PAIRS:
+            raise ExamError(
+                f"There are {len(self.pairs)} pairs to learn from ({', '.join(job.sources)}); at least {_FEWEST_PAIRS} "
+                "are needed. Take more sources, or an exam with more questions."
+            )
+
+
+def _most(pairs: Sequence[Pair], most: int) -> list[Pair]:
+    """Those of the exam first, then others by lot; the same each time."""
+    lots = [hashlib.blake2b(f"{p.query}\0{p.document}".encode(), digest_size=8).digest() for p in pairs]
+    order = sorted(range(len(pairs)), key=lambda i: (pairs[i].source != "exam", lots[i]))[:most]
+    return [pairs[i] for i in sorted(order)]
+
+
+def start_folder(job: Job, pipeline: Pipeline) -> Path:
+    """Where the weights come from: a folder that was named, or the bundled model that the pipeline uses."""
+    if job.start:
+        folder = Path(job.start).expanduser()
+        if not (folder / "tokenizer.json").is_file():
+            raise MissingPartError(f"There is no model in {folder} (tokenizer.json is missing). Name another --start.")
+        return folder
+    try:
+        import surefind_models
+    except ModuleNotFoundError:
+        raise MissingPartError(
+            "Training starts from a bundled model, and the package surefind-models is not installed. "
+            "Install it, or name a folder with --start."
+        ) from None
+    known = surefind_models.names()
+    if job.kind == "reranker" and "reranker" in known:
+        return Path(surefind_models.path("reranker"))
+    used = [r.model for r in pipeline.retrieve if isinstance(r, Dense) and r.model in known]
+    return Path(surefind_models.path(used[0] if used else "minilm"))
+
+
+# ---------------------------------------------------------------- learning
+
+
+def _learn(material: _Material, job: Job, start: Path, work: Path, tell: Report) -> list[float]:
+    import torch
+
+    from surefind.train.export import export
+    from surefind.train.learning import Settings, train
+    from surefind.train.network import load_network
+
+    retrievers = material.pipeline.retrieve
+    mined = mine(material.kb, material.snapshot, material.chunks, material.pairs, retrievers, job.negatives, tell)
+    negatives = filled(mined, material.pairs, material.chunks, job.negatives)
+    examples = _examples(material, negatives, job, start)
+    network, missing = load_network(start, job.kind == "reranker")
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    device = job.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    settings: Settings = Settings(
+        job.loss, job.epochs, job.batch, job.rate, job.negatives, job.max_tokens, device=device
+    )
+    losses = train(network, examples, settings, work / "checkpoint.pt", tell)
+    if not missing:  # a head that began at random has nothing worth keeping
+        trained = network.cpu().state_dict()
+        network.load_state_dict({k: (1 - job.share) * before[k] + job.share * trained[k] for k in trained})
+    tell("Exporting", 0, 1)
+    export(network, start / "tokenizer.json", work / "model", job.name, job.max_tokens)
+    tell("Exporting", 1, 1)
+    return losses
+
+
+def _examples(material: _Material, negatives: Sequence[Sequence[int]], job: Job, start: Path) -> list[Example]:
+    from surefind.rerank._pairs import PairTokenizer
+    from surefind.rerank._rescore import title_of
+    from surefind.train.learning import Example
+
+    rows = list(zip(material.pairs, negatives, strict=True))
+    if job.kind == "reranker":
+        tokenizer = PairTokenizer(start / "tokenizer.json", job.max_tokens)
+
+        def pair(query: Any, title: str, text: str) -> tuple[list[int], list[int]]:
+            made = tokenizer.pair(query, title, text)
+            return made.ids, made.type_ids
+
+        examples = []
+        for one, others in rows:
+            query = tokenizer.query(one.query)
+            listed = [pair(query, one.title, one.text)]
+            listed += [pair(query, title_of(c), c.text) for c in (material.chunks[o] for o in others)]
+            examples.append(Example(tuple(listed)))
+        return examples
+
+    from tokenizers import Tokenizer
+
+    plain = Tokenizer.from_file(str(start / "tokenizer.json"))
+    plain.enable_truncation(job.max_tokens)
+    plain.no_padding()
+
+    def text(one: str) -> tuple[list[int], list[int]]:
+        ids = plain.encode(one).ids
+        return ids, [0] * len(ids)
+
+    def searchable(ordinals: Sequence[int]) -> list[Chunk]:
+        return [material.chunks[o] for o in ordinals]
+
+    return [
+        Example((text(one.query), text(one.passage), *(text(c.searchable) for c in searchable(others))))
+        for one, others in rows
+    ]
+
+
+# ---------------------------------------------------------------- the held-out half
+
+
+def with_encoder(pipeline: Pipeline, folder: Path) -> Pipeline:
+    """The pipeline with every dense retriever on another encoder."""
+    if not any(isinstance(r, Dense) for r in pipeline.retrieve):
+        raise SpecError(f"The pipeline {pipeline} has no dense retriever that a new encoder could serve.")
+    other = str(spec.make("embed", spec.format_spec("onnx", [("path", str(folder))])))
+    retrieve = tuple(r.replace(model=other) if isinstance(r, Dense) else r for r in pipeline.retrieve)
+    return replace(pipeline, retrieve=cast("tuple[Retriever, ...]", retrieve))
+
+
+def with_reranker(pipeline: Pipeline, model: str, blend: float) -> Pipeline:
+    text = spec.format_spec("cross_encoder", [("model", model), ("blend", blend)])
+    return replace(pipeline, rerank=(cast(Reranker, spec.make("rerank", text)),))
+
+
+def _judge(
+    material: _Material, job: Job, model: Path, measure: Measure, tell: Report
+) -> tuple[list[Row], dict[str, str], bool]:
+    plain = material.pipeline
+    final = material.kb.data / "models" / job.name
+    rivals = {f"{plain.name or 'the pipeline'} as it is": plain}
+    if job.kind == "encoder":
+        trial, chosen = with_encoder(plain, model), with_encoder(plain, final)
+    else:
+        trial = with_reranker(plain, str(model), job.blend)
+        chosen = with_reranker(plain, job.name, job.blend)
+        bundled = with_reranker(plain, "bundled", job.blend)
+        if _available(bundled, material.kb):
+            rivals["with the bundled reranker"] = bundled
+    exam = replace(material.exam, name=f"{material.exam.name}-held-out", queries=material.held)
+    contenders = [Contender(name, pipeline) for name, pipeline in {f"trained {job.kind}": trial, **rivals}.items()]
+    outcome = Bench(material.kb, report=tell).run(Plan(tuple(contenders), exam, (measure,)))
+    scores = outcome.scores[str(measure)]
+    if any(step.fell_back for steps in outcome.steps for step in steps):
+        raise SurefindError("The trained model could not be judged: it failed on some questions. Train it again.")
+    others = {(name, str(pipeline)): scores[:, i] for i, (name, pipeline) in enumerate(rivals.items(), 1)}
+    rows = compare((f"trained {job.kind}", str(chosen), scores[:, 0]), others, {})
+    best = max(range(1, len(rows)), key=lambda i: rows[i].mean)
+    sentence, use = verdict(rows, best, str(measure))
+    return rows, {"verdict": sentence, "use": use}, use == rows[0].spec
+
+
+def _available(pipeline: Pipeline, kb: KnowledgeBase) -> bool:
+    try:
+        return all(cast(Any, stage).stamp(kb.services) for stage in pipeline.rerank)
+    except MissingPartError:
+        return False
+
+
+def _keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
+    """Moved into place whole: a reader sees the old model or the new one."""
+    (model / RECORD).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
+    old = place.with_name(f".{place.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if place.exists():
+        place.rename(old)
+    model.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def trained_models(kb: KnowledgeBase) -> list[dict[str, Any]]:
+    """Every encoder and reranker trained here, with `changed` and `drift` as other trained models have them."""
+    corpus = kb.snapshot().fingerprint
+    found = []
+    for path in sorted((kb.data / "models").glob(f"[!.]*/{RECORD}")):
+        record = record_of(path.parent)
+        if record.get("model") in ("encoder", "reranker"):
+            drift = "documents changed since it was trained" if record["corpus"] != corpus else ""
+            shown = {key: value for key, value in record.items() if key != "learnt"}
+            found.append({**shown, "changed": [], "drift": drift})
+    return found
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(sum(values) / len(values), 4) if values else None

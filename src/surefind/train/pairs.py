@@ -1,0 +1,146 @@
+"""What a model learns from: questions with the passage that answers each, from the knowledge base itself.
+
+- `exam`: the tuning half of an exam, each question with a passage on its gold span;
+- `headings`: a heading and the passage under it, without the heading's own line (or the model would learn to match it);
+- `links`: the words of a link and the beginning of the page (or section) that it leads to.
+
+Nothing that the held-out half asks is learnt: no question of it, and no passage that answers one.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from surefind.exam.families.heading_direct import clean_heading
+from surefind.exam.model import ExamQuery
+from surefind.measure.gains import Judge, Places
+from surefind.types import Chunk, Document
+
+SOURCES = ("exam", "headings", "links")
+_LINK = re.compile(r"(?<!!)\[([^\]\n]{3,120})\]\(([^)\s]+)\)")
+_SHORTEST = 40
+"""Characters of a passage worth learning."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    query: str
+    title: str
+    """What stands above the passage; empty where the question was made from it."""
+    text: str
+    document: str
+    source: str
+
+    @property
+    def passage(self) -> str:
+        """As an encoder reads it."""
+        return f"{self.title}\n{self.text}" if self.title else self.text
+
+
+class Shelf:
+    """The passages of a snapshot by document, and which of them may not be learnt."""
+
+    def __init__(self, chunks: Sequence[Chunk], held: Sequence[ExamQuery], places: Places) -> None:
+        self.chunks = chunks
+        self._by_document: dict[str, list[int]] = {}
+        for ordinal, chunk in enumerate(chunks):
+            self._by_document.setdefault(chunk.document, []).append(ordinal)
+        self._asked = {_plain(query.text) for query in held}
+        self._answers = set(self._answering(held, places))
+
+    def _answering(self, queries: Sequence[ExamQuery], places: Places) -> Iterator[int]:
+        judge = Judge(queries, places)
+        for q, query in enumerate(queries):
+            for document in {judgment.document for judgment in query.judgments}:
+                for ordinal in self._by_document.get(document, ()):
+                    if judge.relevant(q, ordinal, "span") or judge.relevant(q, ordinal, "chunk"):
+                        yield ordinal
+
+    def of(self, document: str) -> list[int]:
+        return self._by_document.get(document, [])
+
+    def free(self, query: str, ordinal: int) -> bool:
+        """Whether this may be learnt."""
+        return ordinal not in self._answers and _plain(query) not in self._asked
+
+
+def gather_pairs(
+    sources: Iterable[str],
+    shelf: Shelf,
+    tuning: Sequence[ExamQuery],
+    places: Places,
+    documents: Mapping[str, Document],
+) -> list[Pair]:
+    """All pairs, each question once, in an order that depends on the documents alone."""
+    made: dict[tuple[str, str], Pair] = {}
+    for source in sources:
+        found = {
+            "exam": lambda: _from_exam(shelf, tuning, places),
+            "headings": lambda: _from_headings(shelf),
+            "links": lambda: _from_links(shelf, documents),
+        }[source]()
+        for pair in found:
+            if len(pair.text) >= _SHORTEST:
+                made.setdefault((_plain(pair.query), pair.document), pair)
+    return list(made.values())
+
+
+def _from_exam(shelf: Shelf, tuning: Sequence[ExamQuery], places: Places) -> Iterator[Pair]:
+    judge = Judge(tuning, places)
+    for q, query in enumerate(tuning):
+        for document in dict.fromkeys(judgment.document for judgment in query.judgments if judgment.grade > 0):
+            there = [o for o in shelf.of(document) if judge.relevant(q, o, "span")][:1]
+            for ordinal in there:
+                if shelf.free(query.text, ordinal):
+                    chunk = shelf.chunks[ordinal]
+                    yield Pair(query.text, chunk.context, chunk.text, document, "exam")
+
+
+def _from_headings(shelf: Shelf) -> Iterator[Pair]:
+    for ordinal, chunk in enumerate(shelf.chunks):
+        heading = clean_heading(chunk.headings[-1]) if chunk.headings else ""
+        body = without_heading(chunk.text, chunk.headings[-1]) if heading else ""
+        if heading and shelf.free(heading, ordinal):
+            yield Pair(heading, "", body, chunk.document, "headings")
+
+
+def without_heading(text: str, heading: str) -> str:
+    """The passage without the lines that are the heading itself, in any of Markdown's forms."""
+    wanted = _plain(heading)
+    lines = [line for line in text.split("\n") if _plain(line.strip("#= -*_")) != wanted]
+    return "\n".join(lines).strip()
+
+
+def _from_links(shelf: Shelf, documents: Mapping[str, Document]) -> Iterator[Pair]:
+    for document in documents.values():
+        for words, target in _LINK.findall(document.text):
+            path, _, section = target.partition("#")
+            aim = resolve(document.id, path)
+            if aim == document.id or aim not in documents or len(words.split()) < 2:
+                continue
+            for ordinal in _aimed(shelf, aim, section):
+                if shelf.free(words, ordinal):
+                    chunk = shelf.chunks[ordinal]
+                    yield Pair(" ".join(words.split()), chunk.context, chunk.text, aim, "links")
+
+
+def resolve(document: str, target: str) -> str:
+    """`../sops/a.md` seen from `faq/b.md` -> `sops/a.md`; an address elsewhere stays as it is and names no document."""
+    if not target:
+        return document
+    return target if "://" in target else posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
+
+
+def _aimed(shelf: Shelf, document: str, section: str) -> list[int]:
+    """The first passage under the heading that a link names, or of the document."""
+    ordinals = shelf.of(document)
+    wanted = _plain(section.replace("-", " "))
+    under = [o for o in ordinals if shelf.chunks[o].headings and _plain(shelf.chunks[o].headings[-1]) == wanted]
+    return (under or ordinals)[:1]
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))

@@ -1,0 +1,265 @@
+"""Training encoders and rerankers for real, on a tiny network; needs torch, which `make test` does not install."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+import surefind_models  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+
+from exam_helpers import query, surefind  # noqa: E402
+from helpers import Home  # noqa: E402
+from surefind.bench.plan import Plan, from_texts, parse_measures  # noqa: E402
+from surefind.bench.run import unseen  # noqa: E402
+from surefind.embed.onnx import Onnx  # noqa: E402
+from surefind.errors import SurefindError  # noqa: E402
+from surefind.exam.model import Exam, Judgment  # noqa: E402
+from surefind.exam.store import ExamStore  # noqa: E402
+from surefind.measure.names import parse_measure  # noqa: E402
+from surefind.pipeline import Pipeline  # noqa: E402
+from surefind.rerank._onnx import OnnxCrossEncoder  # noqa: E402
+from surefind.testing import check_embedder  # noqa: E402
+from surefind.train.export import export  # noqa: E402
+from surefind.train.learning import Example, Settings, train  # noqa: E402
+from surefind.train.network import Network, Shape, load_network  # noqa: E402
+from surefind.train.neural import Job, train_model  # noqa: E402
+from surefind.types import Chunk  # noqa: E402
+
+BUNDLED = surefind_models.path("minilm")
+TOKENIZER = BUNDLED / "tokenizer.json"
+TINY = Shape(32, 2, 2, 64, 30522, 64)
+QUIET = lambda what, done, total: None  # noqa: E731
+
+
+def network(ranks: bool, seed: int = 0) -> Network:
+    """Nowhere two equal vectors, as in a trained one: the exporter stores equal ones once."""
+    torch.manual_seed(seed)
+    made = Network(TINY, ranks)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter += 0.02 * torch.randn_like(parameter)
+    return made
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Path:
+    """A tiny BERT as Hugging Face lays one out."""
+    made, folder = network(ranks=True).state_dict(), tmp_path / "start"
+    folder.mkdir()
+    names = {
+        "words": "embeddings.word_embeddings", "positions": "embeddings.position_embeddings",
+        "types": "embeddings.token_type_embeddings", "norm": "embeddings.LayerNorm", "pooler": "pooler.dense",
+        "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
+        "out": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
+        "up": "intermediate.dense", "down": "output.dense", "head": "classifier",
+    }  # fmt: skip
+    upstream = {}
+    for key, tensor in made.items():
+        module, kind = key.rsplit(".", 1)
+        if module.startswith("layers."):
+            _, layer, part = module.split(".")
+            upstream[f"encoder.layer.{layer}.{'output.LayerNorm' if part == 'norm' else names[part]}.{kind}"] = tensor
+        else:
+            upstream[f"{names[module]}.{kind}"] = tensor
+    save_file({key: tensor.clone() for key, tensor in upstream.items()}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"num_attention_heads": TINY.heads}))
+    shutil.copy(TOKENIZER, folder / "tokenizer.json")
+    return folder
+
+
+# ---------------------------------------------------------------- networks
+
+
+def test_upstream_weights_load_by_name(start: Path) -> None:
+    loaded, missing = load_network(start, ranks=True)
+    assert (loaded.shape, missing) == (TINY, [])
+    for key, value in network(ranks=True).state_dict().items():
+        assert torch.equal(loaded.state_dict()[key], value), key
+
+
+def test_bundled_encoder_is_read_back_from_its_graph() -> None:
+    loaded, missing = load_network(BUNDLED, ranks=False)
+    assert missing == []
+    text = "Currency transaction reports are filed within fifteen days."
+    from tokenizers import Tokenizer
+
+    ids = torch.tensor([Tokenizer.from_file(str(TOKENIZER)).encode(text).ids])
+    with torch.inference_mode():
+        vector = loaded.eval()(ids, torch.ones_like(ids), torch.zeros_like(ids)).numpy()[0]
+    assert float(vector @ Onnx(str(BUNDLED)).embed([text])[0]) > 0.985
+
+
+def test_reranker_that_starts_from_an_encoder_has_a_head_of_its_own() -> None:
+    _, missing = load_network(BUNDLED, ranks=True)
+    assert missing == ["head", "pooler"]
+
+
+def test_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SurefindError, match="no weights to start from"):
+        load_network(tmp_path, ranks=False)
+
+
+def test_exported_encoder_runs_as_any_other(tmp_path: Path) -> None:
+    export(network(ranks=False), TOKENIZER, tmp_path / "mine", "mine", 32)
+    check_embedder(Onnx(str(tmp_path / "mine"), 32))
+
+
+def test_exported_reranker_scores_as_the_network_does_and_is_read_back(tmp_path: Path) -> None:
+    made = network(ranks=True)
+    export(made, TOKENIZER, tmp_path / "mine", "mine", 32)
+    passages = [Chunk("a", 0, 1, text) for text in ("cash is counted", "the vault opens", "a wire is sent abroad")]
+    encoder = OnnxCrossEncoder(tmp_path / "mine")
+    tokenizer = encoder._load()
+    pairs = [tokenizer.pair(tokenizer.query("who counts cash"), "", chunk.text) for chunk in passages]
+    with torch.inference_mode():
+        expected = [
+            float(made.eval()(*(torch.tensor([row]) for row in (p.ids, p.attention_mask, p.type_ids)))) for p in pairs
+        ]
+    assert np.allclose(encoder.score("who counts cash", passages), expected, atol=0.05)
+    again, missing = load_network(tmp_path / "mine", ranks=True)
+    assert missing == [] and again.shape == TINY
+
+
+# ---------------------------------------------------------------- learning
+
+
+def examples(ranks: bool) -> list[Example]:
+    """A question's token also stands in its passage, and nowhere else."""
+    made = []
+    for i in range(16):
+        word, noise = 2000 + i, [3000 + j for j in range(4)]
+        mine, other = [101, word, *noise, 102], [101, 2100 + i, *noise, 102]
+        if ranks:
+            rows = [([101, word, 102, *row[1:]], [0, 0, 0] + [1] * (len(row) - 1)) for row in (mine, other)]
+        else:
+            rows = [([101, word, 102], [0] * 3), (mine, [0] * 7), (other, [0] * 7)]
+        made.append(Example(tuple(rows)))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("ranks", "loss"), [(False, "multiple-negatives"), (False, "triplet"), (True, "multiple-negatives")]
+)
+def test_loss_falls(ranks: bool, loss: str, tmp_path: Path) -> None:
+    settings = Settings(loss, epochs=15, batch=8, rate=3e-3)
+    losses = train(network(ranks), examples(ranks), settings, tmp_path / "c.pt", QUIET)
+    assert np.mean(losses[-4:]) < 0.6 * np.mean(losses[:4])
+
+
+def test_first_loss_is_the_formula(tmp_path: Path) -> None:
+    made, some = network(ranks=False), examples(ranks=False)[:2]
+    with torch.inference_mode():
+        vectors = [
+            [
+                made.eval()(*(torch.tensor([x]) for x in (ids, [1] * len(ids), kinds)))[0].numpy()
+                for ids, kinds in e.rows
+            ]
+            for e in some
+        ]
+    every = [v for rows in vectors for v in rows[1:]]
+    expected = 0.0
+    for q, at in zip((rows[0] for rows in vectors), (0, 2), strict=True):
+        similar = np.array([20 * float(q @ v) for v in every])
+        expected += -(similar[at] - np.log(np.exp(similar).sum())) / 2
+    losses = train(made, some, Settings("multiple-negatives", batch=2), tmp_path / "c.pt", QUIET)
+    assert losses[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_stopped_training_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    settings = Settings("multiple-negatives", epochs=4, batch=8, rate=1e-3, every=100)
+    whole = network(ranks=False)
+    losses = train(whole, examples(False), settings, tmp_path / "whole.pt", QUIET)
+
+    def stop(what: str, done: int, total: int) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(network(ranks=False), examples(False), settings, tmp_path / "c.pt", stop)
+    seen: list[int] = []
+    second = network(ranks=False, seed=9)  # whatever it is, the checkpoint decides
+    again = train(second, examples(False), settings, tmp_path / "c.pt", lambda what, done, total: seen.append(done))
+    assert seen[0] == 5
+    assert again == pytest.approx(losses, rel=1e-4)
+    for key, value in whole.state_dict().items():
+        assert torch.allclose(second.state_dict()[key], value, atol=1e-5), key
+
+
+def test_checkpoint_of_other_settings_is_left_alone(tmp_path: Path) -> None:
+    settings = Settings("multiple-negatives", epochs=1, batch=8, every=1)
+    train(network(False), examples(False), settings, tmp_path / "c.pt", QUIET)
+    seen: list[int] = []
+    other = Settings("triplet", epochs=1, batch=8, every=1)
+    train(network(False), examples(False), other, tmp_path / "c.pt", lambda what, done, total: seen.append(done))
+    assert seen[0] == 0
+
+
+# ---------------------------------------------------------------- all together
+
+WORDS = "amber birch cedar dune ember fjord glade heath islet jetty knoll lagoon marsh nook oasis peak".split()
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> tuple[Home, Exam]:
+    """Questions in one language, documents in another: nothing but learning tells which word means which."""
+    home = Home(tmp_path / "kb", "")
+    asked = []
+    for i, word in enumerate(WORDS):
+        for j in range(3):
+            name = f"{word}{j}.md"
+            home.write(f"docs/{name}", f"The {word} station number {j} keeps its own log of all visits and repairs.")
+            for k, ask in enumerate(("where is", "who keeps")):
+                text = f"{ask} {word} {j}"
+                asked.append(query(f"q{i}-{j}-{k}", text, Judgment(name)))
+    home.sync("docs", index=False)
+    return home, Exam("stations", tuple(asked))
+
+
+def job(kind: Any, start: Path, **more: Any) -> Job:
+    return Job(kind, "mine", ("exam",), str(start), epochs=2, batch=8, max_tokens=32, device="cpu", **more)
+
+
+def test_model_that_is_not_better_is_not_kept(corpus: tuple[Home, Exam], start: Path) -> None:
+    home, exam = corpus
+    with home.open() as kb:
+        pipeline = Pipeline.parse("bm25")
+        made = train_model(kb, exam, job("reranker", start, rate=1e-6), pipeline, parse_measure("nDCG@10"))
+        assert made["better"] is False
+        assert made["use"] == str(pipeline)
+        assert not list((kb.data / "models").iterdir())
+    assert made["pairs"]["exam"] > 20 and made["loss"]["steps"] > 2
+
+
+def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, Exam], start: Path) -> None:
+    home, exam = corpus
+    ExamStore(home.folder / ".surefind" / "exams").save(exam)
+    begin = home.folder / "weights"
+    export(load_network(start, ranks=False)[0], TOKENIZER, begin, "begin", 32)
+    retriever = f"dense(model=onnx(path={begin}, max_tokens=32))"
+    home.configure(f'[search]\npipeline = "meaning"\n\n[pipelines.meaning]\nretrieve = ["{retriever}"]\n')
+    before = (home.folder / "surefind.toml").read_text()
+    ran = surefind(
+        "train", "encoder", "--exam", "stations", "--name", "mine", "--from", "exam", "--start", start,
+        "--epochs", "12", "--batch", "8", "--rate", "3e-3", "--tokens", "32", "--share", "1", "--device",
+        "cpu", "--use", "--json", kb=home.folder,
+    )  # fmt: skip
+    made = ran.json
+    assert made["better"] and made["used"], made["verdict"]
+    with home.open() as kb:
+        assert "models/mine" in str(kb.pipeline())
+        assert kb.search("where is cedar 1").hits[0].document.startswith("cedar")
+        contender = Plan(tuple(from_texts([made["use"]], {})), exam, parse_measures(["nDCG@10"]))
+        assert len(unseen(contender, kb.services).exam.queries) == len(exam.queries) // 2
+    listed = surefind("train", "list", kb=home.folder)
+    assert "mine" in listed.out and "encoder" in listed.out
+    assert surefind("train", "undo", "mine", kb=home.folder).code == 0
+    assert (home.folder / "surefind.toml").read_text() == before

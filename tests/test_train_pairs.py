@@ -1,0 +1,208 @@
+"""What a model learns from: pairs without leaks, negatives of other documents, and putting a model to use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from exam_helpers import query
+from helpers import WORDS, Home
+from surefind import spec
+from surefind.config import load_settings
+from surefind.errors import MissingPartError, SpecError, UsageError
+from surefind.exam.model import Exam, Judgment
+from surefind.measure.gains import Places
+from surefind.pipeline import Pipeline
+from surefind.train import adopt as adopting
+from surefind.train import neural
+from surefind.train.negatives import filled, mine
+from surefind.train.neural import Job, train_model, with_encoder, with_reranker
+from surefind.train.pairs import Pair, Shelf, gather_pairs, resolve, without_heading
+from surefind.types import Chunk, Document
+
+BODY = "A currency transaction report is due within fifteen days of the transaction."
+OTHER = "The vault is opened by two officers, who sign the log before and after."
+TEXTS = {
+    "sops/ctr.md": f"# CTR filing\n\n## Filing deadline rules\n\n{BODY}\n",
+    "sops/vault.md": f"# Vault\n\n## Opening the vault\n\n{OTHER}\n",
+    "faq/all.md": "# Questions\n\nSee [how to open the vault](../sops/vault.md#opening-the-vault) and "
+    "[the CTR procedure](../sops/ctr.md), [outside](https://example.org/x.md), [x](../sops/ctr.md).\n",
+}
+
+
+def chunk(document: str, headings: tuple[str, ...], part: str) -> Chunk:
+    start = TEXTS[document].index(part)
+    return Chunk(document, start, start + len(part), part, headings, context=" > ".join(headings))
+
+
+CHUNKS = [
+    chunk("faq/all.md", ("Questions",), TEXTS["faq/all.md"]),
+    chunk("sops/ctr.md", ("CTR filing", "Filing deadline rules"), f"## Filing deadline rules\n\n{BODY}"),
+    chunk("sops/vault.md", ("Vault", "Opening the vault"), f"## Opening the vault\n\n{OTHER}"),
+]
+DOCUMENTS = {id: Document(id, text) for id, text in TEXTS.items()}
+PLACES = Places(
+    np.array([list(TEXTS).index(c.document) for c in CHUNKS]),
+    np.array([c.start for c in CHUNKS]),
+    np.array([c.end for c in CHUNKS]),
+    {id: i for i, id in enumerate(TEXTS)},
+)
+GOLD = TEXTS["sops/ctr.md"].index(BODY)
+ASKED = query("t", "when is a CTR due?", Judgment("sops/ctr.md", GOLD, GOLD + len(BODY)))
+
+
+def pairs(*sources: str, held: tuple[object, ...] = (), tuning: tuple[object, ...] = ()) -> list[Pair]:
+    shelf = Shelf(CHUNKS, held, PLACES)  # type: ignore[arg-type]
+    return gather_pairs(sources, shelf, tuning, PLACES, DOCUMENTS)  # type: ignore[arg-type]
+
+
+def test_question_of_the_tuning_half_stands_with_the_passage_on_its_gold() -> None:
+    (pair,) = pairs("exam", tuning=(ASKED,))
+    assert (pair.query, pair.document, pair.source) == (ASKED.text, "sops/ctr.md", "exam")
+    assert pair.passage == f"CTR filing > Filing deadline rules\n{CHUNKS[1].text}"
+
+
+def test_heading_is_not_in_the_passage_it_stands_for() -> None:
+    found = {pair.query: pair.passage for pair in pairs("headings")}
+    assert found == {"Filing deadline rules": BODY, "Opening the vault": OTHER}
+
+
+@pytest.mark.parametrize("line", ["## Filing deadline rules", "Filing deadline rules", "**Filing deadline rules**"])
+def test_heading_goes_in_any_of_its_forms(line: str) -> None:
+    assert without_heading(f"{line}\n\n{BODY}", "Filing deadline rules") == BODY
+
+
+def test_links_lead_to_the_section_they_name() -> None:
+    found = [(pair.query, pair.document) for pair in pairs("links")]
+    assert found == [("how to open the vault", "sops/vault.md"), ("the CTR procedure", "sops/ctr.md")]
+
+
+@pytest.mark.parametrize(
+    ("seen_from", "target", "expected"),
+    [
+        ("faq/a.md", "../sops/b.md", "sops/b.md"),
+        ("a.md", "b.md", "b.md"),
+        ("faq/a.md", "", "faq/a.md"),
+        ("faq/a.md", "https://example.org/b.md", "https://example.org/b.md"),
+    ],
+)
+def test_addresses_in_links(seen_from: str, target: str, expected: str) -> None:
+    assert resolve(seen_from, target) == expected
+
+
+def test_nothing_that_is_held_out_is_learnt() -> None:
+    held = (query("h", "ctr deadline", Judgment("sops/ctr.md", GOLD, GOLD + len(BODY))),)
+    assert {pair.document for pair in pairs("exam", "headings", "links", held=held, tuning=(ASKED,))} == {
+        "sops/vault.md"
+    }
+    asked = (query("h", "Opening the VAULT?", Judgment("faq/all.md")),)
+    assert "Opening the vault" not in {pair.query for pair in pairs("headings", held=asked)}
+
+
+def test_same_question_is_learnt_once() -> None:
+    twice = (ASKED, query("u", "When is a CTR due", *ASKED.judgments))
+    assert len(pairs("exam", tuning=twice)) == 1
+
+
+# ---------------------------------------------------------------- negatives
+
+
+def test_negatives_come_from_other_documents(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("docs/a.md", "# Cash\n\ncash report one\n\n# More\n\ncash report two")
+    home.write("docs/b.md", "cash report of the teller")
+    home.write("docs/c.md", "cash and report, once more")
+    home.sync("docs")
+    with home.open() as kb:
+        snapshot = kb.snapshot()
+        chunks = snapshot.chunks()
+        pair = Pair("cash report", "", "cash report one", "a.md", "exam")
+        found = mine(kb, snapshot, chunks, [pair], [spec.make("retrieve", "bm25")], 5, lambda *told: None)
+        assert {chunks[o].document for o in found[0]} == {"b.md", "c.md"}
+        full = filled([[]], [pair], chunks, 2)
+        assert {chunks[o].document for o in full[0]} == {"b.md", "c.md"}
+
+
+# ---------------------------------------------------------------- what is asked for
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"sources": ("tea leaves",)}, "no pairs from 'tea leaves'"),
+        ({"loss": "luck"}, "no loss 'luck'"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"batch": 1}, "batch must be at least 2"),
+        ({"share": 0.0}, "share must be above 0"),
+    ],
+)
+def test_bad_jobs(given: dict[str, object], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        Job("encoder", "mine", **given)  # type: ignore[arg-type]
+
+
+def test_training_without_its_libraries_says_what_to_install(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neural, "find_spec", lambda name: None if name == "torch" else object())
+    with home.open() as kb, pytest.raises(MissingPartError, match=r"needs torch\. .* 'surefind\[train\]'"):
+        train_model(kb, Exam("e", ()), Job("encoder", "mine"), Pipeline.parse("dense"), None)  # type: ignore[arg-type]
+
+
+def test_encoder_takes_the_place_of_every_dense_one() -> None:
+    made = with_encoder(Pipeline.parse("bm25 + dense >> convex(alpha=0.5)"), Path("/models/mine"))
+    assert str(made.retrieve[1]) == "dense(model=onnx(path=/models/mine, max_tokens=256))"
+    assert made.fuse == Pipeline.parse("bm25 + dense >> convex(alpha=0.5)").fuse
+    with pytest.raises(SpecError, match="no dense retriever"):
+        with_encoder(Pipeline.parse("bm25"), Path("/models/mine"))
+
+
+def test_reranker_stands_after_the_fusion() -> None:
+    made = with_reranker(Pipeline.parse("bm25 + dense >> rrf >> cross_encoder"), "mine", 0.3)
+    assert [str(stage) for stage in made.rerank] == ["cross_encoder(model=mine, top=20, keep=10, blend=0.3)"]
+
+
+# ---------------------------------------------------------------- surefind.toml
+
+
+BARE = "# mine\n[search]\nk = 5\n\n[pipelines.hybrid]\nretrieve = ['bm25']\n"
+
+
+@pytest.mark.parametrize("settings", [WORDS, "", BARE])
+def test_model_is_put_to_use_and_taken_back(tmp_path: Path, settings: str) -> None:
+    file, model = tmp_path / "surefind.toml", tmp_path / "models" / "mine"
+    model.mkdir(parents=True)
+    file.write_text(settings, encoding="utf-8")
+    pipeline = Pipeline.parse("bm25 + dense >> convex(alpha=0.5) >> cross_encoder(model=mine)")
+    adopting.adopt(tmp_path, model, "mine", pipeline)
+    now = load_settings(file)
+    assert str(now.named(now.pipeline)) == str(pipeline)
+    adopting.undo(tmp_path, model, "mine")
+    assert file.read_text(encoding="utf-8") == settings
+
+
+def test_where_there_was_no_file_there_is_none_after_undo(tmp_path: Path) -> None:
+    adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25 @50"))
+    assert load_settings(tmp_path / "surefind.toml").named("mine").depth == 50
+    adopting.undo(tmp_path, tmp_path, "mine")
+    assert not (tmp_path / "surefind.toml").exists()
+
+
+def test_comments_stay(tmp_path: Path) -> None:
+    text = "# about us\n[search]\n# it answers\npipeline = 'words'\n\n[pipelines.words]\nretrieve = ['bm25']\n"
+    (tmp_path / "surefind.toml").write_text(text, encoding="utf-8")
+    adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25(k1=2)"))
+    after = (tmp_path / "surefind.toml").read_text(encoding="utf-8")
+    assert after.startswith("# about us") and '# it answers\npipeline = "mine"' in after
+
+
+def test_undo_leaves_what_somebody_changed_since(tmp_path: Path) -> None:
+    adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25"))
+    file = tmp_path / "surefind.toml"
+    file.write_text(file.read_text(encoding="utf-8") + "# new\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="has been changed since"):
+        adopting.undo(tmp_path, tmp_path, "mine")
+    with pytest.raises(UsageError, match="nothing to undo"):
+        adopting.undo(tmp_path, tmp_path / "models", "other")
+    with pytest.raises(UsageError, match="a pipeline called 'mine' already"):
+        adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25"))
