@@ -12,13 +12,14 @@ import itertools
 import json
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
-from surefind.errors import MissingPartError, RefusedError, SurefindError, UsageError
+from surefind.errors import MissingPartError, RefusedError, SpecError, SurefindError, UsageError
 
 _LONGEST_WAIT = 60.0
 """Seconds between two tries. A server that asks for more is not asked again."""
@@ -216,6 +217,22 @@ def need_httpx(what: str = "Encoders", extra: str = "openai") -> None:
         raise MissingPartError(
             f"{what} behind HTTP need the package httpx. Install it with pip install 'surefind[{extra}]'."
         ) from None
+
+
+def refuse_secrets(stage: str, url: str, key_env: str) -> None:
+    """A spec is shown and stored everywhere, so no key may be in it. These messages do not repeat what they refuse."""
+    if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", key_env):
+        raise SpecError(
+            f"{stage}: key_env must be the name of an environment variable in capitals (such as OPENAI_API_KEY), "
+            "not the key itself."
+        )
+    address = urlsplit(url)
+    others = {name for name, _ in parse_qsl(address.query, keep_blank_values=True)} - {"api-version"}
+    if "@" in address.netloc or others or address.fragment:
+        raise SpecError(
+            f"{stage}: url must hold no user, password or parameter besides api-version. "
+            "Put the key into an environment variable and name that with key_env=…."
+        )
 
 
 def is_local(url: str) -> bool:

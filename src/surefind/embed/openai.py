@@ -7,18 +7,17 @@ for base64, which vLLM and several gateways did). docs/embedding-models.md has a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from surefind.embed._remote import batches, quote, sendable, unit_rows
-from surefind.endpoint import Endpoint, need_httpx
-from surefind.errors import SpecError, SurefindError
+from surefind.endpoint import Endpoint, need_httpx, refuse_secrets
+from surefind.errors import SurefindError
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
 from surefind.types import FloatArray
@@ -49,7 +48,7 @@ class OpenAI(Stage):
     retries: int = 5
 
     def __post_init__(self) -> None:
-        _refuse_secrets(self.url, self.key_env)
+        refuse_secrets(self.name, self.url, self.key_env)
         address = urlsplit(self.url)
         require(address.scheme in ("http", "https") and bool(address.hostname), self, "url must begin with https://")
         require(bool(self.model), self, "model must be named")
@@ -145,19 +144,3 @@ def _address(url: str) -> str:
     """With `/embeddings`, before Azure's `?api-version=…`."""
     base, mark, version = url.partition("?")
     return base.rstrip("/").removesuffix("/embeddings") + "/embeddings" + mark + version
-
-
-def _refuse_secrets(url: str, key_env: str) -> None:
-    """A spec is shown and stored everywhere, so no key may be in it. These messages do not repeat what they refuse."""
-    if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", key_env):
-        raise SpecError(
-            "openai: key_env must be the name of an environment variable in capitals (such as OPENAI_API_KEY), "
-            "not the key itself."
-        )
-    address = urlsplit(url)
-    others = {name for name, _ in parse_qsl(address.query, keep_blank_values=True)} - {"api-version"}
-    if "@" in address.netloc or others or address.fragment:
-        raise SpecError(
-            "openai: url must hold no user, password or parameter besides api-version. "
-            "Put the key into an environment variable and name that with key_env=…."
-        )

@@ -9,8 +9,12 @@ has what that costs.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -54,22 +58,44 @@ class Blend:
         return cls(top, keep, blend)
 
     def rerank(
-        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, source: str, scorer: Scorer
+        self,
+        queries: Sequence[Query],
+        rankings: Rankings,
+        passages: Passages,
+        k: int,
+        source: str,
+        scorer: Scorer,
+        workers: int = 1,
     ) -> Rankings:
-        decided = [self._decide(query, *rankings.row(i), passages, scorer) for i, query in enumerate(queries)]
+        """`workers` queries are scored at once: for services that answer while others are asked."""
+        heads = [rankings.row(i)[0][: self.top].tolist() for i in range(len(queries))]
+        todo = [i for i, head in enumerate(heads) if head]
+        # Passages are fetched here, not by the workers: a catalogue has one connection.
+        work = [partial(scorer, queries[i].text, passages[heads[i]]) for i in todo]
+        decided: list[Decided] = [[] for _ in queries]
+        for i, found in zip(todo, _each(work, workers), strict=True):
+            decided[i] = self._decide(heads[i], rankings.row(i)[1], found)
         return reordered(rankings, decided, k, source)
 
-    def _decide(
-        self, query: Query, ordinals: NDArray[np.int32], before: NDArray[np.float32], passages: Passages, scorer: Scorer
-    ) -> Decided:
-        head = ordinals[: self.top].tolist()
-        if not head:
-            return []
-        found = scorer(query.text, passages[head])
+    def _decide(self, head: list[int], before: NDArray[np.float32], found: Floats) -> Decided:
         n = len(found)
         blended = (1 - self.blend) * min_max(before[:n].astype(np.float64)) + self.blend * min_max(found)
-        best = np.lexsort((head[:n], -blended))[: self.keep].tolist()
+        best = np.lexsort((np.array(head[:n]), -blended))[: self.keep].tolist()
         return [(head[j], float(blended[j])) for j in best]
+
+
+def _each(work: Sequence[Callable[[], Floats]], workers: int) -> Iterator[Floats]:
+    """The results in order; the first error ends it. Each runs in a copy of the context: its notes are heard."""
+    if min(workers, len(work)) < 2:
+        yield from (one() for one in work)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = [pool.submit(copy_context().run, one) for one in work]
+        try:
+            yield from (one.result() for one in waiting)
+        finally:
+            for one in waiting:
+                one.cancel()
 
 
 def min_max(scores: Floats) -> Floats:
@@ -88,15 +114,18 @@ def remembering(model: Model, services: Services) -> Scorer:
     cache = services.scores
     if cache is None:
         return model.score
+    lock = threading.Lock()
 
     def score(query: str, passages: Sequence[Chunk]) -> Floats:
         keys = [_key(model.identity, query, chunk) for chunk in passages]
-        known = cache.get(list(dict.fromkeys(keys)))
+        with lock:
+            known = cache.get(list(dict.fromkeys(keys)))
         missing = {key: chunk for key, chunk in zip(keys, passages, strict=True) if key not in known}
         if missing:
             new = model.score(query, list(missing.values()))
             rows = [(key, value.tobytes()) for key, value in zip(missing, np.asarray(new, np.float64), strict=True)]
-            cache.put(rows)
+            with lock:
+                cache.put(rows)
             known.update(rows)
         return np.frombuffer(b"".join(known[key] for key in keys), np.float64)
 

@@ -1,0 +1,189 @@
+"""`hosted(api=cohere | jina | voyage, model=…)`: a reranking service behind HTTP, blended as `cross_encoder` is.
+
+One request a query holds the query and the first `top` passages; the answer is a score for each:
+
+    cohere   POST /v2/rerank  {model, query, documents, top_n}                     {results: [{index, relevance_score}]}
+    jina     POST /v1/rerank  {model, query, documents, top_n, return_documents}   {results: [{index, relevance_score}]}
+    voyage   POST /v1/rerank  {model, query, documents, top_k}                     {data: [{index, relevance_score}]}
+
+vLLM, llama.cpp, Infinity and others serve `jina`'s form at an address of your own: `url=`. Keys come from the
+environment only. Anything but a finite score for every passage is an error, and an error leaves the ranking before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from surefind.embed._remote import BYTES_PER_TOKEN, sendable
+from surefind.endpoint import Endpoint, is_local, need_httpx, refuse_secrets
+from surefind.errors import SurefindError
+from surefind.notes import spend
+from surefind.protocols import Passages
+from surefind.rerank._rescore import Blend, Floats, remembering, title_of
+from surefind.services import Services
+from surefind.spec import Stage, require
+from surefind.types import Chunk, Query, Rankings
+
+_TYPICAL_PASSAGE = 300
+"""Tokens, for a price before anything was sent."""
+
+
+@dataclass(frozen=True)
+class _Api:
+    url: str
+    key_env: str
+    model: str
+    rows: str
+    """Where the answer holds its scores."""
+    limit: str
+    """What the request calls the number of scores it wants."""
+    price: float
+    """Dollars in the API's own unit: a thousand requests, or a million tokens."""
+    per_request: bool = False
+
+
+_APIS = {
+    "cohere": _Api(
+        "https://api.cohere.com/v2/rerank", "COHERE_API_KEY", "rerank-v3.5", "results", "top_n", 2.0, per_request=True
+    ),
+    "jina": _Api(
+        "https://api.jina.ai/v1/rerank", "JINA_API_KEY", "jina-reranker-v2-base-multilingual", "results", "top_n", 0.02
+    ),
+    "voyage": _Api("https://api.voyageai.com/v1/rerank", "VOYAGE_API_KEY", "rerank-2.5", "data", "top_k", 0.05),
+}
+
+
+@dataclass(frozen=True)
+class Hosted(Stage):
+    kind: ClassVar[str] = "rerank"
+    name: ClassVar[str] = "hosted"
+
+    api: Literal["cohere", "jina", "voyage"] = "cohere"
+    model: str = ""
+    """Without, the API's own default of when this was written."""
+    url: str = ""
+    key_env: str | None = None
+    """The environment variable that holds the key; the API's own if not given, "" for a server without keys."""
+    top: int = 20
+    keep: int = 10
+    blend: float = 0.5
+    price: float | None = None
+    """Dollars for a thousand requests (cohere) or a million tokens (jina, voyage). Without, a list price; a server on
+    this machine costs nothing."""
+    max_characters: int = 8_000
+    """Longer passages are cut."""
+    concurrency: int = 8
+    """Requests under way at once where many queries are reranked, as in a benchmark."""
+    timeout: float = 10.0
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        refuse_secrets(self.name, self.url, self.key_env or "")
+        address = urlsplit(self._url)
+        require(address.scheme in ("http", "https") and bool(address.hostname), self, "url must begin with https://")
+        require(self.price is None or self.price >= 0, self, "price must be 0 or more")
+        require(self.max_characters > 0, self, "max_characters must be above 0")
+        require(1 <= self.concurrency <= 64, self, "concurrency must be from 1 to 64")
+        require(self.timeout > 0, self, "timeout must be above 0")
+        require(0 <= self.retries <= 20, self, "retries must be from 0 to 20")
+        self._blend()
+
+    @property
+    def cost_per_1k(self) -> float:
+        """Dollars per 1,000 queries, for passages of usual length."""
+        return 1000 * self._dollars(self.top * _TYPICAL_PASSAGE)
+
+    def rerank(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
+    ) -> Rankings:
+        need_httpx("Rerankers")
+        model = _Service(self, services)
+        scorer = remembering(model, services) if len(queries) > 1 else model.score
+        return self._blend().rerank(queries, rankings, passages, k, self.name, scorer, self.concurrency)
+
+    def _blend(self) -> Blend:
+        return Blend.of(self, self.top, self.keep, self.blend)
+
+    @property
+    def _url(self) -> str:
+        return self.url or _APIS[self.api].url
+
+    def _dollars(self, tokens: float) -> float:
+        api = _APIS[self.api]
+        price = self.price if self.price is not None else 0.0 if is_local(self._url) else api.price
+        return price / 1000 if api.per_request else price * tokens / 1e6
+
+    def _endpoint(self) -> Endpoint:
+        key_env = self.key_env if self.key_env is not None else _APIS[self.api].key_env
+        return _connect(self._url, key_env, self.timeout, self.retries)
+
+
+class _Service:
+    """The service as something that scores passages, paid for."""
+
+    def __init__(self, stage: Hosted, services: Services) -> None:
+        self._stage = stage
+        self._api = _APIS[stage.api]
+        self._model = stage.model or self._api.model
+        self._meter = services.llm.meter
+
+    @property
+    def identity(self) -> str:
+        return f"hosted:{self._stage._url}:{self._model}:{self._stage.max_characters}"
+
+    def score(self, query: str, passages: Sequence[Chunk]) -> Floats:
+        longest = self._stage.max_characters
+        documents = [sendable(f"{title_of(chunk)}\n{chunk.text}".strip(), longest) for chunk in passages]
+        asked = sendable(query, longest)
+        tokens = sum(len(text.encode()) for text in (asked, *documents)) / BYTES_PER_TOKEN
+        dollars = self._stage._dollars(tokens)
+        self._meter.reserve(dollars)
+        try:
+            answer = self._stage._endpoint().post(self._body(asked, documents))
+        finally:
+            self._meter.release(dollars)
+        used = _tokens(answer) or round(tokens)
+        self._meter.count(used, 0, self._stage._dollars(used), cached=False)
+        spend(1, used, 0, self._stage._dollars(used))
+        return self._scores(answer, len(documents))
+
+    def _body(self, query: str, documents: list[str]) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._model, "query": query, "documents": documents}
+        body[self._api.limit] = len(documents)
+        return {**body, "return_documents": False} if self._stage.api == "jina" else body
+
+    def _scores(self, answer: Any, count: int) -> Floats:
+        rows = answer.get(self._api.rows) if isinstance(answer, Mapping) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise self._bad(f"gave JSON without {self._api.rows}", "Check that url speaks this api.")
+        places = [row.get("index") for row in rows]
+        if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
+            raise self._bad(f"gave {len(rows)} scores for {count} passages, or numbered them wrongly", "Lower top.")
+        try:
+            found = np.array([float(rows[i]["relevance_score"]) for i in np.argsort(places)])
+        except (KeyError, TypeError, ValueError):
+            found = np.array([np.nan])
+        if not np.isfinite(found).all():
+            raise self._bad("gave scores that are no finite numbers", "Check model, or try another server.")
+        return found
+
+    def _bad(self, what: str, way_out: str) -> SurefindError:
+        return SurefindError(f"{self._stage._url} (model {self._model}) {what}. {way_out}")
+
+
+def _tokens(answer: Any) -> int:
+    """What the service says it read; 0 where it does not."""
+    usage = answer.get("usage") if isinstance(answer, Mapping) else None
+    total = usage.get("total_tokens") if isinstance(usage, Mapping) else None
+    return total if isinstance(total, int) and total > 0 else 0
+
+
+@cache
+def _connect(url: str, key_env: str, timeout: float, retries: int) -> Endpoint:
+    return Endpoint(url, key_env, timeout, retries, advice="Check model, or lower top.")
