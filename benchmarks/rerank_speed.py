@@ -4,7 +4,7 @@
 
 torch and transformers are timed where they are installed: a BERT of the same shape in float32 (its weights do not
 matter for time), one padded batch on all cores, as sentence-transformers runs it. Turns are taken round by round, so
-that whatever else the machine does falls on all of them.
+that whatever else the machine does falls on all of them. `CPU / core` is what an idle machine would take.
 """
 
 from __future__ import annotations
@@ -102,16 +102,21 @@ def main() -> None:
     }
     usable = {name: way for name, way in ways.items() if way}
     first = {name: np.asarray(way()).ravel() for name, way in usable.items()}
-    times: dict[str, list[float]] = {name: [] for name in usable}
+    cores = os.cpu_count() or 1
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in usable}
     for _ in range(given.rounds):
         for name, way in usable.items():
-            started = time.perf_counter()
+            started, used = time.perf_counter(), time.process_time()
             way()
-            times[name].append(time.perf_counter() - started)
-    ours = np.median(times["one pair a core (ours)"])
-    print(f"{given.passages} passages of {given.tokens} tokens, {os.cpu_count()} cores, median of {given.rounds}")
+            times[name].append((time.perf_counter() - started, time.process_time() - used))
+    print(f"{given.passages} passages of {given.tokens} tokens, {cores} cores, medians of {given.rounds} rounds")
+    print(f"  {'':<26}{'seconds':>9}{'fastest':>9}{'CPU s':>9}{'CPU / core':>12}{'x ours':>8}{'x ours, CPU':>13}")
+    ours = np.median(times["one pair a core (ours)"], axis=0)
     for name, taken in times.items():
-        print(f"  {name:<26}{np.median(taken):7.3f} s   {np.median(taken) / ours:5.2f} x ours   min {min(taken):.3f}")
+        wall, cpu = np.median(taken, axis=0)
+        fastest = min(wall for wall, _ in taken)
+        shares = f"{wall / ours[0]:8.2f}{cpu / ours[1]:13.2f}"
+        print(f"  {name:<26}{wall:9.3f}{fastest:9.3f}{cpu:9.3f}{cpu / cores:12.3f}{shares}")
     alone, together = first["one pair a core (ours)"], first["one batch, int8"]
     spread = alone.max() - alone.min()
     print(f"  a score's change by its neighbours: up to {abs(alone - together).max() / spread:.1%} of the range")
