@@ -12,7 +12,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,10 +37,10 @@ from surefind.sync import Report
 from surefind.train.judge import Row, compare, verdict
 from surefind.train.material import FEWEST
 from surefind.train.negatives import filled, mine
-from surefind.train.pairs import SOURCES, Pair, Shelf, gather_pairs
-from surefind.types import Chunk
+from surefind.train.pairs import ALL_SOURCES, SOURCES, Pair, Shelf, gather_pairs
 
 if TYPE_CHECKING:
+    from surefind.llm.quote import Calls
     from surefind.train.learning import Example, Settings
 
 Kind = Literal["encoder", "reranker"]
@@ -67,10 +67,15 @@ class Job:
     """How much of the trained weights there is in the result; the rest stays as it was before."""
     device: str = ""
     blend: float = 0.5
+    llm: str = ""
+    """The language model that writes questions, where pairs come from one; "" is that of surefind.toml."""
+    write: str = "questions"
 
     def __post_init__(self) -> None:
-        if unknown := [source for source in self.sources if source not in SOURCES]:
-            raise SpecError(f"There are no pairs from {unknown[0]!r}. Choose among {', '.join(SOURCES)}.")
+        if unknown := [source for source in self.sources if source not in ALL_SOURCES]:
+            raise SpecError(f"There are no pairs from {unknown[0]!r}. Choose among {', '.join(ALL_SOURCES)}.")
+        if self.write not in ("questions", "triplets"):
+            raise SpecError(f"A language model writes questions or triplets, not {self.write!r}.")
         if self.loss not in ("multiple-negatives", "triplet"):
             raise SpecError(f"There is no loss {self.loss!r}. Choose multiple-negatives or triplet.")
         for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", _FEWEST_PAIRS), ("max_tokens", 16)):
@@ -89,12 +94,19 @@ def need_torch() -> None:
 
 
 def train_model(
-    kb: KnowledgeBase, exam: Exam, job: Job, pipeline: Pipeline, measure: Measure, report: Report | None = None
+    kb: KnowledgeBase,
+    exam: Exam,
+    job: Job,
+    pipeline: Pipeline,
+    measure: Measure,
+    report: Report | None = None,
+    agree: Callable[[Calls], None] | None = None,
 ) -> dict[str, Any]:
-    """Trains, judges on the held-out half, and keeps the model if it is better. The manifest, which is the report."""
+    """Trains, judges on the held-out half, and keeps the model if it is better. The manifest, which is the report.
+    `agree` is told what a language model will be asked, before it is."""
     need_torch()
     tell: Report = report or (lambda what, done, total: None)
-    material = _Material(kb, exam, job, pipeline)
+    material = _Material(kb, exam, job, pipeline, tell, agree)
     start = start_folder(job, pipeline)
     started = time.perf_counter()
     work = kb.data / "models" / f".{job.name}.training"
@@ -131,7 +143,15 @@ def train_model(
 class _Material:
     """The corpus, the two halves of the exam, and the pairs to learn from."""
 
-    def __init__(self, kb: KnowledgeBase, exam: Exam, job: Job, pipeline: Pipeline) -> None:
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        exam: Exam,
+        job: Job,
+        pipeline: Pipeline,
+        tell: Report,
+        agree: Callable[[Calls], None] | None,
+    ) -> None:
         self.kb, self.pipeline = kb, pipeline
         self.snapshot = kb.snapshot()
         documents = {document.id: document for document in kb.documents()}
@@ -148,12 +168,24 @@ class _Material:
         self.chunks = self.snapshot.chunks()
         places = places_of(self.snapshot, texts)
         shelf = Shelf(self.chunks, self.held, places)
-        self.pairs = _most(gather_pairs(job.sources, shelf, self.tuning, places, documents), job.most)
+        pairs = gather_pairs(job.sources, shelf, self.tuning, places, documents)
+        if "llm" in job.sources:
+            pairs += self._written(shelf, job, tell, agree)
+        self.pairs = _most(pairs, job.most)
         if len(self.pairs) < _FEWEST_PAIRS:
             raise ExamError(
                 f"There are {len(self.pairs)} pairs to learn from ({', '.join(job.sources)}); at least {_FEWEST_PAIRS} "
                 "are needed. Take more sources, or an exam with more questions."
             )
+
+    def _written(self, shelf: Shelf, job: Job, tell: Report, agree: Callable[[Calls], None] | None) -> list[Pair]:
+        from surefind.train.llm_pairs import Form, calls_for, from_llm, passages_to_ask
+
+        form = cast(Form, job.write)
+        ordinals = passages_to_ask(shelf, job.most, form)
+        if agree:
+            agree(calls_for(shelf, ordinals, job.llm))
+        return from_llm(shelf, ordinals, self.kb.services, job.llm, form, tell)
 
 
 def _most(pairs: Sequence[Pair], most: int) -> list[Pair]:
@@ -232,6 +264,8 @@ def _examples(material: _Material, negatives: Sequence[Sequence[int]], job: Job,
             query = tokenizer.query(one.query)
             listed = [pair(query, one.title, one.text)]
             listed += [pair(query, title_of(c), c.text) for c in (material.chunks[o] for o in others)]
+            if one.negative:
+                listed[1] = pair(query, "", one.negative)
             examples.append(Example(tuple(listed)))
         return examples
 
@@ -245,12 +279,12 @@ def _examples(material: _Material, negatives: Sequence[Sequence[int]], job: Job,
         ids = plain.encode(one).ids
         return ids, [0] * len(ids)
 
-    def searchable(ordinals: Sequence[int]) -> list[Chunk]:
-        return [material.chunks[o] for o in ordinals]
+    def negatives_of(one: Pair, others: Sequence[int]) -> list[str]:
+        found = [material.chunks[o].searchable for o in others]
+        return [one.negative, *found[1:]] if one.negative else found
 
     return [
-        Example((text(one.query), text(one.passage), *(text(c.searchable) for c in searchable(others))))
-        for one, others in rows
+        Example((text(one.query), text(one.passage), *map(text, negatives_of(one, others)))) for one, others in rows
     ]
 
 

@@ -2,7 +2,8 @@
 
 - `exam`: the tuning half of an exam, each question with a passage on its gold span;
 - `headings`: a heading and the passage under it, without the heading's own line (or the model would learn to match it);
-- `links`: the words of a link and the beginning of the page (or section) that it leads to.
+- `links`: the words of a link and the beginning of the page (or section) that it leads to;
+- `llm`: questions that a language model asks of a passage (`llm_pairs`).
 
 Nothing that the held-out half asks is learnt: no question of it, and no passage that answers one.
 """
@@ -20,6 +21,7 @@ from surefind.measure.gains import Judge, Places
 from surefind.types import Chunk, Document
 
 SOURCES = ("exam", "headings", "links")
+ALL_SOURCES = (*SOURCES, "llm")
 _LINK = re.compile(r"(?<!!)\[([^\]\n]{3,120})\]\(([^)\s]+)\)")
 _SHORTEST = 40
 """Characters of a passage worth learning."""
@@ -33,6 +35,8 @@ class Pair:
     text: str
     document: str
     source: str
+    negative: str = ""
+    """A passage that looks like an answer and is none, where somebody wrote one."""
 
     @property
     def passage(self) -> str:
@@ -76,7 +80,7 @@ def gather_pairs(
 ) -> list[Pair]:
     """All pairs, each question once, in an order that depends on the documents alone."""
     made: dict[tuple[str, str], Pair] = {}
-    for source in sources:
+    for source in (one for one in sources if one != "llm"):
         found = {
             "exam": lambda: _from_exam(shelf, tuning, places),
             "headings": lambda: _from_headings(shelf),

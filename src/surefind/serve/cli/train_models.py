@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.train import ExamName, MeasureName, load_exam, say_questions, show_table
 
 if TYPE_CHECKING:
@@ -19,7 +20,11 @@ PipelineName = Annotated[
 ]
 Source = Annotated[
     list[str] | None,
-    typer.Option("--from", help="exam, headings or links: where pairs come from; may be repeated. Without: all three."),
+    typer.Option(
+        "--from",
+        help="exam, headings, links, llm: where pairs come from; may be repeated.",
+        show_default="exam, headings, links",
+    ),
 ]
 Start = Annotated[
     str, typer.Option("--start", help="A folder with the weights to start from.", show_default="the bundled model")
@@ -32,6 +37,8 @@ Most = Annotated[int, typer.Option("--most", help="Pairs to learn from at most."
 Tokens = Annotated[int, typer.Option("--tokens", help="Tokens read of a text (of question and passage together).")]
 Share = Annotated[float, typer.Option("--share", help="How much of the result is trained; the rest stays as it was.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda …", show_default="a GPU if there is one")]
+Model = Annotated[str, typer.Option("--llm", help="Who writes questions with --from llm.", show_default="[llm] model")]
+Write = Annotated[str, typer.Option("--write", help="What it writes: questions or triplets.")]
 Use = Annotated[bool, typer.Option("--use", help="If it is better, put it into surefind.toml.")]
 
 
@@ -56,6 +63,10 @@ def encoder(
     tokens: Tokens = 256,
     share: Share = 0.5,
     device: Device = "",
+    llm: Model = "",
+    write: Write = "questions",
+    budget: Budget = None,
+    yes: Yes = False,
     measure: MeasureName = "nDCG@10",
     use: Use = False,
     kb: Folder = HERE,
@@ -69,9 +80,9 @@ def encoder(
     """
     given = {
         "loss": loss, "start": start, "epochs": epochs, "batch": batch, "rate": rate, "negatives": negatives,
-        "most": most, "max_tokens": tokens, "share": share, "device": device,
+        "most": most, "max_tokens": tokens, "share": share, "device": device, "llm": llm, "write": write,
     }  # fmt: skip
-    _train("encoder", exam, name, pipeline, source, given, measure, use, kb, as_json)
+    _train("encoder", exam, name, pipeline, source, given, measure, use, (budget, yes), kb, as_json)
 
 
 def reranker(
@@ -89,6 +100,10 @@ def reranker(
     share: Share = 0.5,
     blend: Annotated[float, typer.Option("--blend", help="How much its score counts.")] = 0.5,
     device: Device = "",
+    llm: Model = "",
+    write: Write = "questions",
+    budget: Budget = None,
+    yes: Yes = False,
     measure: MeasureName = "nDCG@10",
     use: Use = False,
     kb: Folder = HERE,
@@ -100,9 +115,9 @@ def reranker(
     """
     given = {
         "start": start, "epochs": epochs, "batch": batch, "rate": rate, "negatives": negatives, "most": most,
-        "max_tokens": tokens, "share": share, "blend": blend, "device": device,
+        "max_tokens": tokens, "share": share, "blend": blend, "device": device, "llm": llm, "write": write,
     }  # fmt: skip
-    _train("reranker", exam, name, pipeline, source, given, measure, use, kb, as_json)
+    _train("reranker", exam, name, pipeline, source, given, measure, use, (budget, yes), kb, as_json)
 
 
 def undo(
@@ -127,6 +142,7 @@ def _train(
     given: dict[str, Any],
     measure: str,
     use: bool,
+    money: tuple[float | None, bool],
     kb: Any,
     as_json: bool,
 ) -> None:
@@ -142,7 +158,10 @@ def _train(
         check_name(name)
         job = Job(kind, name, tuple(source or SOURCES), **given)
         improved = base.pipeline(pipeline)
-        made = train_model(base, questions, job, improved, parse_measure(measure), report)
+        made = train_model(
+            base, questions, job, improved, parse_measure(measure), report,
+            agree=lambda calls: agree(base, [calls], *money, as_json),
+        )  # fmt: skip
         used = bool(use and made["better"])
         if used:
             _put_to_use(base, job, made)

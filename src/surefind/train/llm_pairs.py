@@ -1,0 +1,103 @@
+"""Questions that a language model asks of a passage, as pairs to learn from (the support-chatbot study, appendix D).
+
+- `questions`: a few questions that the passage answers; negatives are mined, as for every other pair.
+- `triplets`: a question, and a passage beside it that looks like an answer and is none, written by the model. In the
+  study such negatives, taken near the positive, made the encoder worse, and questions made it better; try questions
+  first.
+
+Passages that answer held-out questions are not shown. Answers are cached: a stopped run asks for nothing twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal
+
+from surefind.errors import SurefindError
+from surefind.llm.chat import complete_many
+from surefind.llm.fence import Data
+from surefind.llm.quote import Calls
+from surefind.llm.reply import read_object
+from surefind.services import Services
+from surefind.sync import Report
+from surefind.train.pairs import Pair, Shelf
+
+Form = Literal["questions", "triplets"]
+PER_PASSAGE = 3
+_LEAST = 120
+"""Characters of a passage worth asking about."""
+_MOST = 4_000
+_ANSWER = 400
+"""Tokens of an answer."""
+_SCHEMA = {
+    "questions": {
+        "type": "object",
+        "properties": {"questions": {"type": "array", "items": {"type": "string"}}},
+        "required": ["questions"],
+        "additionalProperties": False,
+    },
+    "triplets": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "negative": {"type": "string"}},
+        "required": ["query", "negative"],
+        "additionalProperties": False,
+    },
+}
+
+
+def passages_to_ask(shelf: Shelf, most: int, form: Form) -> list[int]:
+    """Ordinals, by lot but the same each time, as many as `most` pairs need."""
+    free = [o for o, chunk in enumerate(shelf.chunks) if len(chunk.text) >= _LEAST and shelf.free("", o)]
+    lots = {o: hashlib.blake2b(shelf.chunks[o].id.encode(), digest_size=8).digest() for o in free}
+    each = PER_PASSAGE if form == "questions" else 1
+    return sorted(free, key=lambda o: lots[o])[: -(-most // each)]
+
+
+def calls_for(shelf: Shelf, ordinals: Sequence[int], model: str) -> Calls:
+    """What asking will take, for the quote."""
+    tokens = sum(min(len(shelf.chunks[o].text), _MOST) // 4 + 250 for o in ordinals)
+    return Calls(model, len(ordinals), tokens, 100 * len(ordinals))
+
+
+def from_llm(
+    shelf: Shelf, ordinals: Sequence[int], services: Services, model: str, form: Form, report: Report
+) -> list[Pair]:
+    """Pairs of what the model wrote; an answer that cannot be read, or that copies its passage, is passed over."""
+    prompt = services.prompt(f"train_{form}", "v1", ("passage", "count") if form == "questions" else ("passage",))
+    given = {"count": PER_PASSAGE} if form == "questions" else {}
+    asked = [prompt.messages(passage=_data(shelf, o), **given) for o in ordinals]
+    answers = complete_many(
+        services.chat(model), asked, schema=_SCHEMA[form], max_tokens=_ANSWER,
+        progress=lambda done, total: report("Asking for questions", done, total),
+    )  # fmt: skip
+    made: list[Pair] = []
+    for ordinal, answer in zip(ordinals, answers, strict=True):
+        if isinstance(answer, SurefindError):
+            continue
+        made += _pairs(shelf, ordinal, read_object(answer.text) or {}, form)
+    if ordinals and not made:
+        first = next((str(a) for a in answers if isinstance(a, SurefindError)), "it answered nothing that can be read")
+        raise SurefindError(f"The language model wrote no question to learn from: {first}. Try another model.")
+    return made
+
+
+def _data(shelf: Shelf, ordinal: int) -> Data:
+    return Data("passage", shelf.chunks[ordinal].searchable[:_MOST])
+
+
+def _pairs(shelf: Shelf, ordinal: int, said: dict[str, object], form: Form) -> list[Pair]:
+    chunk = shelf.chunks[ordinal]
+    if form == "triplets":
+        texts, negative = [said.get("query")], said.get("negative")
+        if not isinstance(negative, str) or len(negative.split()) < 5 or negative in chunk.text:
+            return []
+    else:
+        listed = said.get("questions")
+        texts, negative = listed[:PER_PASSAGE] if isinstance(listed, list) else [], ""
+    asked = [" ".join(text.split()) for text in texts if isinstance(text, str)]
+    return [
+        Pair(text, chunk.context, chunk.text, chunk.document, "llm", str(negative))
+        for text in asked
+        if 2 < len(text.split()) < 60 and text not in chunk.text and shelf.free(text, ordinal)
+    ]
