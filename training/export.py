@@ -12,10 +12,11 @@ import argparse
 from pathlib import Path
 
 import torch
-from surefind.train.export import export
-from surefind.train.network import load_network
 from surefind_models import path
 from torch import Tensor
+
+from surefind.train.export import export
+from surefind.train.network import load_network
 
 
 def average(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
