@@ -148,3 +148,8 @@ def test_sentence(difference: float, p: float, expected: str) -> None:
 def test_nothing_is_said_where_nobody_asks_or_all_do() -> None:
     assert worth(["a"], "nDCG@10", [0.5], [PLAIN], []) == ""
     assert worth(["a"], "nDCG@10", [0.5], [ASKS], []) == ""
+
+
+def test_nothing_gained_has_no_sign_of_loss() -> None:
+    said = worth(["a", "b"], "RR@10", [0.5, 0.5], [PLAIN, ASKS], [Comparison(0, 1, 0.0, 0.0, 0.0, 1.0, 1.0)])
+    assert "not worth its price here: +0.000 RR@10 [+0.000, +0.000]" in said

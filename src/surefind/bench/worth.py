@@ -40,8 +40,9 @@ def worth(
     if c is None:
         return ""
     sign = 1 if c.a == best else -1
-    low, high = sorted((sign * c.low, sign * c.high))
-    gain = f"{sign * c.difference:+.3f} {measure} [{low:+.3f}, {high:+.3f}]"
+    gain = (
+        f"{_signed(sign * c.difference)} {measure} [{', '.join(map(_signed, sorted((sign * c.low, sign * c.high))))}]"
+    )
     price = f"${cost_of(latency[best]):,.2f} and {calls_of(latency[best]) * 1000:,.0f} calls for 1,000 queries"
     slower = float(latency[best].get("p50") or 0) - float(latency[other].get("p50") or 0)
     price += f", {slower:,.0f} ms more a query" if slower >= 1 else ""
@@ -53,3 +54,7 @@ def worth(
     return (
         f"The language model is not worth its price here: {gain} ({against}) cannot be told from nothing, at {price}."
     )
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 3) + 0.0:+.3f}"  # no minus before a zero

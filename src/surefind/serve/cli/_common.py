@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from surefind.intake import Report
 
@@ -27,6 +28,8 @@ Folder = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 HERE = Path()
+_shown: list[Progress] = []
+"""The bars on the screen now."""
 _WIDE = 140
 
 
@@ -62,13 +65,29 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as bars:
         tasks: dict[str, Any] = {}
+        _shown.append(bars)
 
         def report(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total)
             bars.update(tasks[what], completed=done, total=total)
 
-        yield report
+        try:
+            yield report
+        finally:
+            _shown.remove(bars)
+
+
+@contextlib.contextmanager
+def asking() -> Iterator[None]:
+    """Bars stand aside while somebody is asked something: they would draw over the question."""
+    for bars in _shown:
+        bars.stop()
+    try:
+        yield
+    finally:
+        for bars in _shown:
+            bars.start()
 
 
 def megabytes(size: int) -> str:

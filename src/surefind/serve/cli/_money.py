@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.errors import UsageError
+from surefind.serve.cli._common import asking
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
@@ -42,5 +43,7 @@ def agree(kb: KnowledgeBase, asked: Sequence[Calls], budget: float | None, yes: 
         return
     if quiet or not sys.stdin.isatty():
         raise UsageError(f"This may cost money: {line}. Say --yes to go on.")
-    if not typer.confirm("Go on?", err=True):
+    with asking():
+        go_on = typer.confirm("Go on?", err=True)
+    if not go_on:
         raise typer.Abort
