@@ -16,10 +16,10 @@ from surefind.bench.engine import Bench
 from surefind.bench.files import markdown
 from surefind.bench.plan import Contender, Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
-from surefind.errors import UsageError
+from surefind.errors import BudgetError, UsageError
 from surefind.exam.model import Exam, Judgment
 from surefind.layout import Layout
-from surefind.llm.prices import tokens
+from surefind.llm.prices import Price, tokens
 from surefind.llm.quote import Workload
 from surefind.pipeline import Pipeline
 from surefind.protocols import Priced
@@ -126,6 +126,20 @@ def test_questions_that_went_without_an_answer_are_counted_and_asked_again(home:
     step = f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=3, keep=3)"
     made = report_of(home, "bm25", step)
     assert "failed for 1 questions" in made["problems"][0]
+
+
+def test_a_spent_budget_stops_with_the_sum_and_goes_on_later(home: Home, llm: LLMServer) -> None:
+    llm.reply = reply
+    step = f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=3, keep=3, max_tokens=1)"
+    plan = Plan(tuple(from_texts(["bm25", step], {})), EXAM, parse_measures(["RR@10"]))
+    with home.open() as kb:
+        kb.services.llm.chat(llm.model).price = Price(0.0, 1e6)  # a dollar a token of answer
+        kb.services.llm.meter.limit = 2.0
+        with pytest.raises(BudgetError, match=r"\$\d+\.\d\d went into 2 calls"):
+            run_bench(kb, plan, "")
+    assert len(llm.bodies) == 2
+    assert report_of(home, "bm25", step)["problems"] == []
+    assert len(llm.bodies) == len(EXAM.queries)
 
 
 def test_a_benchmark_does_not_start_without_a_model(home: Home) -> None:

@@ -46,12 +46,21 @@ def ask(
         answers += send(prompts[:first])
         dead = all(isinstance(answer, SurefindError) for answer in answers)
         answers += [answers[0]] * len(prompts[first:]) if dead else send(prompts[first:])
-    except BudgetError as error:
-        return [*answers, *[error] * (len(prompts) - len(answers))]
+    except BudgetError as refused:
+        return [*answers, *[_told_again(services, refused)] * (len(prompts) - len(answers))]
     for answer in answers:
         if isinstance(answer, UsageError | MissingPartError):
             raise answer
     return answers
+
+
+def _told_again(services: Services, refused: BudgetError) -> BudgetError:
+    """A call is refused while others are under way; now that they are over, the sum is known."""
+    try:
+        services.llm.meter.check()
+    except BudgetError as error:
+        return error
+    return refused
 
 
 def mention(failures: Sequence[SurefindError], asked: int, instead: str) -> None:
