@@ -43,7 +43,12 @@ VARIANTS = {
         "markdown(tokens=20, min_tokens=20)",
         "markdown(tokens=20, min_tokens=0)",
     ],
-    "retrieve": ["bm25(k1=0, b=0)", "bm25(k1=3, b=1, analyzer=plain)"],
+    "retrieve": [
+        "bm25(k1=0, b=0)",
+        "bm25(k1=3, b=1, analyzer=plain)",
+        "entity_overlap(window=0, least=1)",
+        "ppr(seed=[dense])",
+    ],
     "fuse": ["rrf(k=0)", "rrf(weights=[0, 2])", "convex(alpha=0)", "convex(alpha=1)"],
 }
 SAMPLES: dict[str, str | bytes] = {
@@ -65,6 +70,22 @@ SAMPLES: dict[str, str | bytes] = {
 }
 CHUNKS = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate((*TEXTS, *TEXTS[:2], "cash cash the"))]
 QUERIES = [Query("cash report"), Query("KubeAPIErrorBudgetBurn restart"), Query("the teller counts cash"), Query("7")]
+GRAPH_CHUNKS = [
+    Chunk(f"{i}.md", 0, len(text), text, title=title)
+    for i, (title, text) in enumerate(
+        [
+            ("Filing", "A Currency Transaction Report (CTR) goes to the Treasury. Tellers at Oak Street file it."),
+            ("Oak Street", "Oak Street is a branch. Dana Whitfield runs it with 7 tellers."),
+            ("Dana Whitfield", "She came from the Treasury in 2019 and signs every CTR."),
+            ("Runbook EOD-7", "Restart EOD-7 when Oak Street closes; see [filing](0.md)."),
+            ("Treasury", "The Treasury reads each Currency Transaction Report within 15 days."),
+            ("Holds", "Holds follow 31 CFR 1020.320(d). Dana Whitfield lifts them."),
+            ("", "nothing is named here at all"),
+            ("Oak Street", "In 2019 the Treasury asked Oak Street for one Currency Transaction Report."),
+        ]
+    )
+]
+GRAPH_QUERIES = [Query("Who at Oak Street signs the CTR?"), Query("Treasury 2019"), Query("dana whitfield"), Query("7")]
 
 
 ASK_A_MODEL = {"llm_segments", "llm_context", "hyde", "multi_query"}
@@ -124,9 +145,15 @@ def test_cached_embedder_keeps_the_contract_of_an_embedder(tmp_path: Path) -> No
     cache.close()
 
 
-@pytest.mark.parametrize("text", [text for text in stages("retrieve") if text not in ASK_A_MODEL])
+COUNT_EVERYTHING = {"ppr"}
+"""Walks from BM25's hits: how rare a word is depends on all passages, so only those from `dense` are exact here."""
+
+
+@pytest.mark.parametrize("text", [text for text in stages("retrieve") if text not in ASK_A_MODEL | COUNT_EVERYTHING])
 def test_retriever(text: str, tmp_path: Path) -> None:
-    check_retriever(spec.make("retrieve", text), CHUNKS, QUERIES, Services(), tmp_path)
+    retriever = spec.make("retrieve", text)
+    chunks, queries = (GRAPH_CHUNKS, GRAPH_QUERIES) if retriever.signal == "graph" else (CHUNKS, QUERIES)
+    check_retriever(retriever, chunks, queries, Services(), tmp_path)
 
 
 LOOK_AT_QUERIES = {"learned", "llm_weights"}

@@ -10,15 +10,18 @@ import numpy as np
 
 from surefind.errors import SpecError
 from surefind.protocols import Index, Retriever
-from surefind.types import PAD, IntArray, Query, Rankings
+from surefind.types import PAD, BoolArray, IntArray, Query, Rankings
 
 
 def complete(
-    rankings: Sequence[Rankings], queries: Sequence[Query], ready: Sequence[tuple[Retriever, Index]]
+    rankings: Sequence[Rankings],
+    queries: Sequence[Query],
+    ready: Sequence[tuple[Retriever, Index]],
+    allow: BoolArray | None = None,
 ) -> list[Rankings]:
     """With `missing=score`: every candidate has the score of every retriever, found by it or not."""
     return [
-        _completed(ranking, _missing(ranking, rankings), queries, retriever, index)
+        _completed(ranking, _missing(ranking, rankings), queries, retriever, index, allow)
         for ranking, (retriever, index) in zip(rankings, ready, strict=True)
     ]
 
@@ -36,13 +39,20 @@ def _missing(ranking: Rankings, rankings: Sequence[Rankings]) -> IntArray:
 
 
 def _completed(
-    ranking: Rankings, missing: IntArray, queries: Sequence[Query], retriever: Retriever, index: Any
+    ranking: Rankings,
+    missing: IntArray,
+    queries: Sequence[Query],
+    retriever: Retriever,
+    index: Any,
+    allow: BoolArray | None,
 ) -> Rankings:
     if not missing.shape[1]:
         return ranking
     if not hasattr(index, "score"):
         raise SpecError(f"{retriever} cannot score single passages. Leave out missing=score, or the retriever.")
-    scores = np.concatenate([ranking.scores, index.score(retriever, queries, missing)], axis=1)
+    # A score by way of other chunks must not go by way of those that the caller may not read.
+    mask = (allow,) if retriever.signal == "graph" else ()
+    scores = np.concatenate([ranking.scores, index.score(retriever, queries, missing, *mask)], axis=1)
     ordinals = np.concatenate([ranking.ordinals, missing], axis=1)
     scores = np.where(ordinals == PAD, -np.inf, scores).astype(np.float32)
     order = np.lexsort((np.where(ordinals == PAD, np.iinfo(np.int32).max, ordinals), -scores), axis=1)

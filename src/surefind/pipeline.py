@@ -140,7 +140,8 @@ class Pipeline:
         if self.fuse is not None:
             width = depth if self.rerank else wanted
             indexes = [index for _, index in ready]
-            best = record("fuse", self.fuse, partial(self.join, queries, found, width, indexes, services, passages))
+            work = partial(self.join, queries, found, width, indexes, services, passages, allow)
+            best = record("fuse", self.fuse, work)
         reach = Reach(self, index_of, passages, services, allow)
         for reranker in self.rerank:
             work = partial(reranker.rerank, queries, best, reach, wanted, services)
@@ -182,6 +183,7 @@ class Pipeline:
         indexes: Sequence[Index],
         services: Services,
         passages: Passages | None = None,
+        allow: BoolArray | None = None,
     ) -> Rankings:
         """The fusion step: candidates scored by every retriever first if the fuser wants that (`missing=score`). A
         trained fuser is held to the `passages` if they are given."""
@@ -189,7 +191,7 @@ class Pipeline:
             return rankings[0]
         self.check(passages, services)
         if self.completes:
-            rankings = complete(rankings, queries, list(zip(self.retrieve, indexes, strict=True)))
+            rankings = complete(rankings, queries, list(zip(self.retrieve, indexes, strict=True)), allow)
         if isinstance(self.fuse, QueryFuser):
             return self.fuse.fuse_for(queries, rankings, k, services)
         return self.fuse.fuse(rankings, k)

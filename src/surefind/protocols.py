@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from surefind.types import BoolArray, Chunk, Document, FloatArray, IntArray, Query, Rankings, Signal
+from surefind.types import BoolArray, Chunk, Document, Extraction, FloatArray, IntArray, Query, Rankings, Signal
 
 if TYPE_CHECKING:
     from surefind.llm.quote import Calls, Workload
@@ -55,6 +55,15 @@ class Analyzer(Protocol):
     def tokens(self, text: str) -> list[str]: ...
 
     def terms(self, token: str) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
+class Extractor(Protocol):
+    """Finds the entities that texts name."""
+
+    def extract(
+        self, texts: Sequence[str], services: Services, progress: Progress | None = None
+    ) -> list[Extraction]: ...
 
 
 @runtime_checkable

@@ -32,6 +32,7 @@ KINDS = {
     "chunk": "surefind.chunk",
     "enrich": "surefind.enrich",
     "embed": "surefind.embed",
+    "extract": "surefind.extract",
     "retrieve": "surefind.retrieve",
     "fuse": "surefind.fuse",
     "rerank": "surefind.rerank",

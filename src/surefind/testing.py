@@ -243,7 +243,10 @@ def check_retriever(
     _rule(len(every.row(0)[0]) > 0, f"The first query must find something: {queries[0].text!r}.")
     _check_queries(retriever, index, queries, every, len(chunks))
     _check_depth(retriever, index, queries, every, len(chunks))
-    _check_masks(retriever, index, queries, every, len(chunks))
+    if retriever.signal == "graph":
+        _check_unseen(retriever, index, chunks, queries, services)
+    else:
+        _check_masks(retriever, index, queries, every, len(chunks))
     _check_saved(retriever, index, queries, every, services, folder)
     _check_reuse(retriever, chunks, queries, every, services)
     nothing = _search(retriever, retriever.build([], services), queries, 10, 0)
@@ -293,6 +296,24 @@ def _check_masks(retriever: Retriever, index: Index, queries: Sequence[Query], e
             close = all(abs(found[o] - expected[o]) <= TOLERANCE for o in found)
             _rule(close, f"A mask must not change scores: query {i}.")
             _rule(len(narrow.row(i)[0]) == min(1, len(expected)), f"A mask must be applied before top-k: query {i}.")
+
+
+def _check_unseen(
+    retriever: Retriever, index: Index, chunks: Sequence[Chunk], queries: Sequence[Query], services: Services
+) -> None:
+    """A graph joins chunks, so leaving some out of the answer is not enough: a mask must give what an index of the
+    allowed chunks alone gives, in everything."""
+    n = len(chunks)
+    for allow in (np.arange(n) % 2 == 1, np.arange(n) % 3 > 0, np.ones(n, np.bool_), np.zeros(n, np.bool_)):
+        seen = np.flatnonzero(allow)
+        alone = retriever.build([chunks[i] for i in seen.tolist()], services)
+        expected = _search(retriever, alone, queries, len(seen), len(seen))
+        masked = _search(retriever, index, queries, n, n, allow)
+        for i in range(len(queries)):
+            wanted = {int(seen[o]): s for o, s in _scores(expected, i).items()}
+            found = _scores(masked, i)
+            same = found.keys() == wanted.keys() and all(abs(found[o] - wanted[o]) <= TOLERANCE for o in found)
+            _rule(same, f"A mask must answer as if the other chunks did not exist: query {i}.")
 
 
 def _check_saved(

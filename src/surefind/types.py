@@ -63,6 +63,8 @@ class Chunk:
     """What is searched beside the text (a breadcrumb, a table's header row, a summary); never returned as text."""
     parent: tuple[int, int] | None = None
     """The span that a search returns in place of this one, where it is another."""
+    title: str = ""
+    """Of its document."""
 
     @cached_property
     def id(self) -> str:
@@ -73,6 +75,26 @@ class Chunk:
     @property
     def searchable(self) -> str:
         return f"{self.context}\n{self.text}" if self.context else self.text
+
+
+class Mention(NamedTuple):
+    """A name in a text, and the number of the sentence that holds it."""
+
+    name: str
+    sentence: int
+    type: str = ""
+    """Person, organisation, …, where the extractor can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What a text says about entities. Every name stands in the text itself."""
+
+    mentions: tuple[Mention, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    """(short, long) names that the text declares to mean the same."""
+    relations: tuple[tuple[str, str, str], ...] = ()
+    """(entity, relation, entity) that the text states, where the extractor can read that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import numpy as np
 from surefind import __version__
 from surefind.bench.engine import Floats, K, Outcome
 from surefind.bench.movement import Movement
+from surefind.bench.pays import graph_pays
 from surefind.bench.reranking import Step
 from surefind.bench.verdict import compare, decide
 from surefind.bench.worth import calls_of, cost_of, worth
@@ -58,6 +59,10 @@ def build_report(
         [Movement(exam.queries, judge, plan.primary, snapshot, titles).of(step) for step in steps]
         for steps, judge, snapshot in zip(outcome.steps, outcome.judges, outcome.snapshots, strict=True)
     ]
+    paid = [
+        worth(names, primary, means, outcome.latency, comparisons),
+        graph_pays(plan.contenders, primary, means, comparisons, p50),
+    ]
     return {
         "surefind": __version__,
         "created": datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -99,7 +104,7 @@ def build_report(
         "winner": names[verdict.winner],
         "ties": [names[i] for i in verdict.ties],
         "recommended": names[verdict.recommended],
-        "verdict": " ".join(filter(None, [verdict.text, worth(names, primary, means, outcome.latency, comparisons)])),
+        "verdict": " ".join(filter(None, [verdict.text, *paid])),
         "comparisons": [{**asdict(c), "a": names[c.a], "b": names[c.b]} for c in comparisons],
         "leakage": asdict(known) if known else None,
         "alpha_sweep": None if plan.compares_layouts else _alpha_sweep(outcome, retrieved),

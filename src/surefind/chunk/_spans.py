@@ -15,7 +15,7 @@ def make_chunk(
 ) -> Chunk:
     """The chunk of a span, white space at both ends left out. `start < end` must hold text."""
     start, end = stripped(document.text, start, end)
-    return Chunk(document.id, start, end, document.text[start:end], headings, context, parent)
+    return Chunk(document.id, start, end, document.text[start:end], headings, context, parent, document.title)
 
 
 def stripped(text: str, start: int, end: int) -> tuple[int, int]:

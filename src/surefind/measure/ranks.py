@@ -6,6 +6,7 @@
     R@k        relevant items within k / relevant items
     P@k        relevant items within k / k
     Success@k  1 if any relevant item is within k
+    All@k      1 if every relevant item is within k: what a question over several passages needs
 
 Gains are the grades themselves, as in trec_eval. A query without relevant items has 0 everywhere.
 """
@@ -55,6 +56,10 @@ def success(found: Gains, k: int) -> Floats:
     return np.asarray((_cut(found.gains, k) > 0).any(axis=1), dtype=np.float64)
 
 
+def complete(found: Gains, k: int) -> Floats:
+    return np.asarray(recall(found, k) >= 1, dtype=np.float64)
+
+
 MEASURES = {
     "nDCG": ndcg,
     "RR": reciprocal_rank,
@@ -62,4 +67,5 @@ MEASURES = {
     "R": recall,
     "P": precision,
     "Success": success,
+    "All": complete,
 }

@@ -60,14 +60,15 @@ class Vectors:
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
         """Cosine similarity, by way of the encoder."""
-        return self.nearest(self._points(queries), k, allow)
+        return self.nearest(self.points(queries), k, allow)
 
-    def _points(self, queries: Sequence[Query]) -> FloatArray:
+    def points(self, queries: Sequence[Query]) -> FloatArray:
+        """The queries' own vectors."""
         return self._embedder.embed_queries([query.text for query in queries])
 
     def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
         """The similarity of given chunks, (queries, chunks); padding scores -inf."""
-        return self.similarity(self._points(queries), ordinals)
+        return self.similarity(self.points(queries), ordinals)
 
     def similarity(self, points: FloatArray, ordinals: IntArray) -> FloatArray:
         rows = [self.vectors[np.maximum(row, 0)] @ point for row, point in zip(ordinals, points, strict=True)]

@@ -96,12 +96,15 @@ class _Drafted(View):
             found = self.plain(retriever, _worded(retriever, queries, drafts), k, allow)
         return replace(found, source=retriever.name, signal=retriever.signal)
 
-    def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
+    def score(
+        self, retriever: Any, queries: Sequence[Query], ordinals: IntArray, *mask: BoolArray | None
+    ) -> FloatArray:
+        """`mask` is given where the inner index is of a graph, whose scores depend on it."""
         drafts = self._drafts(retriever, queries)
         if hasattr(self.inner, "nearest"):
             scores: FloatArray = self.inner.similarity(self._points(retriever, queries, drafts), ordinals)
         else:
-            scores = self.inner.score(retriever.inner, _worded(retriever, queries, drafts), ordinals)
+            scores = self.inner.score(retriever.inner, _worded(retriever, queries, drafts), ordinals, *mask)
         return scores
 
     def _drafts(self, retriever: HyDE, queries: Sequence[Query]) -> list[list[str]]:

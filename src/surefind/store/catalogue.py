@@ -347,13 +347,13 @@ class Catalogue:
     def chunks(self, layout: int, generation: int) -> Iterator[Chunk]:
         """Every chunk with its text, in order of ordinal."""
         rows = self.db.execute(
-            "SELECT d.id, c.start, c.end, substr(d.text, c.start + 1, c.end - c.start), c.headings, c.context "
-            "FROM documents d JOIN chunks c ON c.document = d.row "
+            "SELECT d.id, c.start, c.end, substr(d.text, c.start + 1, c.end - c.start), c.headings, c.context, "
+            "d.title FROM documents d JOIN chunks c ON c.document = d.row "
             f"WHERE c.layout = :l AND {_LIVE} ORDER BY d.id, d.row, c.seq",
             {"l": layout, "g": generation},
         )
-        for id, start, end, text, headings, context in rows:
-            yield Chunk(id, start, end, text, tuple(json.loads(headings)), context)
+        for id, start, end, text, headings, context, title in rows:
+            yield Chunk(id, start, end, text, tuple(json.loads(headings)), context, title=title)
 
     def chunk(
         self, layout: int, document: int, seq: int, returned: bool = False
@@ -372,7 +372,8 @@ class Catalogue:
         if row is None:
             return None
         id, start, end, text, headings, context, title, metadata = row
-        return Chunk(id, start, end, text, tuple(json.loads(headings)), context), title, json.loads(metadata)
+        chunk = Chunk(id, start, end, text, tuple(json.loads(headings)), context, title=title)
+        return chunk, title, json.loads(metadata)
 
     # ------------------------------------------------------------ problems and indexes
 

@@ -31,11 +31,15 @@ class IndexStore:
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         index.save(aside)
-        files = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(aside.iterdir())}
+        files = {
+            path.relative_to(aside).as_posix(): [path.stat().st_size, _checksum(path)]
+            for path in sorted(aside.rglob("*"))
+            if path.is_file()
+        }
         (aside / _MANIFEST).write_text(
             json.dumps({"format": FORMAT, "spec": spec, "files": files}, indent=1), encoding="utf-8"
         )
-        for path in aside.iterdir():
+        for path in aside.rglob("*"):
             _flush(path)
         final = self.folder / key
         shutil.rmtree(final, ignore_errors=True)
@@ -57,7 +61,7 @@ class IndexStore:
         return retriever.load(folder, services)
 
     def size(self, key: str) -> int:
-        return sum(path.stat().st_size for path in (self.folder / key).glob("*"))
+        return sum(path.stat().st_size for path in (self.folder / key).rglob("*") if path.is_file())
 
     def list_keys(self) -> list[str]:
         return [path.name for path in self.folder.iterdir()] if self.folder.exists() else []

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from surefind.errors import SurefindError
-from surefind.serve.cli import bench, demo, doctor, exam, init, search, status, sync, train
+from surefind.serve.cli import bench, demo, doctor, exam, graph, init, search, status, sync, train
 
 app = typer.Typer(
     name="surefind",
@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (init, sync, search, bench, exam, train, status, doctor, demo):
+for module in (init, sync, search, bench, exam, graph, train, status, doctor, demo):
     module.register(app)
 
 

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     preset: Annotated[
-        str | None, typer.Option("--preset", help="A ready plan: context-layer, chunking, champion, fusion.")
+        str | None, typer.Option("--preset", help="A ready plan: context-layer, chunking, champion, fusion, graph.")
     ] = None,
     pipelines: Annotated[
         list[str] | None,

@@ -1,0 +1,26 @@
+"""Common English words: none of them alone is a name, and a noun phrase ends at them."""
+
+from __future__ import annotations
+
+COMMON = frozenset(
+    """
+a about above according across after afterwards again against ago all almost alone along already also although always
+am among an and another any anybody anyone anything are around as ask asked at away back based be became because become
+becomes been before began behind being below best better between both but by call called came can cannot check
+click come comes could current currently did do does doing done down due during each early either else enough ensure
+especially etc even ever every everyone everything example except few find finally first five follow followed following
+for former formerly found four from full further gave general get gets give given gives go goes going gone good
+got had has have having he hence her here hers herself high him himself his how however if in include included
+includes including indeed instead into is it its itself just keep known large last late later latter least less let
+like likely list little long look made main mainly make makes making many may maybe me meanwhile might mine more
+moreover most mostly much must my myself near need needs neither never nevertheless new next no nobody none nor not
+note nothing now number of off often old on once one ones only onto open or originally other others otherwise our ours
+out over own part per perhaps please prior put rather re real really same saw say second see seem seemed seems
+several shall she should show shown since six small so some somehow someone something sometimes somewhere soon start
+started still such take taken takes ten than that the their theirs them themselves then there thereafter thereby
+therefore these they thing this those though three through throughout thus to together too took toward towards two
+under unless unlike until up upon us use used uses using usually various very via was we well went were what whatever
+when whenever where whereas wherever whether which while who whoever whole whom whose why will with within without work
+would yes yet you your yours yourself
+""".split()
+)

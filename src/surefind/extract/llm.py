@@ -1,0 +1,120 @@
+"""`llm(model=…)`: entities with types and the relations that the text states, read by a language model.
+
+The extraction of the agentic-knowledge-base study: JSON with entity text, type and relationships, one call a passage.
+An entity that does not stand in the passage itself is rejected, and with it every relation to it: the study found that
+such phantom edges lead searches to passages that do not speak of what was asked. Definitions, and passages on which the
+model fails, are read by `phrases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from surefind.errors import AnswerError, SurefindError
+from surefind.extract.phrases import Phrases
+from surefind.llm.ask import ask, mention
+from surefind.llm.fence import Data
+from surefind.llm.reply import read_object
+from surefind.llm.values import Completion
+from surefind.protocols import Progress
+from surefind.spec import Stage
+from surefind.text.sentences import sentence_spans
+from surefind.types import Extraction, Mention
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+_TOKENS = 1000
+_BATCH = 64
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "entities": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "text": {"type": "string"},
+                    "type": {"type": "string"},
+                    "relationships": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {"relation": {"type": "string"}, "target": {"type": "string"}},
+                            "required": ["relation", "target"],
+                            "additionalProperties": False,
+                        },
+                    },
+                },
+                "required": ["text", "type", "relationships"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["entities"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True)
+class LLM(Stage):
+    kind: ClassVar[str] = "extract"
+    name: ClassVar[str] = "llm"
+
+    model: str | None = None
+    prompt: str = "v1"
+
+    def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
+        template = services.prompt("extract_llm", self.prompt, ("chunk",))
+        shaped = Phrases().extract(texts, services)
+        found: list[Extraction] = []
+        failed: list[SurefindError] = []
+        for start in range(0, len(texts), _BATCH):
+            part = texts[start : start + _BATCH]
+            prompts = [template.messages(chunk=Data("chunk", text)) for text in part]
+            answers = ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=_TOKENS)
+            for text, answer, otherwise in zip(part, answers, shaped[start : start + _BATCH], strict=True):
+                read = _read(text, answer, otherwise)
+                if isinstance(read, SurefindError):
+                    failed.append(read)
+                found.append(otherwise if isinstance(read, SurefindError) else read)
+            if progress:
+                progress(len(found), len(texts))
+        mention(failed, len(texts), "entities by the shape of words")
+        return found
+
+
+def _read(text: str, answer: Completion | SurefindError, shaped: Extraction) -> Extraction | SurefindError:
+    if isinstance(answer, SurefindError):
+        return answer
+    listed = (read_object(answer.text) or {}).get("entities")
+    if not isinstance(listed, list):
+        return AnswerError("The model gave no list of entities.")
+    rows = [row for row in listed if isinstance(row, dict)]
+    standing = {str(row.get("text", "")).strip(): row for row in rows if _places(text, str(row.get("text", "")))}
+    mentions = tuple(
+        Mention(name, place, str(row.get("type", "")).strip())
+        for name, row in standing.items()
+        for place in _places(text, name)
+    )
+    return Extraction(mentions, shaped.aliases, tuple(_relations(standing)))
+
+
+def _places(text: str, name: str) -> list[int]:
+    """The sentences that hold a name; none for one that does not stand in the text."""
+    wanted = " ".join(name.casefold().split())
+    if not wanted:
+        return []
+    spans = sentence_spans(text, 0, len(text))
+    return [i for i, (start, end) in enumerate(spans) if wanted in " ".join(text[start:end].casefold().split())]
+
+
+def _relations(standing: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    for name, row in standing.items():
+        stated = row.get("relationships")
+        for entry in stated if isinstance(stated, list) else []:
+            target = str(entry.get("target", "")).strip() if isinstance(entry, dict) else ""
+            if target in standing and target != name:
+                yield name, str(entry.get("relation", "")).strip(), target

@@ -1,0 +1,119 @@
+"""`phrases(nouns=true)`: entities by the shape of words alone: free, fast, any subject.
+
+    identifiers   31 CFR 1020.320(d), EOD-7, KubeAPIErrorBudgetBurn, kube-apiserver, v1.2
+    names         runs of capitalised words, joined by `of`, `de`, `van` …: Bank of England, J. K. Rowling
+    quotations    "Katy Lied", `restart-agent`
+    acronyms      CTR, SAR
+    noun phrases  runs of two or three lower-case words between stop words: beneficial ownership (`nouns`)
+    definitions   Suspicious Activity Report (SAR): both names mean the same, which the initials must confirm
+
+A lone capitalised word that opens a sentence is a name only if it is not a common word. Noun phrases follow RAKE (Rose
+et al., Automatic keyword extraction from individual documents, 2010) without its scores: the graph keeps those that
+recur. Two names are related if one sentence holds both; the graph weighs that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from surefind.extract._words import COMMON
+from surefind.protocols import Progress
+from surefind.spec import Stage
+from surefind.text.sentences import sentence_spans
+from surefind.types import Extraction, Mention
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+_UP = "A-ZÀ-ÖØ-ÞĀĆČĎĐĒĘĚĞĪİŁŃŇŌŐŘŚŞŠŤŪŮŰŹŻŽΑ-ΩА-Я"
+_WORD = rf"(?:[{_UP}][\w&]*(?:['’.-][\w&]+)*)"
+_TITLE = rf"(?:[{_UP}]\.|St\.|Mr\.|Mrs\.|Dr\.|Jr\.|Sr\.|No\.|Vol\.)"
+_PIECE = rf"(?:{_TITLE}|{_WORD})"
+_JOIN = r"(?: (?:of|of the|de|de la|del|della|di|da|do|du|van|van der|von|der|al|bin|ibn|for|for the|&|–|-))?"
+_NAME = re.compile(rf"(?<![\w]){_PIECE}(?:{_JOIN} (?:{_PIECE}|\d+(?!\w|\.\d)))*")
+_CITE = r"\b\d+ (?:CFR|USC|U\.S\.C\.) (?:Part )?\d+(?:\.\d+)*(?:\([a-z0-9]{1,3}\))*"
+_CODE = r"\b[A-Za-z]+(?:[-_*/.][A-Za-z0-9]+)*[-_*/]?\d[\w-]*(?:\.\d+)*\b|\b[A-Z]{2,}\*[A-Z]+\b"
+_IDENTIFIER = re.compile(f"{_CITE}|{_CODE}")
+_QUOTED = re.compile(r"[\"“](\w[^\"“”\n]{1,80}?)[,.]?[\"”]|`([^`\n]{2,60})`")
+_DEFINED = re.compile(r" \(([A-Z][A-Za-z&]{1,9}?)s?\)")
+_BEFORE = re.compile(r"(?:[\w&'’-]+ )*[\w&'’-]+$")
+_MARKUP = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)|https?://\S+|<[^>\n]{1,200}>|(?<!\w)[*_]+|[*_]+(?!\w)|[#|>]+")
+_RUN = re.compile(r"(?<!\w)[a-z][a-z-]+(?: [a-z][a-z-]+)+")
+_SOME_WORD = re.compile(r"\w\w")
+_LONGEST = 8
+"""Words of a name."""
+
+
+@dataclass(frozen=True)
+class Phrases(Stage):
+    kind: ClassVar[str] = "extract"
+    name: ClassVar[str] = "phrases"
+
+    nouns: bool = True
+
+    def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
+        found = []
+        for i, text in enumerate(texts):
+            found.append(self._one(text))
+            if progress and i % 500 == 0:
+                progress(i, len(texts))
+        return found
+
+    def _one(self, text: str) -> Extraction:
+        plain = _MARKUP.sub(lambda m: m.group(1) or " ", text)
+        mentions = []
+        for number, (start, end) in enumerate(sentence_spans(plain, 0, len(plain))):
+            mentions += [Mention(name, number) for name in _names(plain[start:end], self.nouns)]
+        return Extraction(tuple(mentions), tuple(_definitions(plain)))
+
+
+def _names(sentence: str, nouns: bool) -> Iterator[str]:
+    yield from (a or b for a, b in _QUOTED.findall(sentence) if len((a or b).split()) <= _LONGEST)
+    yield from _IDENTIFIER.findall(sentence)
+    opening = len(sentence) - len(sentence.lstrip(" \n\t-–•\"'“‘(["))
+    for match in _NAME.finditer(sentence):
+        name = match.group()
+        if match.start() <= opening or " " not in name:
+            name = _without_opener(name)
+        if _SOME_WORD.search(name) and len(name.split()) <= _LONGEST:
+            yield name
+    if nouns:
+        for run in _RUN.findall(sentence):
+            yield from _noun_phrases(run)
+
+
+def _without_opener(name: str) -> str:
+    """The first word of a sentence is capitalised anyway: a common word there belongs to no name, or is none."""
+    first, _, rest = name.partition(" ")
+    if first.lower() not in COMMON:
+        return name
+    return rest if rest[:1].isupper() else ""
+
+
+def _noun_phrases(run: str) -> Iterator[str]:
+    words: list[str] = []
+    for word in [*run.split(), "the"]:
+        if word in COMMON or len(word) < 3 or word.endswith("ly"):
+            if 2 <= len(words) <= 3:
+                yield " ".join(words)
+            words = []
+        else:
+            words.append(word)
+
+
+def _definitions(text: str) -> Iterator[tuple[str, str]]:
+    """(short, long): the last words before the bracket whose initials are the letters in it."""
+    for match in _DEFINED.finditer(text):
+        short = match.group(1)
+        before = _BEFORE.search(text[max(0, match.start() - _LONGEST * 12) : match.start()])
+        letters = [letter.lower() for letter in short if letter.isalpha()]
+        words = before.group().split() if before else []
+        for count in range(len(letters), min(len(words), len(letters) + 3) + 1):
+            tail = words[-count:]
+            initials = [word[0].lower() for word in tail if word.lower() not in COMMON or count == len(letters)]
+            if initials == letters and len(tail) > 1 and tail[0].lower() not in COMMON:
+                yield short, " ".join(tail)
+                break

@@ -1,0 +1,35 @@
+"""`regex`: the two patterns of the cascade study: capitalised phrases, and numeric tokens.
+
+"Deliberately lightweight: the goal is fast entity signal, not NLP-quality extraction." A capital at the start of a
+sentence counts like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from surefind.protocols import Progress
+from surefind.spec import Stage
+from surefind.types import Extraction, Mention
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+_CAPITALISED = re.compile(r"\b[A-Z][\w&'-]*(?:[ ][A-Z][\w&'-]*)*")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*%?(?!\w)")
+
+
+@dataclass(frozen=True)
+class Regex(Stage):
+    kind: ClassVar[str] = "extract"
+    name: ClassVar[str] = "regex"
+
+    def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
+        return [Extraction(tuple(Mention(name, 0) for name in _names(text))) for text in texts]
+
+
+def _names(text: str) -> list[str]:
+    return [*_CAPITALISED.findall(text), *_NUMBER.findall(text)]

@@ -1,0 +1,156 @@
+"""The numba kernels of the graph: power iteration, local walks, pairs of what stands together."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def power(starts, targets, shares, restart, damping, tolerance, most):  # type: ignore[no-untyped-def]
+    """Personalised PageRank: x = (1 - d)·restart + d·(x·P + what stands at nodes without a way out, restarted)."""
+    n = len(starts) - 1
+    x = restart.copy()
+    for _ in range(most):
+        after = np.zeros(n)
+        stuck = 0.0
+        for u in range(n):
+            if starts[u] == starts[u + 1]:
+                stuck += x[u]
+            for e in range(starts[u], starts[u + 1]):
+                after[targets[e]] += x[u] * shares[e]
+        change = 0.0
+        for u in range(n):
+            after[u] = (1 - damping) * restart[u] + damping * (after[u] + stuck * restart[u])
+            change += abs(after[u] - x[u])
+        x = after
+        if change < tolerance * n:
+            break
+    return x
+
+
+@njit(cache=True, nogil=True)
+def push(starts, targets, shares, seeds, weights, damping, epsilon):  # type: ignore[no-untyped-def]
+    """Personalised PageRank near its seeds: what each node keeps of walks from them.
+
+    A node's residue is passed on only while it exceeds `epsilon` for each way out, so the cost depends on that and
+    not on the size of the graph, and no node is off by more than what stays unpassed.
+    """
+    n = len(starts) - 1
+    kept = np.zeros(n)
+    residue = np.zeros(n)
+    queued = np.zeros(n, np.bool_)
+    queue = np.empty(1024, np.int32)
+    head = 0
+    tail = 0
+    for i in range(len(seeds)):
+        residue[seeds[i]] += weights[i]
+    for i in range(len(seeds)):
+        u = seeds[i]
+        if not queued[u]:
+            queued[u] = True
+            if tail == len(queue):
+                queue = np.concatenate((queue, np.empty(len(queue), np.int32)))
+            queue[tail] = u
+            tail += 1
+    while head < tail:
+        u = queue[head]
+        head += 1
+        queued[u] = False
+        mass = residue[u]
+        residue[u] = 0.0
+        kept[u] += (1 - damping) * mass
+        for e in range(starts[u], starts[u + 1]):
+            v = targets[e]
+            residue[v] += damping * mass * shares[e]
+            ways = starts[v + 1] - starts[v]
+            if not queued[v] and residue[v] > epsilon * max(1, ways):
+                queued[v] = True
+                if tail == len(queue):
+                    if head > len(queue) // 2:
+                        queue[: tail - head] = queue[head:tail].copy()
+                        tail -= head
+                        head = 0
+                    else:
+                        queue = np.concatenate((queue, np.empty(len(queue), np.int32)))
+                queue[tail] = v
+                tail += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def overlaps(starts, entities, names, window, least):  # type: ignore[no-untyped-def]
+    """Chunks joined if they share at least `least` entities, both ways: (starts, neighbours). With a window, chunk i is
+    held against i + 1 … i + window only; without, against all that follow."""
+    n = len(starts) - 1
+    sizes = np.zeros(names + 1, np.int64)
+    for entity in entities:
+        sizes[entity + 1] += 1
+    firsts = np.cumsum(sizes)
+    holders = np.empty(len(entities), np.int32)
+    filled = firsts[:-1].copy()
+    for i in range(n):
+        for e in range(starts[i], starts[i + 1]):
+            holders[filled[entities[e]]] = i
+            filled[entities[e]] += 1
+    shared = np.zeros(n, np.int32)
+    left = np.empty(1024, np.int32)
+    right = np.empty(1024, np.int32)
+    edges = 0
+    touched = np.empty(n, np.int32)
+    after = firsts[:-1].copy()  # where in each list the holders behind chunk i begin
+    for i in range(n):
+        many = 0
+        for e in range(starts[i], starts[i + 1]):
+            entity = entities[e]
+            after[entity] += 1
+            for h in range(after[entity], firsts[entity + 1]):
+                j = holders[h]
+                if window > 0 and j > i + window:
+                    break
+                if shared[j] == 0:
+                    touched[many] = j
+                    many += 1
+                shared[j] += 1
+        for t in range(many):
+            j = touched[t]
+            if shared[j] >= least:
+                if edges == len(left):
+                    left = np.concatenate((left, np.empty(edges, np.int32)))
+                    right = np.concatenate((right, np.empty(edges, np.int32)))
+                left[edges] = i
+                right[edges] = j
+                edges += 1
+            shared[j] = 0
+    places = np.zeros(n + 1, np.int32)
+    for e in range(edges):
+        places[left[e] + 1] += 1
+        places[right[e] + 1] += 1
+    for i in range(n):
+        places[i + 1] += places[i]
+    neighbours = np.empty(2 * edges, np.int32)
+    filled32 = places[:-1].copy()
+    for e in range(edges):
+        neighbours[filled32[left[e]]] = right[e]
+        filled32[left[e]] += 1
+        neighbours[filled32[right[e]]] = left[e]
+        filled32[right[e]] += 1
+    return places, neighbours
+
+
+@njit(cache=True, nogil=True)
+def pairs(starts, entities, names):  # type: ignore[no-untyped-def]
+    """Every two entities of a sentence as lesser · names + greater."""
+    total = 0
+    for i in range(len(starts) - 1):
+        size = starts[i + 1] - starts[i]
+        total += size * (size - 1) // 2
+    found = np.empty(total, np.int64)
+    at = 0
+    for i in range(len(starts) - 1):
+        for e in range(starts[i], starts[i + 1]):
+            for f in range(e + 1, starts[i + 1]):
+                low = min(entities[e], entities[f])
+                found[at] = np.int64(low) * names + max(entities[e], entities[f])
+                at += 1
+    return found

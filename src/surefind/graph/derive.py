@@ -1,0 +1,174 @@
+"""Facts of some chunks -> the graph of those chunks.
+
+Entities are names under one key, joined further where a text defines one by another and all definitions agree. Chunks
+and entities form a bipartite graph; how a chunk holds an entity is a role, and a pair may have several:
+
+    MENTIONS  its text holds the name                    HEADED   it stands under that heading
+    LINKS     its text names or links to the document    TITLED   it is of the document called so
+              called so
+
+Everything here is a function of the rows given: counts, joins and weights of a caller's graph say nothing about chunks
+that the caller may not read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.graph.facts import ALIAS, HEADING, LINK, MENTION, NAMED, TITLE, Facts
+from surefind.graph.names import Lexicon
+from surefind.types import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from surefind.graph.relations import Relations
+    from surefind.graph.walk import Ways
+
+MENTIONS, LINKS, HEADED, TITLED = 1, 2, 4, 8
+_CAPITAL = 16
+"""Beside MENTIONS while pairs are made: the name is not written in lower case only."""
+Roles = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Chunk i holds `entities[starts[i]:starts[i + 1]]`, in the roles beside them."""
+
+    facts: Facts
+    allow: BoolArray | None
+    keys: list[str]
+    """Of the entities, in alphabetical order."""
+    canon: IntArray
+    """Key of the facts -> entity, or -1."""
+    starts: IntArray
+    entities: IntArray
+    roles: Roles
+
+    @property
+    def chunks(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def chunks_there(self) -> int:
+        """How many chunks the graph is of: those allowed."""
+        return self.chunks if self.allow is None else int(np.count_nonzero(self.allow))
+
+    @cached_property
+    def ways(self) -> Ways:
+        from surefind.graph.walk import ways
+
+        return ways(self)
+
+    @cached_property
+    def relations(self) -> Relations:
+        from surefind.graph.relations import relate
+
+        return relate(self)
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """In how many chunks each entity stands."""
+        return np.bincount(self.entities, minlength=len(self.keys)).astype(np.int32)
+
+    @cached_property
+    def heads(self) -> BoolArray:
+        """Whether a document or a section is called so."""
+        found = np.zeros(len(self.keys), np.bool_)
+        found[self.entities[self.roles & (TITLED | HEADED) > 0]] = True
+        return found
+
+    @cached_property
+    def by_entity(self) -> tuple[IntArray, IntArray, Roles]:
+        """The same pairs the other way: starts, chunks, roles."""
+        order = np.argsort(self.entities, kind="stable")
+        chunks = np.repeat(np.arange(self.chunks, dtype=np.int32), np.diff(self.starts))
+        return _starts(self.degrees), chunks[order], self.roles[order]
+
+    def chunks_of(self, entity: int) -> IntArray:
+        starts, chunks, _ = self.by_entity
+        return chunks[starts[entity] : starts[entity + 1]]
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        return Lexicon(self.keys)
+
+    def named_in(self, text: str) -> list[int]:
+        """The entities that a query names: of overlapping names the longest."""
+        found = sorted(self.lexicon.find(text), key=lambda run: (run[0] - run[1], run[0], run[2]))
+        taken: set[int] = set()
+        chosen: list[tuple[int, int, int]] = []
+        for start, end, entity in found:
+            if not taken.intersection(range(start, end)) or (chosen and (start, end) == chosen[-1][:2]):
+                taken.update(range(start, end))
+                chosen.append((start, end, entity))
+        return sorted({entity for _, _, entity in chosen})
+
+
+def derive(facts: Facts, allow: BoolArray | None = None) -> Graph:
+    rows, chunk = facts.of(allow)
+    kinds, subjects = rows[:, 0], rows[:, 1]
+    key = facts.key_numbers[subjects]
+    titled = np.zeros(len(facts.keys), np.bool_)
+    titled[key[kinds == TITLE]] = True
+    parts = [(kinds == MENTION, MENTIONS), (kinds == HEADING, HEADED), (kinds == TITLE, TITLED)]
+    parts.append(((kinds == NAMED) & titled[key], LINKS))
+    at_chunk = [chunk[mask] for mask, _ in parts]
+    at_key = [key[mask] for mask, _ in parts]
+    role = [np.full(int(mask.sum()), value, np.uint8) for mask, value in parts]
+    role[0] |= np.where(facts.lower[subjects[parts[0][0]]], 0, _CAPITAL).astype(np.uint8)
+    linking, linked = _links(facts, rows, chunk)
+    at_chunk.append(linking)
+    at_key.append(linked)
+    role.append(np.full(len(linking), LINKS, np.uint8))
+    joined = _joined(facts, rows)
+    return _paired(facts, allow, np.concatenate(at_chunk), joined[np.concatenate(at_key)], np.concatenate(role), joined)
+
+
+def _links(facts: Facts, rows: IntArray, chunk: IntArray) -> tuple[IntArray, IntArray]:
+    """(chunk, key of the title of the document linked to), for links to documents that are there."""
+    title_of = np.full(len(facts.strings), -1, np.int32)
+    titles = np.flatnonzero(rows[:, 0] == TITLE)[::-1]
+    title_of[facts.documents[chunk[titles]]] = facts.key_numbers[rows[titles, 1]]
+    links = np.flatnonzero(rows[:, 0] == LINK)
+    links = links[(title_of[rows[links, 1]] >= 0) & (rows[links, 1] != facts.documents[chunk[links]])]
+    return chunk[links], title_of[rows[links, 1]]
+
+
+def _joined(facts: Facts, rows: IntArray) -> IntArray:
+    """Key -> the key it counts as: an acronym as what it stands for, where all definitions agree."""
+    joined = np.arange(len(facts.keys), dtype=np.int32)
+    aliases = rows[rows[:, 0] == ALIAS]
+    pairs = np.unique(facts.key_numbers[aliases[:, 1:3]], axis=0)
+    short, counts = np.unique(pairs[:, 0], return_counts=True)
+    sure = pairs[np.isin(pairs[:, 0], short[counts == 1])]
+    joined[sure[:, 0]] = sure[:, 1]
+    # A long form may itself be a short one; two definitions in a circle join nothing.
+    return np.where(joined[joined[joined]] == joined[joined], joined[joined], np.arange(len(joined), dtype=np.int32))
+
+
+def _paired(
+    facts: Facts, allow: BoolArray | None, chunk: IntArray, key: IntArray, role: Roles, joined: IntArray
+) -> Graph:
+    """Equal pairs become one with all of their roles; a lower-case phrase that stands in one chunk only is dropped."""
+    code = chunk.astype(np.int64) * len(facts.keys) + key
+    order = np.argsort(code, kind="stable")
+    code, first = np.unique(code[order], return_index=True)
+    roles = np.bitwise_or.reduceat(role[order], first) if len(first) else role[:0]
+    chunk, key = np.divmod(code, max(1, len(facts.keys)))
+    degrees = np.bincount(key, minlength=len(facts.keys))
+    telling = (degrees[key] > 1) | (roles != MENTIONS)
+    chunk, key, roles = chunk[telling], key[telling], roles[telling] & ~np.uint8(_CAPITAL)
+    kept, entities = np.unique(key, return_inverse=True)
+    numbers = np.full(len(facts.keys), -1, np.int32)
+    numbers[kept] = np.arange(len(kept), dtype=np.int32)
+    starts = _starts(np.bincount(chunk, minlength=len(facts)))
+    keys = [facts.keys[i] for i in kept.tolist()]
+    return Graph(facts, allow, keys, numbers[joined], starts, entities.astype(np.int32), roles)
+
+
+def _starts(sizes: Any) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int32)

@@ -1,0 +1,207 @@
+"""What each chunk says, as one table of rows: who is named, what is linked, what means the same.
+
+A row is (kind, subject, object, place). Subject and object are strings, by number:
+
+    MENTION   name, -, sentence        TITLE    the document's title, -, -     ALIAS     short name, long name, -
+    HEADING   heading above, -, -      LINK     document linked to, -, -       RELATION  entity, entity, relation
+    TYPE      name, its type, -
+    NAMED     another document's title that the text names, -, -               LEAD      how the text begins, -, -
+
+Strings are numbered in alphabetical order and chunks stand in their own, so the table is a function of the chunks.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from surefind.graph.names import Lexicon, key_of, title_forms
+from surefind.protocols import Extractor, Progress
+from surefind.text.sentences import sentence_spans
+from surefind.types import BoolArray, Chunk, Extraction, IntArray
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+MENTION, HEADING, TITLE, LINK, NAMED, ALIAS, RELATION, LEAD, TYPE = range(9)
+NOTHING = -1
+_LINKED = re.compile(r"(?<!!)\[[^\]\n]*\]\(\s*<?([^)\s>#]+)")
+_LINKED_TEXT = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_HEADING_LINE = re.compile(r"^#+ .*$", re.MULTILINE)
+_SCHEME = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
+_SUFFIX = re.compile(r"\.\w{1,8}$")
+_ARRAYS = ("starts", "rows", "documents", "key_numbers", "lower")
+_LEAD = 160
+"""Characters of a chunk's first sentence that are kept, for summaries."""
+
+Row = tuple[int, str, str | None, int | str]
+
+
+class Facts:
+    """`rows[starts[i]:starts[i + 1]]` are chunk i's: columns kind, subject, object, place."""
+
+    def __init__(
+        self,
+        strings: list[str] | Path,
+        keys: list[str],
+        starts: Any,
+        rows: Any,
+        documents: Any,
+        key_numbers: Any,
+        lower: Any,
+    ) -> None:
+        self._strings = strings
+        self.keys = keys
+        """Of all strings as names, in alphabetical order."""
+        self.starts: IntArray = starts
+        self.rows: IntArray = rows
+        self.documents: IntArray = documents
+        """The string that names each chunk's document as links do."""
+        self.key_numbers: IntArray = key_numbers
+        """String -> its key."""
+        self.lower: BoolArray = lower
+        """Whether each string is in lower case."""
+
+    @cached_property
+    def strings(self) -> list[str]:
+        """Read when first asked for: a search needs the keys alone."""
+        if isinstance(self._strings, list):
+            return self._strings
+        return list(json.loads(self._strings.read_text(encoding="utf-8")))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @classmethod
+    def build(
+        cls,
+        chunks: Sequence[Chunk],
+        extractor: Extractor,
+        services: Services,
+        earlier: Facts | None = None,
+        origin: IntArray | None = None,
+        progress: Progress | None = None,
+    ) -> Facts:
+        """Read the chunks. Those with an `origin` in earlier facts are taken over from there unread, except for the
+        titles that they name, since those may be new."""
+        fresh = [i for i in range(len(chunks)) if earlier is None or origin is None or origin[i] < 0]
+        extracted = extractor.extract([chunks[i].text for i in fresh], services, progress)
+        own = dict(zip(fresh, extracted, strict=True))
+        titles = {form for chunk in chunks for form in title_forms(chunk.title)}
+        lexicon = Lexicon(sorted({key_of(title) for title in titles}))
+        table = []
+        for i, chunk in enumerate(chunks):
+            if i in own:
+                rows = list(_own_rows(chunk, own[i]))
+            elif earlier is not None and origin is not None:
+                rows = earlier.rows_of(int(origin[i]))
+            table.append([*rows, *_named(chunk, lexicon)])
+        return cls._numbered(table, [_page(chunk.document) for chunk in chunks])
+
+    @classmethod
+    def _numbered(cls, table: list[list[Row]], documents: list[str]) -> Facts:
+        used = set(documents)
+        for rows in table:
+            for _, subject, thing, place in rows:
+                used.update(text for text in (subject, thing, place) if isinstance(text, str))
+        strings = sorted(used)
+        number = {text: i for i, text in enumerate(strings)}
+        flat = [
+            (kind, number[a], NOTHING if b is None else number[b], number[c] if isinstance(c, str) else c)
+            for rows in table
+            for kind, a, b, c in rows
+        ]
+        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in table], dtype=np.int64)]).astype(np.int32)
+        ids = np.array([number[document] for document in documents], np.int32)
+        by_string = [key_of(text) for text in strings]
+        keys = sorted(set(by_string))
+        places = {key: i for i, key in enumerate(keys)}
+        key_numbers = np.array([places[key] for key in by_string], np.int32)
+        lower = np.array([text.islower() for text in strings], np.bool_)
+        return cls(strings, keys, starts, np.array(flat, np.int32).reshape(-1, 4), ids, key_numbers, lower)
+
+    def rows_of(self, chunk: int) -> list[Row]:
+        """A chunk's own rows in words, without the titles that it names."""
+        found: list[Row] = []
+        for kind, a, b, c in self.rows[self.starts[chunk] : self.starts[chunk + 1]].tolist():
+            if kind != NAMED:
+                thing = None if b == NOTHING else self.strings[b]
+                found.append((kind, self.strings[a], thing, self.strings[c] if kind == RELATION else c))
+        return found
+
+    def of(self, allow: BoolArray | None) -> tuple[IntArray, IntArray]:
+        """The rows of the chunks allowed, and the chunk of each."""
+        chunk = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
+        if allow is None:
+            return self.rows, chunk
+        kept = allow[chunk]
+        return self.rows[kept], chunk[kept]
+
+    def save(self, folder: Path) -> None:
+        for name in ("strings", "keys"):
+            text = json.dumps(getattr(self, name), ensure_ascii=False)
+            (folder / f"facts-{name}.json").write_text(text, encoding="utf-8")
+        for name in _ARRAYS:
+            np.save(folder / f"facts-{name}.npy", getattr(self, name))
+
+    @classmethod
+    def load(cls, folder: Path) -> Facts:
+        keys = json.loads((folder / "facts-keys.json").read_text(encoding="utf-8"))
+        arrays = (np.load(folder / f"facts-{name}.npy") for name in _ARRAYS)
+        return cls(folder / "facts-strings.json", keys, *arrays)
+
+
+def _own_rows(chunk: Chunk, found: Extraction) -> Iterator[Row]:
+    for mention in found.mentions:
+        if key_of(mention.name):
+            yield MENTION, mention.name, None, mention.sentence
+            if mention.type:
+                yield TYPE, mention.name, mention.type, NOTHING
+    for short, long in found.aliases:
+        yield ALIAS, short, long, NOTHING
+    for head, relation, tail in found.relations:
+        yield RELATION, head, tail, relation
+    for heading in chunk.headings:
+        if key_of(heading) and heading != chunk.title:
+            yield HEADING, heading, None, NOTHING
+    for title in title_forms(chunk.title) or [posixpath.basename(_page(chunk.document))]:
+        yield TITLE, title, None, NOTHING
+    if lead := _lead(chunk.text):
+        yield LEAD, lead, None, NOTHING
+    for target in _LINKED.findall(chunk.text):
+        document = resolve(chunk.document, target)
+        if document:
+            yield LINK, document, None, NOTHING
+
+
+def _lead(text: str) -> str:
+    body = _LINKED_TEXT.sub(r"\1", _HEADING_LINE.sub("", text))
+    start, end = next(iter(sentence_spans(body, 0, len(body))), (0, 0))
+    return " ".join(body[start:end].split())[:_LEAD]
+
+
+def resolve(document: str, target: str) -> str:
+    """The page that a link in a document points at, without its suffix; empty for the web."""
+    if _SCHEME.match(target):
+        return ""
+    path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(document), target)
+    return _page(posixpath.normpath(path))
+
+
+def _page(document: str) -> str:
+    """`runbooks/eod.md` is linked to as eod.md, eod.html or eod."""
+    return _SUFFIX.sub("", document)
+
+
+def _named(chunk: Chunk, titles: Lexicon) -> Iterator[Row]:
+    """The titles of other documents that the text names, in capitals: the form whose key is itself."""
+    own = {key_of(form) for form in title_forms(chunk.title)}
+    for key in sorted({titles.keys[number] for _, _, number in titles.find(chunk.text)} - own):
+        yield NAMED, key.upper(), None, NOTHING

@@ -1,0 +1,115 @@
+"""Which entities belong together: those that stand in one sentence more often than chance would have it.
+
+    NPMI(x, y) = ln(p(x, y) / (p(x)·p(y))) / -ln p(x, y)        weight = NPMI · n/(n + 1)
+
+p is the share of the sentences with any entity that hold this one, or both; a title and the headings above a passage
+hold for each of its sentences. NPMI is 1 for two that only come together and 0 for two that come together by chance
+(Bouma, Normalized (pointwise) mutual information in collocation extraction, 2009); n/(n + 1), with n the sentences that
+hold both, keeps a pair seen once from counting like a rule (Pantel and Lin 2002). Of each entity the `MOST` strongest
+stay, which bounds what a step over relations can reach. A relation that an extractor read in the text has weight 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.graph import _kernels
+from surefind.graph.derive import HEADED, TITLED, Graph
+from surefind.graph.facts import MENTION, RELATION
+from surefind.types import FloatArray, IntArray
+
+MOST = 32
+_CROWD = 24
+"""Entities of one sentence that are paired: the rarest. A list of hundreds of names relates nobody."""
+
+
+@dataclass(frozen=True, eq=False)
+class Relations:
+    """Entity i is related to `entities[starts[i]:starts[i + 1]]`, strongest first, with the weights beside them."""
+
+    starts: IntArray
+    entities: IntArray
+    weights: FloatArray
+
+    def of(self, entity: int) -> tuple[IntArray, FloatArray]:
+        span = slice(self.starts[entity], self.starts[entity + 1])
+        return self.entities[span], self.weights[span]
+
+
+def relate(graph: Graph) -> Relations:
+    starts, entities = _sentences(graph)
+    held = np.bincount(entities, minlength=len(graph.keys)).astype(np.float64)
+    pairs, together = np.unique(_kernels.pairs(starts, entities, len(graph.keys)), return_counts=True)
+    a, b = np.divmod(pairs, max(1, len(graph.keys)))
+    total = max(1, len(starts) - 1)
+    weight = npmi(together, held[a], held[b], total) * together / (together + 1)
+    # Two entities that stand in one chunk each stand in the same: knowing one finds nothing more by the other.
+    telling = (weight > 0) & ((graph.degrees[a] > 1) | (graph.degrees[b] > 1))
+    said = _said(graph)
+    a, b = np.concatenate([a[telling], said[:, 0]]), np.concatenate([b[telling], said[:, 1]])
+    return _strongest(graph, a, b, np.concatenate([weight[telling], np.ones(len(said))]))
+
+
+def npmi(
+    together: NDArray[np.int64], a: NDArray[np.float64], b: NDArray[np.float64], total: int
+) -> NDArray[np.float64]:
+    joint = together / total
+    likely = np.log(joint * total * total / (a * b))
+    return np.asarray(np.where(joint < 1, likely / -np.log(np.where(joint < 1, joint, 0.5)), 0.0))
+
+
+def _sentences(graph: Graph) -> tuple[IntArray, IntArray]:
+    """Per sentence its entities, those of title and headings among them, the rarest `_CROWD`: (starts, entities)."""
+    rows, chunk = graph.facts.of(graph.allow)
+    mentions = rows[:, 0] == MENTION
+    entity = graph.canon[graph.facts.key_numbers[rows[mentions, 1]]]
+    place = np.stack([chunk[mentions], rows[mentions, 3]], axis=1)[entity >= 0]
+    sentence, unit = np.unique(place, axis=0, return_inverse=True)
+    above = graph.roles & (TITLED | HEADED) > 0
+    over = np.repeat(np.arange(graph.chunks), np.diff(graph.starts))[above]
+    of_chunk = np.concatenate([[0], np.cumsum(np.bincount(over, minlength=graph.chunks))])
+    counts = np.diff(of_chunk)[sentence[:, 0]] if len(sentence) else np.zeros(0, np.int64)
+    firsts = of_chunk[:-1][sentence[:, 0]] if len(sentence) else np.zeros(0, np.int64)
+    inside = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    units = np.concatenate([unit.ravel(), np.repeat(np.arange(len(sentence)), counts)])
+    held = np.concatenate([entity[entity >= 0], graph.entities[above][np.repeat(firsts, counts) + inside]])
+    code = np.unique(units.astype(np.int64) * max(1, len(graph.keys)) + held)
+    units, held = np.divmod(code, max(1, len(graph.keys)))
+    order = np.lexsort((held, graph.degrees[held], units))
+    units, held = units[order], held[order]
+    begins = np.searchsorted(units, np.arange(len(sentence)))
+    kept = np.arange(len(units)) - begins[units] < _CROWD
+    sizes = np.bincount(units[kept], minlength=len(sentence))
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32), held[kept].astype(np.int32)
+
+
+def _said(graph: Graph) -> IntArray:
+    """Pairs that an extractor read as related."""
+    rows, _ = graph.facts.of(graph.allow)
+    stated = rows[rows[:, 0] == RELATION][:, 1:3]
+    pairs = graph.canon[graph.facts.key_numbers[stated]].reshape(-1, 2)
+    both = (pairs >= 0).all(axis=1) & (pairs[:, 0] != pairs[:, 1])
+    return np.asarray(pairs[both], np.int32)
+
+
+def _strongest(graph: Graph, a: IntArray, b: IntArray, weight: NDArray[np.float64]) -> Relations:
+    """Both ways, each pair once with its greatest weight; an edge stays if it is among the strongest of either end."""
+    source, target, both = np.concatenate([a, b]), np.concatenate([b, a]), np.concatenate([weight, weight])
+    order = np.lexsort((-both, target, source))
+    source, target, both = source[order], target[order], both[order]
+    first = np.ones(len(source), np.bool_)
+    first[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+    source, target, both = source[first], target[first], both[first]
+    order = np.lexsort((target, -both, source))
+    source, target, both = source[order], target[order], both[order]
+    place = np.arange(len(source)) - np.searchsorted(source, source)
+    near = place < MOST
+    n = max(1, len(graph.keys))
+    code = source.astype(np.int64) * n + target
+    chosen = np.isin(code, np.concatenate([code[near], target[near].astype(np.int64) * n + source[near]]))
+    sizes = np.bincount(source[chosen], minlength=len(graph.keys))
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    return Relations(starts, target[chosen].astype(np.int32), both[chosen].astype(np.float32))

@@ -1,0 +1,135 @@
+"""The index behind `entity_overlap`: which entities each chunk names, and PageRank over chunks that share some.
+
+What a caller may not read has no part in the PageRank: it is computed for the chunks allowed, in their order, when
+first asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.graph import _kernels
+from surefind.graph.walk import pagerank
+from surefind.protocols import Extractor, Progress
+from surefind.retrieve._graph import best
+from surefind.types import PAD, BoolArray, Chunk, FloatArray, IntArray, Query, Rankings
+
+if TYPE_CHECKING:
+    from surefind.retrieve.entity_overlap import EntityOverlap
+    from surefind.services import Services
+
+_KEPT = 8
+_COMMON = 0.05
+"""Without a window, entities in more than this share of the chunks join nothing."""
+
+
+class Overlap:
+    def __init__(self, names: list[str], starts: Any, entities: Any, extractor: Extractor, services: Services) -> None:
+        self.names = names
+        """In alphabetical order."""
+        self.starts: IntArray = starts
+        self.entities: IntArray = entities
+        """Of chunk i: `entities[starts[i]:starts[i + 1]]`, in order."""
+        self._extractor = extractor
+        self._services = services
+        self._numbers = {name: i for i, name in enumerate(names)}
+        self._by_entity: tuple[Any, Any] | None = None
+        self._rank = lru_cache(maxsize=_KEPT)(self._ranked)
+
+    @classmethod
+    def build(
+        cls,
+        chunks: Sequence[Chunk],
+        extractor: Extractor,
+        services: Services,
+        earlier: Overlap | None = None,
+        origin: IntArray | None = None,
+        progress: Progress | None = None,
+    ) -> Overlap:
+        fresh = [i for i in range(len(chunks)) if earlier is None or origin is None or origin[i] < 0]
+        texts = [f"{chunks[i].title}\n{chunks[i].text}" for i in fresh]
+        new = zip(fresh, extractor.extract(texts, services, progress), strict=True)
+        named = {i: {mention.name for mention in found.mentions} for i, found in new}
+        if earlier is not None and origin is not None:
+            named |= {i: set(earlier.of(int(origin[i]))) for i in range(len(chunks)) if origin[i] >= 0}
+        names = sorted(set().union(*named.values()))
+        numbers = {name: i for i, name in enumerate(names)}
+        rows = [sorted(numbers[name] for name in named[i]) for i in range(len(chunks))]
+        starts = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)]).astype(np.int32)
+        entities = np.fromiter((entity for row in rows for entity in row), np.int32, int(starts[-1]))
+        return cls(names, starts, entities, extractor, services)
+
+    def of(self, chunk: int) -> list[str]:
+        return [self.names[i] for i in self.entities[self.starts[chunk] : self.starts[chunk + 1]].tolist()]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def save(self, folder: Path) -> None:
+        (folder / "names.json").write_text(json.dumps(self.names, ensure_ascii=False), encoding="utf-8")
+        np.save(folder / "starts.npy", self.starts)
+        np.save(folder / "entities.npy", self.entities)
+
+    @classmethod
+    def load(cls, folder: Path, extractor: Extractor, services: Services) -> Overlap:
+        names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
+        return cls(names, np.load(folder / "starts.npy"), np.load(folder / "entities.npy"), extractor, services)
+
+    def search(
+        self, retriever: EntityOverlap, queries: Sequence[Query], k: int, allow: BoolArray | None = None
+    ) -> Rankings:
+        return best(self._scores(retriever, queries, allow), k, retriever.name)
+
+    def score(
+        self, retriever: EntityOverlap, queries: Sequence[Query], ordinals: IntArray, allow: BoolArray | None = None
+    ) -> FloatArray:
+        """The score of given chunks, (queries, chunks); one that shares no entity has 0, padding -inf."""
+        scores = np.take_along_axis(self._scores(retriever, queries, allow), np.maximum(ordinals, 0), 1)
+        return np.where(ordinals == PAD, -np.inf, scores).astype(np.float32)
+
+    def _scores(self, retriever: EntityOverlap, queries: Sequence[Query], allow: BoolArray | None) -> FloatArray:
+        shared = np.zeros((len(queries), len(self)), np.float64)
+        if not len(self):
+            return shared.astype(np.float32)
+        starts, chunks = self._postings()
+        found = self._extractor.extract([query.text for query in queries], self._services)
+        for row, extraction in zip(shared, found, strict=True):
+            for name in {mention.name for mention in extraction.mentions}:
+                entity = self._numbers.get(name)
+                if entity is not None:
+                    row[chunks[starts[entity] : starts[entity + 1]]] += 1
+        mask = None if allow is None or bool(allow.all()) else allow
+        rank = self._rank(retriever, None if mask is None else mask.tobytes())
+        return (shared * (1 + rank) * (1 if mask is None else mask)).astype(np.float32)
+
+    def _postings(self) -> tuple[Any, Any]:
+        if self._by_entity is None:
+            order = np.argsort(self.entities, kind="stable")
+            chunks = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))[order]
+            sizes = np.bincount(self.entities, minlength=len(self.names))
+            self._by_entity = np.concatenate([[0], np.cumsum(sizes)]), chunks
+        return self._by_entity
+
+    def _ranked(self, retriever: EntityOverlap, mask: bytes | None) -> NDArray[np.float64]:
+        """PageRank per chunk; 0 for those that are not allowed."""
+        allow = np.ones(len(self), np.bool_) if mask is None else np.frombuffer(mask, np.bool_)
+        kept = np.flatnonzero(allow)
+        sizes = np.diff(self.starts)[kept]
+        entities = self.entities[np.repeat(allow, np.diff(self.starts))]
+        if not retriever.window:
+            common = np.bincount(entities, minlength=len(self.names)) > max(2, _COMMON * len(kept))
+            telling = ~common[entities]
+            sizes = np.bincount(np.repeat(np.arange(len(kept)), sizes)[telling], minlength=len(kept))
+            entities = entities[telling]
+        starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int32)
+        edges = _kernels.overlaps(starts, entities, len(self.names), retriever.window, retriever.least)
+        rank = np.zeros(len(self))
+        rank[kept] = pagerank(edges[0], edges[1], retriever.damping)
+        return rank

@@ -1,0 +1,111 @@
+"""`ppr(seed=[bm25, dense], seeds=10, entities=0.5, damping=0.7)`: personalised PageRank over passages and entities.
+
+    score(c) = √ π_c        π = (1 - d)·s + d·π·P        s = entities · query's entities + rest · nearest passages
+
+A walk that keeps starting anew: with probability 1 - d it jumps back to its seeds, which are the passages nearest to
+the query (by how much nearer they are than the last of them) and the entities that it names, as far as a document or a
+section is called so (rarer ones more). What is linked to the seeds is found even if it shares neither words nor
+meaning with the query; and since the seeds keep most of the mass, a simple question loses nothing. Gutiérrez et al.,
+From RAG to Memory (HippoRAG 2), ICML 2025, with entities by shape instead of an LLM's, titles as links
+(`surefind.graph.walk`), and words beside meaning as seeds: from vectors alone the walk inherits their misses
+(docs/results/graph.md). The square root keeps the order and gives linked passages a say where scores are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+
+from surefind import spec
+from surefind.protocols import Extractor, Progress, Retriever, Reuse
+from surefind.spec import Stage, require
+from surefind.types import BoolArray, Chunk, FloatArray, Query, Signal
+
+if TYPE_CHECKING:
+    from surefind.graph.derive import Graph
+    from surefind.retrieve._graph import GraphIndex
+    from surefind.services import Services
+
+_FORMAT = 1
+"""Raised when the same text gives other facts."""
+_EPSILON = 1e-5
+"""How much of the walk may be left out at a node, for each way out of it."""
+
+
+@dataclass(frozen=True)
+class PPR(Stage):
+    kind: ClassVar[str] = "retrieve"
+    name: ClassVar[str] = "ppr"
+    signal: ClassVar[Signal] = "graph"
+
+    seed: tuple[str, ...] = ("bm25", "dense")
+    """The retrievers whose best passages the walk starts from."""
+    seeds: int = 10
+    entities: float = 0.5
+    """The share of walks that start from the query's entities, if it names any."""
+    damping: float = 0.7
+    extract: str = "phrases"
+
+    def __post_init__(self) -> None:
+        require(self.seeds > 0, self, "seeds must be at least 1")
+        require(0 <= self.entities <= 1, self, "entities must be from 0 to 1")
+        require(0 <= self.damping < 1, self, "damping must be at least 0 and below 1")
+        require(bool(self.seed), self, "seed must name at least one retriever")
+        require(all(one.signal != "graph" for one in self.near), self, "seed must not be of the graph itself")
+        spec.make("extract", self.extract)
+
+    @property
+    def near(self) -> tuple[Retriever, ...]:
+        return tuple(cast(Retriever, spec.make("retrieve", text)) for text in self.seed)
+
+    @property
+    def index_spec(self) -> str:
+        near = " + ".join(one.index_spec for one in self.near)
+        return f"graph(extract={spec.make('extract', self.extract)}, near={near})@{_FORMAT}"
+
+    def build(
+        self,
+        chunks: Sequence[Chunk],
+        services: Services,
+        reuse: Reuse | None = None,
+        progress: Progress | None = None,
+    ) -> GraphIndex:
+        from surefind.retrieve._graph import GraphIndex
+
+        extractor = cast(Extractor, spec.make("extract", self.extract))
+        return GraphIndex.build(chunks, extractor, self.near, services, reuse, progress)
+
+    def load(self, folder: Path, services: Services) -> GraphIndex:
+        from surefind.retrieve._graph import GraphIndex
+
+        return GraphIndex.load(folder, self.near, services)
+
+    def scores(self, index: GraphIndex, queries: Sequence[Query], allow: BoolArray | None) -> FloatArray:
+        found = np.zeros((len(queries), len(index)), np.float32)
+        if not len(index) or not len(queries):
+            return found
+        graph = index.graph(allow)
+        near = index.nearest(self.near, queries, self.seeds, allow)
+        for i, (query, (passages, scores)) in enumerate(zip(queries, near, strict=True)):
+            at, weights = self._start(graph, query.text, passages, scores)
+            if at:
+                mass = graph.ways.near(at, weights, self.damping, _EPSILON)
+                found[i] = np.sqrt(mass[: len(index)])
+        return found
+
+    def _start(self, graph: Graph, text: str, passages: list[int], scores: FloatArray) -> tuple[list[int], list[float]]:
+        """Nodes and how much of the walk starts at each, 1 in all."""
+        named = [entity for entity in graph.named_in(text) if graph.heads[entity]] if self.entities else []
+        rare = 1 / graph.degrees[named]
+        near = scores - scores.min(initial=np.inf)
+        near = near if near.any() else np.ones_like(near)
+        share = self.entities if named else 0.0
+        share = share if passages else 1.0
+        return (
+            [graph.chunks + entity for entity in named] + passages,
+            [*(share * rare / rare.sum()).tolist(), *((1 - share) * near / near.sum()).tolist()],
+        )

@@ -1,0 +1,102 @@
+"""`surefind graph`: what the documents say about the same things, as a page and in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+
+if TYPE_CHECKING:
+    from surefind.graph.communities import Communities
+    from surefind.graph.derive import Graph
+    from surefind.kb import KnowledgeBase
+    from surefind.snapshot import Snapshot
+
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--as", help="An access group you belong to; may be repeated. '*' reads everything."),
+]
+_TOP = 20
+
+
+def register(app: typer.Typer) -> None:
+    commands = typer.Typer(help="What the documents say about the same things.", no_args_is_help=True)
+    commands.command("show")(show)
+    commands.command("stats")(stats)
+    app.add_typer(commands, name="graph")
+
+
+def show(
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The page to write.", show_default=".surefind/graph.html")
+    ] = None,
+    most: Annotated[int, typer.Option("--most", help="How many entities to draw: the best connected.", min=1)] = 10_000,
+    groups: Groups = None,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Draw the graph as one web page: search an entity, see its neighbourhood, its passages, its community.
+
+    The page holds everything it shows and loads nothing. It shows only what the given access groups may read; send it
+    to nobody who may not.
+    """
+    from surefind.graph.summaries import summarise
+    from surefind.graph.view import render, view
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        graph, found, snapshot = _graph(base, groups or [], as_json)
+        data = view(graph, found, summarise(graph, found), snapshot.__getitem__, most)
+        page = out or base.data / "graph.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(render(data), encoding="utf-8")
+    if as_json:
+        print_json({"page": str(page), **data["counts"]})
+    else:
+        typer.echo(f"{len(data['nodes']):,} of {data['counts']['entities']:,} entities drawn.")
+        typer.echo(f"Graph: {page}")
+
+
+def stats(groups: Groups = None, kb: Folder = HERE, as_json: Json = False) -> None:
+    """Count entities, relations and communities, and list the best connected entities."""
+    from surefind.graph.labels import labels
+    from surefind.graph.view import counts
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        graph, found, _ = _graph(base, groups or [], as_json)
+        numbers = counts(graph, found)
+        named = labels(graph)
+    order = sorted(range(len(named)), key=lambda e: (-int(graph.degrees[e]), e))[:_TOP]
+    top = [{"entity": named[e], "passages": int(graph.degrees[e])} for e in order]
+    if as_json:
+        print_json({**numbers, "best_connected": top})
+    else:
+        _print(numbers, top)
+
+
+def _graph(base: KnowledgeBase, groups: Sequence[str], quiet: bool) -> tuple[Graph, Communities, Snapshot]:
+    """Of what the groups may read. Likeness of meaning is not asked for, so no encoder is needed."""
+    from surefind.graph.communities import communities
+    from surefind.spec import make
+
+    snapshot = base.snapshot()
+    with progress(quiet) as report:
+        index: Any = base.index(make("retrieve", "ppr(seed=[bm25])"), snapshot, report)
+    graph = index.graph(snapshot.allow([], groups)[0])
+    return graph, communities(graph), snapshot
+
+
+def _print(numbers: dict[str, Any], top: Sequence[dict[str, Any]]) -> None:
+    typer.echo(f"Passages        {numbers['passages']:,}")
+    typer.echo(f"Entities        {numbers['entities']:,}, of which {numbers['shared']:,} in two passages or more")
+    typer.echo(f"Edges           {numbers['mentions']:,} to passages, {numbers['relations']:,} between entities")
+    typer.echo(
+        f"Communities     {numbers['communities']:,}, in them {numbers['small_communities']:,} small ones; "
+        f"modularity {numbers['modularity']:.3f}"
+    )
+    typer.echo("Best connected  " + ", ".join(f"{row['entity']} ({row['passages']})" for row in top))
