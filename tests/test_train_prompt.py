@@ -11,6 +11,8 @@ from exam_helpers import query, surefind
 from helpers import Home
 from llm_server import LLMServer
 from llm_steps import ranking
+from surefind.bench.plan import Plan, from_texts, parse_measures
+from surefind.bench.run import run_bench
 from surefind.errors import SpecError
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.split import held_out
@@ -126,6 +128,17 @@ def test_a_trained_prompt_knows_the_questions_it_learnt_from(home: Home, llm: LL
         assert LLMListwise().learnt(kb.services) == frozenset()
     pairs = zip(exam.queries, held_out(exam.queries), strict=True)
     assert learnt == {question_key(question.text) for question, out in pairs if not out}
+
+
+def test_bench_asks_a_trained_prompt_only_what_it_did_not_learn_from(home: Home, llm: LLMServer) -> None:
+    llm.reply = reply
+    exam = exam_of()
+    with home.open() as kb:
+        trainer(kb, exam, llm).train("mine")
+        step = f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=4, keep=2, mode=meta, trained=mine)"
+        plan = Plan(tuple(from_texts(["bm25", step], {})), exam, parse_measures(["RR@10"]))
+        report = run_bench(kb, plan, "").report
+    assert report["exam"]["queries"] == sum(held_out(exam.queries))
 
 
 @pytest.mark.usefixtures("toys")
