@@ -60,7 +60,7 @@ class Hierarchical(Stage):
 
     def _children(self, document: Document, family: list[Piece]) -> Iterator[Chunk]:
         span = stripped(document.text, family[0].start, family[-1].end)
-        tokens = token_spans(document.text, *span)
+        tokens = token_spans(document.text, *span) if self.overlap else []
         section = span[0]
         for child in family:
             section = child.start if child.opens else section
@@ -69,4 +69,4 @@ class Hierarchical(Stage):
     def _start(self, own: int, section: int, tokens: list[Span]) -> int:
         """Where a child begins that repeats the end of the one before it, but not from before its section."""
         before = bisect_left(tokens, (own, 0))
-        return max(section, tokens[max(0, before - self.overlap)][0]) if self.overlap and before else own
+        return max(section, tokens[max(0, before - self.overlap)][0]) if before else own
