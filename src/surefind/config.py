@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from surefind import spec
 from surefind.errors import ConfigError, SpecError, UsageError, choices
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
@@ -162,12 +163,12 @@ class _SettingsReader:
         )
 
     def readers(self, specs: list[str]) -> Readers:
-        made = Readers(tuple(specs))
-        try:
-            _ = made.by_name
-        except SpecError as error:
-            raise self.error("sync", "readers", str(error)) from None
-        return made
+        for text in specs:
+            try:
+                spec.make("read", text)
+            except SpecError as error:
+                raise self.error("sync", "readers", str(error)) from None
+        return Readers(tuple(specs))
 
     def limits(self, sync: dict[str, Any]) -> Limits:
         given = {f.name: sync[f"max_{f.name}"] for f in fields(Limits) if f"max_{f.name}" in sync}
