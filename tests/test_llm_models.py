@@ -289,6 +289,13 @@ def test_missing_gguf_file_is_told() -> None:
         Services().chat("gguf:nowhere.gguf")
 
 
+def test_model_in_this_process_is_asked_one_thing_at_a_time(tmp_path: Path) -> None:
+    """Calls that wait for another one would run out of their own time."""
+    file = tmp_path / "a.gguf"
+    file.write_bytes(b"GGUF")
+    assert Services(llm=LLMSettings(concurrency=8)).llm.chat(f"gguf:{file}").concurrency == 1
+
+
 def test_missing_package_names_the_install_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "a.gguf"
     file.write_bytes(b"GGUF")

@@ -49,7 +49,7 @@ class Models:
         fallback = self.chat(second) if second and second != name else None
         return Chat(
             address, _adapter(address, settings), price_of(address, settings.prices), self.meter, self.cache, fallback,
-            settings.total_timeout, settings.concurrency,
+            settings.total_timeout, 1 if address.wire == "gguf" else settings.concurrency,
         )  # fmt: skip
 
 
