@@ -143,7 +143,7 @@ def test_search_takes_a_pipeline_in_place(base: Path) -> None:
     options = ("--retrieve", "bm25", "--retrieve", "bm25(k1=0)", "--fuse", "rrf(k=60)", "--depth", "50")
     found = surefind("search", "wire", *options, "--json", kb=base).json
     assert found["pipeline"].startswith("bm25(") and "@50 >> rrf(" in found["pipeline"]
-    assert [entry["stage"] for entry in found["trace"]] == ["retrieve", "retrieve", "fuse"]
+    assert [entry["stage"] for entry in found["trace"]] == ["retrieve", "retrieve", "fuse", "parents"]
 
 
 def test_search_that_finds_nothing_exits_1(small: Home) -> None:

