@@ -40,7 +40,7 @@ class CrossEncoder(Stage):
     """Costs time and no money: a benchmark may try it to say how long it will take."""
 
     model: str = BUNDLED
-    """`bundled`, a model that `surefind train reranker` made, or the folder of a cross-encoder: with an ONNX graph, or
+    """`bundled` (where surefind-models has a reranker), a model that `surefind train reranker` made, or the folder of a cross-encoder: with an ONNX graph, or
     one of the sentence-transformers library."""
     top: int = 20
     keep: int = 10
@@ -115,8 +115,8 @@ def _bundled() -> Path:
         return Path(surefind_models.path("reranker"))
     except (ModuleNotFoundError, ValueError):
         raise MissingPartError(
-            "The bundled reranker is not installed. Install the package surefind-models (from a clone: pip install "
-            "./models), or name the folder of a cross-encoder: cross_encoder(model=FOLDER)."
+            "No reranker is bundled with the installed surefind-models. Name the folder of a cross-encoder, "
+            "cross_encoder(model=FOLDER), or train one with: surefind train reranker --exam NAME."
         ) from None
 
 

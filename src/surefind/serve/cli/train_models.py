@@ -111,7 +111,7 @@ def reranker(
 ) -> None:
     """Train a cross-encoder on your own documents, and say whether reranking with it pays.
 
-    As `train encoder`; it must beat the pipeline without a reranker and with the bundled one.
+    As `train encoder`; it must beat the pipeline without a reranker.
     """
     given = {
         "start": start, "epochs": epochs, "batch": batch, "rate": rate, "negatives": negatives, "most": most,
