@@ -40,8 +40,8 @@ class CrossEncoder(Stage):
     """Costs time and no money: a benchmark may try it to say how long it will take."""
 
     model: str = BUNDLED
-    """`bundled` (where surefind-models has a reranker), a model that `surefind train reranker` made, or the folder of a cross-encoder: with an ONNX graph, or
-    one of the sentence-transformers library."""
+    """A model that `surefind train reranker` made, by its name; the folder of a cross-encoder, with an ONNX graph or
+    one of the sentence-transformers library; or `bundled`, where surefind-models has one."""
     top: int = 20
     keep: int = 10
     blend: float = 0.5
