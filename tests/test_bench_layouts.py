@@ -132,6 +132,13 @@ def test_tables_show_passages_index_and_ingestion(finished: Finished, tmp_path: 
         assert {row["layout"] for row in csv.DictReader(file)} == set(LAYOUTS)
 
 
+def test_questions_are_embedded_once_for_all_layouts(kb: KnowledgeBase) -> None:
+    exam = known_item_exam(kb, per_family=8)
+    contenders = across(from_texts(["dense"], {}), layouts_from_texts(LAYOUTS))
+    quote = Bench(kb).quote(Plan(tuple(contenders), exam, parse_measures(MEASURES)))
+    assert (quote.retrievals, quote.embeddings) == (3, len(exam.queries))
+
+
 # ---------------------------------------------------------------- plans
 
 
@@ -161,7 +168,7 @@ def test_chunking_preset_has_the_grid_of_its_study_and_takes_other_pipelines() -
     grids = ("fixed-", "semantic-", "hierarchical-")
     assert [sum(c.name.startswith(grid) and "+" not in c.name for c in contenders) for grid in grids] == [6, 6, 6]
     assert measures == ("T1EM", "T1C", "T1O", "MRR", "SpanR@5", "SpanP@5", "IoU@5")
-    other, _ = preset("chunking", from_texts(["bm25"], {}), layouts_from_texts(["whole"]))
+    other, _ = preset("chunking", from_texts(["bm25"], {}), layouts_from_texts(["markdown(tokens=99)"]))
     assert len(other) == len(contenders) + 1
     assert {str(c.pipeline) for c in other} == {"bm25(k1=1.5, b=0.75, analyzer=english)"}
 

@@ -120,7 +120,9 @@ class Bench:
         keys = {self._run_key(plan, *job): job for job in made}
         missing = [job for key, job in keys.items() if self.cache.rankings(key) is None]
         unmade = [job for job in jobs if job not in made]
-        embeddings = len(plan.exam.queries) * sum(r.signal == "dense" for _, r in (*missing, *unmade))
+        # Layouts share the vectors of the questions.
+        encoders = {str(r) for _, r in (*missing, *unmade) if r.signal == "dense"}
+        embeddings = len(plan.exam.queries) * len(encoders)
         seconds = sum(self._seconds(self.snapshot(contender), r, plan.exam) for contender, r in missing)
         seconds += self._seconds_to_make(unmade) + self._rerank_seconds(plan)
         runs = len(keys) + len(unmade)
