@@ -26,6 +26,7 @@ import numpy as np
 from _shared import machine
 from surefind import KnowledgeBase, Query
 from surefind.bench.run import beir_base, known_item_exam
+from surefind.config import FILE_NAME
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
@@ -40,6 +41,8 @@ BEIR = {"cranfield": ("test",), "scifact": ("test", "train"), "hotpotqa-sub": ("
 FOLDERS = {"govuk": "kb-govuk-devdocs/source", "openshift": "kb-openshift-runbooks/alerts"}
 EXAMS = ("sample", "questions", *FOLDERS, *BEIR)
 PAIR = ("bm25", "dense")
+SETTINGS = '[index]\nchunk = "markdown"\nenrich = ["headings"]\n'
+"""Passages cut as when the figures were first made, whatever the default is."""
 
 
 def exams(data: Path, work: Path, wanted: list[str]) -> Iterator[tuple[str, KnowledgeBase, Exam]]:
@@ -49,7 +52,10 @@ def exams(data: Path, work: Path, wanted: list[str]) -> Iterator[tuple[str, Know
             parts = [read_beir(data / name, Library(kb.documents()), split) for split in BEIR[name]]
             exam = Exam(name, tuple(query for part in parts for query in part.queries))
         else:
-            kb = KnowledgeBase.open(work / ("sample" if name == "questions" else name))
+            home = work / ("sample" if name == "questions" else name)
+            home.mkdir(parents=True, exist_ok=True)
+            (home / FILE_NAME).write_text(SETTINGS, encoding="utf-8")
+            kb = KnowledgeBase.open(home)
             kb.sync(data / FOLDERS[name] if name in FOLDERS else sample_folder())
             if name == "questions":
                 exam = read_table(sample_questions(), Library(kb.documents()))

@@ -92,7 +92,7 @@ def measure_latency(
             # Scoring and predicting reuse the query vectors of the search just before them.
             reuses = pipeline.completes or isinstance(pipeline.fuse, QueryFuser)
             again = partial(_search_again, pipeline, sample, indexes) if reuses else None
-            best = stage(path, partial(_joined, pipeline, sample, lists, width, indexes, services, passages), again)
+            best = stage(path, partial(_joined, pipeline, sample, lists, width, indexes, services), again)
             keys.append((_name(pipeline.fuse), path))
         reach = Reach(pipeline, index_of, passages, services)
         for reranker in pipeline.rerank:
@@ -112,10 +112,9 @@ def _joined(
     k: int,
     indexes: Sequence[Index],
     services: Services,
-    passages: Passages,
     i: int,
 ) -> Rankings:
-    return pipeline.join([sample[i]], [rankings[i] for rankings in lists], k, indexes, services, passages)
+    return pipeline.join([sample[i]], [rankings[i] for rankings in lists], k, indexes, services)
 
 
 def _reranked(

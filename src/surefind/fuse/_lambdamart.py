@@ -19,15 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.fuse._features import Rarity, rich, rich_names
-from surefind.fuse._join import Floats, from_floor, min_max, present
+from surefind.fuse._join import Floats, present
 from surefind.fuse._predictors import SOURCE, Embed, Norm, blend
 from surefind.fuse._trees import Trees
-from surefind.types import PAD, Rankings
+from surefind.types import Rankings
 
-TOP = 50
+TOP = 30
 SCALE = 5.0
 """How much the static fusion counts beside the trees: its scores go from 0 to 1."""
-_BATCH = 256
 _STATIC = ("static", "static_rank")
 _SAID = ("score", "from_floor", "min_max", "rank")
 _ABOUT = "static.json"
@@ -97,11 +96,12 @@ def first(ranking: Rankings, k: int) -> Rankings:
 def candidates(texts: Sequence[str], rankings: Sequence[Rankings], before: Rankings, rarity: Rarity) -> Floats:
     """A row for each of the `TOP` candidates that are there, query by query."""
     there = present(before)[:, :TOP]
-    said = np.concatenate(
-        [_said(rankings, before, slice(at, at + _BATCH)) for at in range(0, len(texts), _BATCH)], axis=0
-    )
     about = np.repeat(rich(texts, rankings, rarity), there.sum(axis=1), axis=0)
-    return np.concatenate([said[there], about], axis=1)
+    ranks = np.broadcast_to(np.log(np.arange(1.0, there.shape[1] + 1)), there.shape)
+    columns = [before.scores[:, :TOP][there], ranks[there]]
+    for ranking in rankings:
+        columns += _said(ranking, before.ordinals[:, :TOP], there)
+    return np.concatenate([np.stack(columns, axis=1), about], axis=1)
 
 
 def candidate_names(sources: Sequence[str]) -> list[str]:
@@ -109,27 +109,29 @@ def candidate_names(sources: Sequence[str]) -> list[str]:
     return [*_STATIC, *(f"{label}_{what}" for label in labels for what in _SAID), *rich_names(sources)]
 
 
-def _said(rankings: Sequence[Rankings], before: Rankings, rows: slice) -> Floats:
-    """(queries, candidates, features): what the static fusion and each ranking say of the candidates."""
-    wanted = before.ordinals[rows, :TOP]
-    ranks = np.broadcast_to(np.log(np.arange(1.0, wanted.shape[1] + 1)), wanted.shape)
-    columns = [np.where(wanted == PAD, 0.0, before.scores[rows, :TOP]), ranks]
-    for ranking in rankings:
-        part = Rankings(ranking.ordinals[rows], ranking.scores[rows], ranking.source, ranking.signal, ranking.floor)
-        columns += _of_ranking(part, wanted)
-    return np.stack(columns, axis=2)
+def _said(ranking: Rankings, wanted: NDArray[np.int32], there: NDArray[np.bool_]) -> list[Floats]:
+    """Of each candidate its score, both scalings and the logarithm of the rank; one that is not in the ranking has the
+    least of each."""
+    width = ranking.ordinals.shape[1]
+    if not width:
+        return [np.zeros(np.count_nonzero(there)) for _ in _SAID]
+    # One search for all queries: an ordinal and its query in one number; padding, seen as unsigned, comes last.
+    queries = np.arange(len(wanted), dtype=np.int64)[:, None] << 32
+    places = (queries + ranking.ordinals.view(np.uint32)).ravel()
+    keys = (queries + wanted)[there]
+    order = np.argsort(places, kind="stable")
+    at = order[np.minimum(np.searchsorted(places[order], keys), len(places) - 1)]
+    found = places[at] == keys
+    count = np.count_nonzero(present(ranking), axis=1)
+    ends = ranking.scores[np.arange(len(count)), np.maximum(count, 1) - 1]
+    best, least = (np.repeat(np.where(count > 0, end, 0.0), there.sum(axis=1)) for end in (ranking.scores[:, 0], ends))
+    scores = np.where(found, ranking.scores.ravel()[at], least)
+    by_range = _share(scores - least, best - least, 1.0)
+    by_floor = _share(scores - ranking.floor, best - ranking.floor, 0.0) if np.isfinite(ranking.floor) else by_range
+    ranks = np.log(np.where(found, at % width + 1.0, width + 1.0))
+    return [scores, np.where(found, by_floor, 0.0), np.where(found, by_range, 0.0), ranks]
 
 
-def _of_ranking(ranking: Rankings, wanted: NDArray[np.int32]) -> list[Floats]:
-    """Score, both scalings and the logarithm of the rank; a candidate that is not there has the least of each."""
-    if not ranking.ordinals.shape[1]:
-        return [np.zeros(wanted.shape) for _ in _SAID]
-    same = wanted[:, :, None] == ranking.ordinals[:, None, :]
-    found = same.any(axis=2) & (wanted != PAD)
-    at = same.argmax(axis=2)
-    scores = np.where(present(ranking), ranking.scores, np.inf).astype(np.float64)
-    least = np.minimum(scores.min(axis=1, keepdims=True), 1e30)
-    tables = (np.minimum(scores, 1e30), from_floor(ranking), min_max(ranking))
-    taken = [np.take_along_axis(table, at, 1) for table in tables]
-    ranks = np.log(np.where(found, at + 1.0, ranking.ordinals.shape[1] + 1.0))
-    return [np.where(found, taken[0], least), np.where(found, taken[1], 0.0), np.where(found, taken[2], 0.0), ranks]
+def _share(part: Floats, whole: Floats, otherwise: float) -> Floats:
+    """As `from_floor` and `min_max` scale, for the candidates alone; `otherwise` where there is nothing to scale by."""
+    return np.where(whole > 0, np.maximum(part, 0.0) / np.where(whole > 0, whole, 1.0), otherwise)

@@ -35,7 +35,7 @@ from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost, r_squa
 from surefind.train.gain import fit_ndcg
 from surefind.train.judge import compare, verdict
 from surefind.train.lambdamart import fit_lambdamart
-from surefind.train.material import K, Material, Missing, best_static, gather, simplex
+from surefind.train.material import Material, Missing, best_static, gather, simplex
 
 MODELS: dict[str, Callable[[Material, Report], Fitted]] = {
     "ridge": fit_ridge,
@@ -189,9 +189,9 @@ def _columns(material: Material, fitted: Fitted) -> dict[str, Floats]:
     held, predictor = material.held, fitted.predictor
     norm, static = best_static(material)
     columns = {
-        "trained": held.score(predictor.fuse(held.texts, held.rankings, material.embed, K)),
+        "trained": held.score(predictor.fuse(held.texts, held.rankings, material.embed, held.width)),
         "static": held.blended(static, norm),
-        "rrf": held.score(RRF(RRF_K).fuse(held.found, K)),
+        "rrf": held.score(RRF(RRF_K).fuse(held.found, held.width)),
     }
     for retriever, ranking in zip(material.pipeline.retrieve, held.found, strict=True):
         columns[str(retriever)] = held.score(ranking)

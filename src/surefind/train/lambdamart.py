@@ -21,7 +21,7 @@ from surefind.fuse._trees import Trees
 from surefind.sync import Report
 from surefind.train.alpha import SEED, Fitted, shap
 from surefind.train.gain import rarity_of, spread_folds
-from surefind.train.material import Half, K, Material, best_static, xgboost
+from surefind.train.material import Half, Material, best_static, xgboost
 from surefind.types import Rankings
 
 FOLDS = 3
@@ -87,7 +87,7 @@ class _Data:
 
     def __init__(self, half: Half, norm: Norm, static: Floats, rarity: Rarity) -> None:
         self._half = half
-        self._before = blend(half.rankings, static[None], norm, K, SOURCE)
+        self._before = blend(half.rankings, static[None], norm, half.width, SOURCE)
         self._there = present(self._before)[:, :TOP]
         self._table = candidates(half.texts, half.rankings, self._before, rarity)
         self._grades = _grades(half, self._before)[self._there]

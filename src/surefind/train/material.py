@@ -15,13 +15,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.bench.engine import Bench
-from surefind.bench.plan import Contender, Plan, short
+from surefind.bench.engine import stack
+from surefind.bench.plan import short
 from surefind.bench.scoring import places_of
 from surefind.completion import complete
 from surefind.errors import ExamError, MissingPartError, SpecError
 from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.relocate import relocate
 from surefind.exam.split import held_out
+from surefind.families import enough, fold
 from surefind.fuse._join import Floats
 from surefind.fuse._predictors import Norm, blend
 from surefind.kb import KnowledgeBase
@@ -32,11 +34,12 @@ from surefind.pipeline import Pipeline
 from surefind.snapshot import Snapshot
 from surefind.sync import Report
 from surefind.train.lss import Labeller
-from surefind.types import FloatArray, Query, Rankings
+from surefind.types import FloatArray, IntArray, Query, Rankings
 
 FEWEST = 60
 """Questions of an exam below which nothing is trained: the halves would be too small to learn from or to judge by."""
 K = 100
+_BATCH = 256
 NORMS: tuple[Norm, Norm] = ("floor", "minmax")
 Missing = Literal["score"] | None
 """Whether each candidate is scored by the retrievers that did not return it."""
@@ -54,6 +57,8 @@ class Half:
     measure: Measure
     places: Places
     labeller: Labeller
+    families: IntArray | None = None
+    """Where parts are searched and what they are parts of is returned: the parent of each part."""
 
     @property
     def texts(self) -> list[str]:
@@ -71,11 +76,18 @@ class Half:
 
     def score(self, ranking: Rankings) -> Floats:
         """The measure of each question."""
+        if self.families is not None:
+            ranking = fold(ranking, self.families, K)
         return MEASURES[self.measure.name](self.judge.gains(ranking, self.measure.level), self.measure.k)
+
+    @property
+    def width(self) -> int:
+        """How deep fused rankings go."""
+        return K if self.families is None else max(K, *(ranking.ordinals.shape[1] for ranking in self.found))
 
     def blended(self, weights: Floats, norm: Norm) -> Floats:
         """The measure of each question under weights: one row for all, or one for each."""
-        return self.score(blend(self.rankings, np.atleast_2d(weights), norm, K, "blend"))
+        return self.score(blend(self.rankings, np.atleast_2d(weights), norm, self.width, "blend"))
 
     def sweep(self, candidates: Floats, norm: Norm) -> Floats:
         """(questions, candidates)."""
@@ -124,37 +136,56 @@ def gather(
     if len(set(map(str, pipeline.retrieve))) < max(2, len(retrieve)):
         raise SpecError("Training needs two or more different retrievers: --retrieve bm25 --retrieve dense.")
     _enough(exam, len(exam.queries))
-    if kb.snapshot().families is not None:
-        raise SpecError(
-            f"The layout {kb.snapshot().layout} searches parts and returns what they are parts of; training takes "
-            "passages that are searched themselves. Take another chunker."
-        )
-    contenders = tuple(Contender(str(r), Pipeline((r,))) for r in pipeline.retrieve)
-    outcome = Bench(kb, report=report).run(Plan(contenders, exam, (measure,)))
-    queries = outcome.plan.exam.queries
-    _enough(exam, len(queries))
     documents = {document.id: document.text for document in kb.documents()}
-    places = places_of(outcome.snapshot, documents)
-    out = np.array(held_out(queries))
-
-    lists = list(outcome.rankings)
+    queries = relocate(exam, documents)[0].queries
+    _enough(exam, len(queries))
+    snapshot = kb.snapshot()
+    found = _retrieved(kb, snapshot, pipeline, queries, measure, report)
+    lists = list(found)
     if missing == "score":
-        ready = [(r, kb.index(r, outcome.snapshot, report)) for r in pipeline.retrieve]
+        ready = [(r, kb.index(r, snapshot, report)) for r in pipeline.retrieve]
         lists = complete(lists, [Query(query.text, query.id) for query in queries], ready)
     embedder = next((str(getattr(r, "model", "")) for r in pipeline.retrieve if r.signal == "dense"), "")
-    whole = Half(
-        queries, outcome.rankings, tuple(lists), measure, places, Labeller(queries, outcome.snapshot, documents)
-    )
+    labeller = Labeller(queries, snapshot, documents)
+    places = places_of(snapshot, documents)
+    whole = Half(queries, found, tuple(lists), measure, places, labeller, snapshot.families)
+    out = np.array(held_out(queries))
     return Material(
         exam,
         pipeline,
         missing,
-        outcome.snapshot,
+        snapshot,
         whole.taken(np.flatnonzero(~out)),
         whole.taken(np.flatnonzero(out)),
         lambda texts: kb.services.embedder(embedder).embed_queries(texts),
         embedder,
     )
+
+
+def _retrieved(
+    kb: KnowledgeBase,
+    snapshot: Snapshot,
+    pipeline: Pipeline,
+    queries: Sequence[ExamQuery],
+    measure: Measure,
+    report: Report | None,
+) -> tuple[Rankings, ...]:
+    """What each retriever gives, as deep as in a search: with parents, until the measure has as many as it counts."""
+    tell: Report = report or (lambda what, done, total: None)
+    depth = pipeline.depth
+    if snapshot.families is not None:
+        depth = max(depth, enough(snapshot.families, measure.k))
+    asked = [Query(query.text, query.id) for query in queries]
+    found = []
+    for retriever in pipeline.retrieve:
+        index = kb.index(retriever, snapshot, report)
+        parts = []
+        for at in range(0, len(asked), _BATCH):
+            tell(f"Retrieving {retriever.name}", at, len(asked))
+            parts.append(index.search(retriever, asked[at : at + _BATCH], depth))
+        found.append(stack(parts))
+        tell(f"Retrieving {retriever.name}", len(asked), len(asked))
+    return tuple(found)
 
 
 def best_static(material: Material) -> tuple[Norm, Floats]:
