@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -64,7 +64,7 @@ def _stretched(block: Block, start: int, end: int) -> Block:
     parts = block.parts or ((block.start, block.end),)
     parts = ((start, parts[0][1]), *parts[1:])
     parts = (*parts[:-1], (parts[-1][0], end))
-    return replace(block, start=start, end=end, parts=() if block.level else parts)
+    return Block(start, end, block.level, block.title, () if block.level else parts, block.prose, block.table)
 
 
 def paragraphs(text: str) -> list[Block]:
