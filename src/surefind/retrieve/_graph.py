@@ -126,7 +126,13 @@ class GraphIndex:
 
 def _union(found: Sequence[Rankings]) -> IntArray:
     """Per query the passages of all rankings, in order, padded."""
-    rows = [np.unique(np.concatenate([ranking.row(i)[0] for ranking in found])) for i in range(len(found[0]))]
+    return padded(
+        [np.unique(np.concatenate([ranking.row(i)[0] for ranking in found])).tolist() for i in range(len(found[0]))]
+    )
+
+
+def padded(rows: Sequence[Sequence[int]]) -> IntArray:
+    """Rows of different lengths as one table."""
     table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int32)
     for i, row in enumerate(rows):
         table[i, : len(row)] = row

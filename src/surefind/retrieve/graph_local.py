@@ -23,7 +23,7 @@ from surefind.protocols import Progress, Reuse
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.ppr import PPR
 from surefind.spec import Stage, require
-from surefind.types import BoolArray, Chunk, FloatArray, Query, Signal
+from surefind.types import PAD, BoolArray, Chunk, FloatArray, Query, Signal
 
 if TYPE_CHECKING:
     from surefind.graph.derive import Graph
@@ -73,16 +73,18 @@ class GraphLocal(Stage):
         return PPR(seed=("bm25", str(self._near())), extract=self.extract)
 
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: BoolArray | None) -> FloatArray:
+        from surefind.retrieve._graph import padded
+
         found = np.zeros((len(queries), len(index)), np.float32)
         graph = index.graph(allow)
-        for i, query in enumerate(queries):
-            pool = self.candidates(graph, query.text)
-            if pool:
-                cosines = index.near[self._near().index_spec].score(self._near(), [query], np.array([pool], np.int32))[
-                    0
-                ]
-                # From 0 to 1, as 0 says that a chunk is not a candidate: one as far away as can be still is.
-                found[i, pool] = np.maximum((1 + cosines) / 2, np.finfo(np.float32).tiny)
+        pools = padded([self.candidates(graph, query.text) for query in queries])
+        if not pools.size:
+            return found
+        cosines = index.near[self._near().index_spec].score(self._near(), queries, pools)
+        for i, (pool, row) in enumerate(zip(pools, cosines, strict=True)):
+            there = pool != PAD
+            # From 0 to 1, as 0 says that a chunk is not a candidate: one as far away as can be still is.
+            found[i, pool[there]] = np.maximum((1 + row[there]) / 2, np.finfo(np.float32).tiny)
         return found
 
     def candidates(self, graph: Graph, text: str) -> list[int]:

@@ -16,7 +16,7 @@ CONTENDERS = {
     "walks": "ppr",
     "BM25 + dense": "bm25 + dense >> weighted(weights=[1, 1], missing=score)",
     "BM25 + dense + graph": "bm25 + dense + graph_local(hops=2) >> weighted(weights=[1, 1, 1], missing=score)",
-    "BM25 + dense + walks": "bm25 + dense + ppr >> weighted(weights=[1, 1, 1], missing=score)",
+    "BM25 + dense + walks": "bm25 + dense + ppr >> weighted(weights=[1, 1, 2], missing=score)",
 }
 LAYOUTS = {
     "hierarchical": "hierarchical(parent=2000, child=500, overlap=50)",

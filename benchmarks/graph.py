@@ -1,0 +1,102 @@
+"""What the graph costs: building against embedding, memory per edge, a query, the first query of a new mask.
+
+    python benchmarks/graph.py KB [--chunks 10000]
+
+KB is a knowledge base whose passages are embedded already (its cache is used); passages are repeated under other
+documents, with other numbers in their names, until there are `--chunks`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from surefind import spec
+from surefind.graph.derive import derive
+from surefind.graph.facts import Facts
+from surefind.kb import KnowledgeBase
+from surefind.retrieve._graph import GraphIndex
+from surefind.types import Chunk, Query
+
+_EMBEDDED = 60
+_ASKED = 100
+
+
+def passages(kb: KnowledgeBase, count: int) -> list[Chunk]:
+    found = kb.snapshot().chunks()
+    made = []
+    for i in range(count):
+        turn, at = divmod(i, len(found))
+        chunk = found[at]
+        made.append(
+            chunk if not turn else replace(chunk, document=f"{turn}/{chunk.document}", text=f"{chunk.text} {turn}")
+        )
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kb", type=Path)
+    parser.add_argument("--chunks", type=int, default=10_000)
+    options = parser.parse_args()
+    with KnowledgeBase.open(options.kb) as kb:
+        chunks = passages(kb, options.chunks)
+        extractor = spec.make("extract", "phrases")
+        encoder = spec.make("embed", "minilm")
+        encoder.embed(["warm up"])
+        sample = [chunks[i].searchable for i in np.linspace(0, len(chunks) - 1, _EMBEDDED).astype(int)]
+        started = time.process_time()
+        encoder.embed(sample)
+        embedding = (time.process_time() - started) / _EMBEDDED * len(chunks)
+        _ = derive(Facts.build(chunks[:50], extractor, kb.services)).ways  # kernels compile here
+        started = time.process_time()
+        facts = Facts.build(chunks, extractor, kb.services)
+        graph = derive(facts)
+        _ = graph.ways
+        building = time.process_time() - started
+        edges = len(graph.entities)
+        print(f"{len(chunks):,} passages, {len(graph.keys):,} entities, {edges:,} edges between them")
+        print(f"build {building:.1f} s of CPU against {embedding:.0f} s to embed the same: {building / embedding:.1%}")
+        folder = Path(kb.data / "graph-benchmark")
+        folder.mkdir(exist_ok=True)
+        facts.save(folder)
+        del facts, graph
+        gc.collect()
+        tracemalloc.start()
+        index = GraphIndex(Facts.load(folder), {})
+        held = index.graph()
+        _ = held.ways, held.lexicon, held.heads
+        memory = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        print(f"memory {memory / 1e6:.1f} MB, {memory / edges:.0f} bytes per edge")
+        ask(index, chunks)
+
+
+def ask(index: GraphIndex, chunks: list[Chunk]) -> None:
+    """Walks as a search makes them, from ten passages and the entities of a question made of a passage's beginning."""
+    stage = spec.make("retrieve", "ppr")
+    rng = np.random.default_rng(1)
+    times = []
+    for i in rng.integers(0, len(chunks), _ASKED).tolist():
+        query = Query(" ".join(chunks[i].text.split()[:15]))
+        near = rng.integers(0, len(chunks), 10).tolist()
+        started = time.perf_counter()
+        at, weights = stage._start(index.graph(), query.text, near, np.linspace(1, 0.1, 10).astype(np.float32))
+        index.graph().ways.near(at, weights, stage.damping, 1e-5)
+        times.append((time.perf_counter() - started) * 1000)
+    p50, p95 = np.percentile(times, [50, 95])
+    print(f"walk p50 {p50:.2f} ms, p95 {p95:.2f} ms")
+    allow = rng.random(len(chunks)) < 0.8
+    started = time.perf_counter()
+    _ = index.graph(allow).ways
+    print(f"first query of a new mask {(time.perf_counter() - started) * 1000:.0f} ms more")
+
+
+if __name__ == "__main__":
+    main()
