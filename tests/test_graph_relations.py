@@ -213,3 +213,15 @@ def test_global_search_opens_the_best_communities_only() -> None:
 
 def test_ppr_and_graph_local_share_an_index() -> None:
     assert spec.make("retrieve", "ppr").index_spec == spec.make("retrieve", "graph_local(hops=2)").index_spec
+
+
+def test_many_masks_never_see_the_communities_of_another() -> None:
+    """More masks than graphs are kept of: what was dropped is made again, and not mistaken for another's."""
+    stage = spec.make("retrieve", "graph_global")
+    index = stage.build(TWO, SERVICES)
+    for hidden in (*range(8), *range(8), 0):
+        allow = np.arange(len(TWO)) != hidden
+        for other in range(3):
+            index.graph(np.arange(len(TWO)) % 3 != other)
+        texts = " ".join(summary.text for summary in index.overview(allow).summaries)
+        assert TWO[hidden].title not in texts

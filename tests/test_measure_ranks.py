@@ -56,6 +56,12 @@ def test_ndcg_takes_the_grade_itself_as_gain() -> None:
     assert score("nDCG", 2, [1, 0], GRADED[:2], WHOLE) == pytest.approx(expected)
 
 
+def test_all_is_one_if_every_relevant_document_is_within_k() -> None:
+    assert score("All", 3, [2, 0, 1], GRADED, WHOLE) == 1
+    assert score("All", 2, [2, 0, 1], GRADED, WHOLE) == 0
+    assert score("All", 10, [2, 0, 4], GRADED, WHOLE) == 0
+
+
 def test_rr_is_one_over_the_rank_of_the_first_relevant() -> None:
     assert score("RR", 10, [3, 4, 1, 0], GRADED, WHOLE) == pytest.approx(1 / 3)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -35,16 +36,15 @@ class CommunityIndex(GraphIndex):
         super().__init__(graph.facts, graph.near)
         self._services = services
         self._model = model
-        self._overviews: dict[int, Overview] = {}
+        self._overviews: WeakKeyDictionary[Graph, Overview] = WeakKeyDictionary()
 
     def overview(self, allow: BoolArray | None = None) -> Overview:
         """Kept as long as the graph that it is of."""
-        graph = self.graph(allow)
-        if id(graph) not in self._overviews:
-            living = {id(known) for known in self._graphs.values()}
-            self._overviews = {key: known for key, known in self._overviews.items() if key in living}
-            self._overviews[id(graph)] = self._made(graph, communities(graph))
-        return self._overviews[id(graph)]
+        with self._deriving:
+            graph = self.graph(allow)
+            if graph not in self._overviews:
+                self._overviews[graph] = self._made(graph, communities(graph))
+            return self._overviews[graph]
 
     def _made(self, graph: Graph, found: Communities) -> Overview:
         summaries = summarise(graph, found)
@@ -60,4 +60,4 @@ class CommunityIndex(GraphIndex):
     def restore(self, folder: Path) -> None:
         """What was saved, of the whole graph."""
         graph, found = self.graph(), Communities.load(folder)
-        self._overviews[id(graph)] = Overview(found, summarise(graph, found), np.load(folder / "summaries.npy"))
+        self._overviews[graph] = Overview(found, summarise(graph, found), np.load(folder / "summaries.npy"))

@@ -7,6 +7,7 @@ a search with a mask answers as if the other chunks did not exist.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,9 @@ class GraphIndex:
         """The indexes that say which passages are near a query, by `index_spec`."""
         self._graphs: OrderedDict[bytes, Graph] = OrderedDict()
         self._last: tuple[Any, FloatArray] | None = None
+        self._deriving = (
+            threading.RLock()
+        )  # a server asks from several threads; a graph is derived once for all of them
 
     @classmethod
     def build(
@@ -96,13 +100,14 @@ class GraphIndex:
     def graph(self, allow: BoolArray | None = None) -> Graph:
         """Of the chunks allowed."""
         key = _key(allow)
-        if key not in self._graphs:
-            self._graphs[key] = derive(self.facts, allow if key else None)
-            oldest = next((mask for mask in self._graphs if mask), None)
-            if len(self._graphs) > _KEPT and oldest is not None:
-                del self._graphs[oldest]
-        self._graphs.move_to_end(key)
-        return self._graphs[key]
+        with self._deriving:
+            if key not in self._graphs:
+                self._graphs[key] = derive(self.facts, allow if key else None)
+                oldest = next((mask for mask in self._graphs if mask), None)
+                if len(self._graphs) > _KEPT and oldest is not None:
+                    del self._graphs[oldest]
+            self._graphs.move_to_end(key)
+            return self._graphs[key]
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
         return best(self._scores(retriever, queries, allow), k, retriever.name)
