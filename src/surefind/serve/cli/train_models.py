@@ -123,6 +123,7 @@ def reranker(
 def undo(
     name: Annotated[str, typer.Argument(help="The model that was put to use.")],
     kb: Folder = HERE,
+    as_json: Json = False,
 ) -> None:
     """Take a trained model out of surefind.toml again: the file becomes what it was before --use."""
     from surefind.kb import KnowledgeBase
@@ -130,6 +131,9 @@ def undo(
 
     with KnowledgeBase.open(kb) as base:
         take_back(base.folder, base.data / "models" / name, name)
+    if as_json:
+        print_json({"undone": name})
+        return
     typer.echo(f"surefind.toml is as it was before {name}. The model is kept: put it to use again by hand.")
 
 
