@@ -69,7 +69,7 @@ def main() -> None:
         del facts, graph
         gc.collect()
         tracemalloc.start()
-        index = GraphIndex(Facts.load(folder), {})
+        index = GraphIndex(Facts.load(folder), {}, kb.services)
         held = index.graph()
         _ = held.ways, held.lexicon, held.heads
         memory = tracemalloc.get_traced_memory()[0]

@@ -17,7 +17,7 @@ def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
     if not found:
         return []
     work = _workload(kb, len(plan.exam.queries))
-    return [stage.llm_calls(work) for stage in found.values()]
+    return [calls for stage in found.values() if (calls := stage.llm_calls(work)).calls]
 
 
 def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]:

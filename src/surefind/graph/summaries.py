@@ -1,6 +1,7 @@
 """What a community is about, in words taken from it: its main entities, and how its most central passages begin.
 
-A language model may write better ones; these cost nothing and can say nothing that is not in the text.
+A language model may write better ones (`surefind.graph.written`); these cost nothing and can say nothing that is not in
+the text.
 """
 
 from __future__ import annotations
@@ -29,18 +30,36 @@ class Summary:
     text: str
 
 
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """What there is to say about a community, the most central first."""
+
+    entities: tuple[int, ...]
+    chunks: tuple[int, ...]
+    names: tuple[str, ...]
+    """Of the entities."""
+    leads: tuple[str, ...]
+    """How the chunks begin."""
+
+
 def summarise(graph: Graph, found: Communities) -> list[Summary]:
     """Of every small community, in order."""
+    return [
+        Summary(outline.entities, outline.chunks, " ".join([", ".join(outline.names) + ".", *outline.leads]))
+        for outline in outlines(graph, found, ENTITIES, LEADS)
+    ]
+
+
+def outlines(graph: Graph, found: Communities, entities: int, chunks: int) -> list[Outline]:
+    """Of every small community, in order, with so many entities and chunks at most."""
     named, leads = labels(graph), _leads(graph)
-    entities, chunks = _central(graph, found)
-    made = []
-    for mine, own in zip(entities, chunks, strict=True):
-        begins = [leads[chunk] for chunk in own if chunk in leads]
-        made.append(Summary(tuple(mine), tuple(own), " ".join([", ".join(named[e] for e in mine) + ".", *begins])))
-    return made
+    return [
+        Outline(tuple(mine), tuple(own), tuple(named[e] for e in mine), tuple(leads[c] for c in own if c in leads))
+        for mine, own in zip(*_central(graph, found, entities, chunks), strict=True)
+    ]
 
 
-def _central(graph: Graph, found: Communities) -> tuple[list[list[int]], list[list[int]]]:
+def _central(graph: Graph, found: Communities, entities: int, chunks: int) -> tuple[list[list[int]], list[list[int]]]:
     """Per community its entities by the weight of their edges to its own chunks, and its chunks likewise."""
     chunk = np.repeat(np.arange(graph.chunks), np.diff(graph.starts))
     entity = graph.entities
@@ -50,8 +69,8 @@ def _central(graph: Graph, found: Communities) -> tuple[list[list[int]], list[li
     of_chunk = np.bincount(chunk[within], weight, minlength=graph.chunks).astype(np.float64)
     small = found.small
     return (
-        _first(small[graph.chunks :], of_entity, len(found), ENTITIES),
-        _first(small[: graph.chunks], of_chunk, len(found), LEADS),
+        _first(small[graph.chunks :], of_entity, len(found), entities),
+        _first(small[: graph.chunks], of_chunk, len(found), chunks),
     )
 
 

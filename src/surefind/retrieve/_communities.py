@@ -1,10 +1,13 @@
 """The index behind `graph_global`: a graph index with the communities of the whole graph and their summaries' vectors.
 
-For a caller who may read less, communities are sought in the graph of what they may read, when first asked for.
+For a caller who may read less, communities are sought in the graph of what they may read, when first asked for. So are
+the summaries of a language model, for every caller: the index on disk has extractive ones.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +15,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from surefind.errors import SurefindError
 from surefind.graph.communities import Communities, communities
 from surefind.graph.derive import Graph
 from surefind.graph.summaries import Summary, summarise
+from surefind.graph.written import Writer
 from surefind.retrieve._graph import GraphIndex
 from surefind.types import BoolArray, FloatArray
 
@@ -29,27 +34,41 @@ class Overview:
     communities: Communities
     summaries: list[Summary]
     vectors: FloatArray
+    failures: tuple[SurefindError, ...] = ()
+    """Why some summaries are not a language model's, where they should be."""
 
 
 class CommunityIndex(GraphIndex):
     def __init__(self, graph: GraphIndex, services: Services, model: str) -> None:
-        super().__init__(graph.facts, graph.near)
-        self._services = services
+        super().__init__(graph.facts, graph.near, services)
         self._model = model
         self._overviews: WeakKeyDictionary[Graph, Overview] = WeakKeyDictionary()
+        self._written: WeakKeyDictionary[Graph, dict[Writer, Overview]] = WeakKeyDictionary()
+        self._writing = threading.Lock()  # one thread pays; those that need no model do not wait for it
 
-    def overview(self, allow: BoolArray | None = None) -> Overview:
-        """Kept as long as the graph that it is of."""
+    def overview(self, allow: BoolArray | None = None, writer: Writer | None = None) -> Overview:
+        """Kept as long as the graph that it is of; with a `writer`, if every summary is the writer's."""
         with self._deriving:
             graph = self.graph(allow)
             if graph not in self._overviews:
-                self._overviews[graph] = self._made(graph, communities(graph))
-            return self._overviews[graph]
+                found = communities(graph)
+                self._overviews[graph] = self._made(found, summarise(graph, found))
+            plain = self._overviews[graph]
+        if writer is None:
+            return plain
+        with self._writing:
+            known = self._written.setdefault(graph, {})
+            if writer in known:
+                return known[writer]
+            summaries, failures = writer.write(graph, plain.communities, plain.summaries, self.services)
+            made = self._made(plain.communities, summaries, failures)
+            if not failures:
+                known[writer] = made
+            return made
 
-    def _made(self, graph: Graph, found: Communities) -> Overview:
-        summaries = summarise(graph, found)
-        vectors = self._services.embedder(self._model).embed([summary.text for summary in summaries])
-        return Overview(found, summaries, vectors)
+    def _made(self, found: Communities, summaries: list[Summary], failures: Sequence[SurefindError] = ()) -> Overview:
+        vectors = self.services.embedder(self._model).embed([summary.text for summary in summaries])
+        return Overview(found, summaries, vectors, tuple(failures))
 
     def save(self, folder: Path) -> None:
         super().save(folder)

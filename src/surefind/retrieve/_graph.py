@@ -31,8 +31,9 @@ _KEPT = 8
 class GraphIndex:
     """Its retrievers have `scores(index, queries, allow)`: one for every chunk, 0 where it is not found."""
 
-    def __init__(self, facts: Facts, near: Mapping[str, Index]) -> None:
+    def __init__(self, facts: Facts, near: Mapping[str, Index], services: Services) -> None:
         self.facts = facts
+        self.services = services
         self.near: Mapping[str, Any] = near
         """The indexes that say which passages are near a query, by `index_spec`."""
         self._graphs: OrderedDict[bytes, Graph] = OrderedDict()
@@ -58,7 +59,7 @@ class GraphIndex:
         for one in near:
             known = Reuse(earlier.near[one.index_spec], reuse.origin) if earlier and reuse else None
             indexes[one.index_spec] = one.build(chunks, services, known, progress)
-        return cls(facts, indexes)
+        return cls(facts, indexes, services)
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -73,7 +74,7 @@ class GraphIndex:
     @classmethod
     def load(cls, folder: Path, near: Sequence[Retriever], services: Services) -> GraphIndex:
         indexes = {one.index_spec: one.load(folder / f"near-{i}", services) for i, one in enumerate(near)}
-        return cls(Facts.load(folder), indexes)
+        return cls(Facts.load(folder), indexes, services)
 
     def nearest(
         self, near: Sequence[Retriever], queries: Sequence[Query], count: int, allow: BoolArray | None

@@ -5,32 +5,47 @@
 Global search of the agentic-knowledge-base study after GraphRAG (Edge et al. 2024): a broad question is held against
 what whole parts of the graph are about (`surefind.graph.summaries`), and only the `communities` best of them are
 opened. Needs `surefind[graph]` for the Leiden algorithm.
+
+`summaries=llm` has a language model (`llm`, or the one of surefind.toml) write what each community is about: one call a
+community of what the caller may read, at the first question, kept in the cache of answers. Communities without an
+answer keep their extractive summary, and the trace says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 
 from surefind import spec
-from surefind.protocols import Progress, Reuse
+from surefind.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, Writer
+from surefind.llm import estimate
+from surefind.llm.prompt import Prompt
+from surefind.llm.quote import Calls, Workload
+from surefind.notes import note, went_without
+from surefind.protocols import Progress, Retriever, Reuse
+from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.ppr import PPR
 from surefind.spec import Stage, require
 from surefind.types import BoolArray, Chunk, FloatArray, Query, Signal
 
 if TYPE_CHECKING:
-    from surefind.retrieve._communities import CommunityIndex
+    from surefind.retrieve._communities import CommunityIndex, Overview
     from surefind.retrieve._graph import GraphIndex
     from surefind.services import Services
 
+_CHUNKS = 4
+"""Of a community, for quotes: rather too few, so that there are too many communities. The sample has six."""
+_LEAD_WORDS = 30
+_NAME_WORDS = 4
+
 
 @dataclass(frozen=True)
-class GraphGlobal(Stage):
+class GraphGlobal(Aided, Stage):
     kind: ClassVar[str] = "retrieve"
     name: ClassVar[str] = "graph_global"
     signal: ClassVar[Signal] = "graph"
@@ -38,6 +53,9 @@ class GraphGlobal(Stage):
     communities: int = 5
     model: str = "minilm"
     extract: str = "phrases"
+    summaries: Literal["extractive", "llm"] = "extractive"
+    llm: str | None = None
+    prompt: str = "v1"
 
     def __post_init__(self) -> None:
         require(self.communities > 0, self, "communities must be at least 1")
@@ -66,16 +84,40 @@ class GraphGlobal(Stage):
         index.restore(folder)
         return index
 
+    @property
+    def inner(self) -> Retriever | None:
+        return None if self.summaries == "extractive" else replace(self, summaries="extractive")
+
+    def template(self, services: Services) -> Prompt:
+        return services.prompt(self.name, self.prompt, SLOTS)
+
+    def llm_calls(self, work: Workload) -> Calls:
+        """Of all passages and once, however many questions there are."""
+        count = 0 if self.inner is None else -(-work.chunks // _CHUNKS)
+        shown = LEADS * estimate.text(_LEAD_WORDS) + estimate.text(ENTITIES * _NAME_WORDS)
+        return estimate.calls(self.llm, count, shown, TOKENS)
+
     def _near(self) -> Dense:
         return Dense(self.model)
 
     def _graph(self) -> PPR:
         return PPR(seed=("bm25", str(self._near())), extract=self.extract)
 
+    def _overview(self, index: CommunityIndex, allow: BoolArray | None) -> Overview:
+        if self.summaries == "extractive":
+            return index.overview(allow)
+        return index.overview(allow, Writer(self.llm, self.template(index.services)))
+
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: BoolArray | None) -> FloatArray:
         found = np.zeros((len(queries), len(index)), np.float32)
-        overview = cast("CommunityIndex", index).overview(allow)
-        if not len(overview.summaries) or not len(queries):
+        if not len(queries):
+            return found
+        overview = self._overview(cast("CommunityIndex", index), allow)
+        if overview.failures:
+            failed = f"{len(overview.failures)} of {len(overview.summaries)}"
+            note(f"{failed} summaries taken from the text: {overview.failures[0]}")
+            went_without(len(queries))
+        if not len(overview.summaries):
             return found
         member = overview.communities.small[: len(index)]
         vectors = index.near[self._near().index_spec]
