@@ -159,6 +159,16 @@ def test_definition_joins_both_names_everywhere() -> None:
     assert found.chunks_of(entity).tolist() == [0, 1]
 
 
+def test_query_may_use_either_name_of_a_definition() -> None:
+    found = graph([passage(0, "One", "A Suspicious Activity Report (SAR) is due."), passage(1, "Two", "File the SAR.")])
+    entity = found.keys.index("suspicious activity report")
+    for query in ("Who files a SAR?", "Who files a suspicious activity report?", "sar"):
+        assert found.named_in(query) == [entity]
+    alone = derive(found.facts, np.array([False, True]))  # who may not read the definition does not have it
+    assert [alone.keys[i] for i in alone.named_in("Who files a SAR?")] == ["sar"]
+    assert alone.named_in("Who files a suspicious activity report?") == []
+
+
 def test_definitions_that_disagree_join_nothing() -> None:
     texts = ["Suspicious Activity Report (SAR).", "Search And Rescue (SAR).", "Send SAR."]
     assert "sar" in graph([passage(i, str(i), text) for i, text in enumerate(texts)]).keys

@@ -155,10 +155,92 @@ def test_index_is_that_of_extractive_summaries() -> None:
     assert spec.make("retrieve", GLOBAL).index_spec == spec.make("retrieve", PLAIN).index_spec
 
 
+# ---------------------------------------------------------------- entities of queries
+
+BANK = [
+    passage(0, "River Branch", "A Currency Transaction Report (CTR) is signed there by Dana Whitfield."),
+    passage(1, "Filing", "Send the CTR to Lee Ashby."),
+    passage(2, "Chess club", "For years Lee Ashby led it."),
+    passage(3, "Weather", "It rained in Lisbon."),
+]
+WORDS = "graph_local(hops=0, model=toy)"
+LOCAL = "graph_local(hops=0, model=toy, entities=llm)"
+
+
+def entities(*names: object) -> str:
+    return json.dumps({"entities": [{"text": name, "type": "Thing", "relationships": []} for name in names]})
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["Lee Ashby"], {1, 2}),
+        (["CTR"], {0, 1}),
+        (["lisbon", "Lee Ashby"], {1, 2, 3}),
+        (["Lee Ashby", "Dana Whitfield"], {1, 2}),  # nobody asked for the second
+    ],
+)
+def test_search_starts_from_what_the_model_names(llm: LLMServer, said: list[str], expected: set[int]) -> None:
+    llm.say(entities(*said))
+    found = run(LOCAL, services_for(llm), ["Was Lee Ashby in lisbon with the CTR?"], chunks=BANK)
+    assert set(ordinals(found)) == expected
+    assert found.trace[0].calls == 1 and found.trace[0].note == ""
+
+
+def test_query_is_data_and_the_prompt_is_that_of_extraction(llm: LLMServer) -> None:
+    llm.say(entities("CTR"))
+    run(LOCAL, services_for(llm), ["Who signs the CTR?"], chunks=BANK)
+    assert [(label, text) for label, _, _, text in BLOCK.findall(llm.prompts[0])] == [("chunk", "Who signs the CTR?")]
+    assert "pairwise relationships" in llm.prompts[0]
+
+
+def test_names_that_the_graph_has_not_leave_those_that_it_has(llm: LLMServer) -> None:
+    llm.say(entities("signs"))
+    found = run(LOCAL, services_for(llm), ["Who signs the CTR?"], chunks=BANK)
+    assert set(ordinals(found)) == {0, 1} and "none of the model's" in found.trace[0].note
+
+
+@pytest.mark.parametrize("act", BROKEN)
+def test_every_misbehaviour_ends_in_the_names_of_the_graph(llm: LLMServer, act: str) -> None:
+    llm.script = [act] * 20
+    question = ["Who signs the CTR?"]
+    started = time.monotonic()
+    found = run(LOCAL, services_for(llm, timeout=0.3, total_timeout=0.5), question, chunks=BANK)
+    assert time.monotonic() - started < 3.0
+    assert ordinals(found) == ordinals(run(WORDS, Services(), question, chunks=BANK)) != []
+    assert found.trace[0].note.startswith("names found in the graph: ")
+
+
+def test_queries_of_a_batch_are_read_one_by_one(llm: LLMServer) -> None:
+    llm.reply = lambda prompt: entities("CTR" if "\nCTR?\n" in prompt else "Lisbon")
+    found = run(LOCAL, services_for(llm), ["CTR?", "Lisbon?"], chunks=BANK)
+    assert [set(ordinals(found, i)) for i in (0, 1)] == [{0, 1}, {3}]
+
+
+def test_model_names_nothing_that_the_caller_may_not_read(llm: LLMServer) -> None:
+    llm.say(entities("Lee Ashby", "CTR"))
+    allow = np.array([False, True, False, True])
+    found = run(LOCAL, services_for(llm), ["Does Lee Ashby sign a CTR?"], allow=allow, chunks=BANK)
+    assert ordinals(found) == [1]
+
+
+def test_local_search_asks_for_questions_only(home: Home, llm: LLMServer) -> None:
+    llm.say(entities("Dana Whitfield"))
+    home.configure(
+        f'[search]\npipeline = "near"\n[pipelines.near]\nretrieve = ["{LOCAL}"]\n[llm]\nmodel = "{llm.model}"\n'
+    )
+    home.write("docs/a.md", "# Branch\n\nAt Oak Street we met Dana Whitfield.")
+    home.sync("docs")
+    assert home.found("Who is Dana Whitfield?") == ["a.md"]
+    assert len(llm.bodies) == 1
+    home.found("Who is Dana Whitfield?")
+    assert len(llm.bodies) == 1
+
+
 # ---------------------------------------------------------------- what both share
 
 
-@pytest.mark.parametrize("stage", [GLOBAL])
+@pytest.mark.parametrize("stage", [GLOBAL, LOCAL])
 def test_stamp_tells_models_and_prompts_apart(llm: LLMServer, tmp_path: Path, stage: str) -> None:
     made = spec.make("retrieve", stage)
     first = made.stamp(services_for(llm))
@@ -177,8 +259,10 @@ def test_quote_counts_what_asks_a_model_and_nothing_else(home: Home, llm: LLMSer
     for i in range(3):
         home.write(f"docs/{i}.md", f"# Branch {i}\n\nAt Oak Street we met Dana Whitfield.")
     home.sync("docs")
-    plan = Plan(tuple(from_texts([PLAIN, GLOBAL], {})), Exam("e", ()), parse_measures(["RR@10"]))
+    plan = Plan(tuple(from_texts([PLAIN, WORDS, GLOBAL], {})), Exam("e", ()), parse_measures(["RR@10"]))
     with home.open() as kb:
         (calls,) = llm_calls(kb, plan)
     assert calls.calls == 1
-    assert spec.make("retrieve", GLOBAL).llm_calls(Workload(chunks=10)).calls == 3
+    assert spec.make("retrieve", GLOBAL).llm_calls(Workload(queries=7, chunks=10)).calls == 3
+    assert spec.make("retrieve", LOCAL).llm_calls(Workload(queries=7, chunks=10)).calls == 7
+    assert spec.make("retrieve", WORDS).llm_calls(Workload(queries=7, chunks=10)).calls == 0

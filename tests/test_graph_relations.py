@@ -174,13 +174,13 @@ PATH = [
 
 @pytest.mark.parametrize(("hops", "expected"), [(0, {0, 1}), (1, {0, 1, 2}), (2, {0, 1, 2, 3})])
 def test_local_search_reaches_as_far_as_its_hops(hops: int, expected: set[int]) -> None:
-    stage = spec.make("retrieve", f"graph_local(hops={hops})")
-    assert set(stage.candidates(graph(PATH), "What does Dana Whitfield do?")) == expected
+    stage, found = spec.make("retrieve", f"graph_local(hops={hops})"), graph(PATH)
+    assert set(stage.candidates(found, found.named_in("What does Dana Whitfield do?"))) == expected
 
 
 def test_local_search_takes_a_bounded_pool_nearest_hops_first() -> None:
-    stage = spec.make("retrieve", "graph_local(hops=2, pool=3)")
-    assert set(stage.candidates(graph(PATH), "What does Dana Whitfield do?")) == {0, 1, 2}
+    stage, found = spec.make("retrieve", "graph_local(hops=2, pool=3)"), graph(PATH)
+    assert set(stage.candidates(found, found.named_in("What does Dana Whitfield do?"))) == {0, 1, 2}
 
 
 def test_local_search_ranks_by_likeness_to_the_query() -> None:

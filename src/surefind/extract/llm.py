@@ -9,13 +9,14 @@ model fails, are read by `phrases`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.extract.phrases import Phrases
 from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
+from surefind.llm.prompt import Prompt
 from surefind.llm.reply import read_object
 from surefind.llm.values import Completion
 from surefind.protocols import Progress
@@ -67,26 +68,38 @@ class LLM(Stage):
     prompt: str = "v1"
 
     def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
-        template = services.prompt("extract_llm", self.prompt, ("chunk",))
         shaped = Phrases().extract(texts, services)
         found: list[Extraction] = []
         failed: list[SurefindError] = []
+        for read, otherwise in zip(self.read(texts, services, progress), shaped, strict=True):
+            if isinstance(read, SurefindError):
+                failed.append(read)
+                found.append(otherwise)
+            else:
+                found.append(replace(read, aliases=otherwise.aliases))
+        mention(failed, len(texts), "entities by the shape of words")
+        return found
+
+    def read(
+        self, texts: Sequence[str], services: Services, progress: Progress | None = None
+    ) -> list[Extraction | SurefindError]:
+        """What the model finds in each text, or why there is no answer."""
+        template = self.template(services)
+        found: list[Extraction | SurefindError] = []
         for start in range(0, len(texts), _BATCH):
             part = texts[start : start + _BATCH]
             prompts = [template.messages(chunk=Data("chunk", text)) for text in part]
             answers = ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=_TOKENS)
-            for text, answer, otherwise in zip(part, answers, shaped[start : start + _BATCH], strict=True):
-                read = _read(text, answer, otherwise)
-                if isinstance(read, SurefindError):
-                    failed.append(read)
-                found.append(otherwise if isinstance(read, SurefindError) else read)
+            found += [_read(text, answer) for text, answer in zip(part, answers, strict=True)]
             if progress:
                 progress(len(found), len(texts))
-        mention(failed, len(texts), "entities by the shape of words")
         return found
 
+    def template(self, services: Services) -> Prompt:
+        return services.prompt("extract_llm", self.prompt, ("chunk",))
 
-def _read(text: str, answer: Completion | SurefindError, shaped: Extraction) -> Extraction | SurefindError:
+
+def _read(text: str, answer: Completion | SurefindError) -> Extraction | SurefindError:
     if isinstance(answer, SurefindError):
         return answer
     listed = (read_object(answer.text) or {}).get("entities")
@@ -99,7 +112,7 @@ def _read(text: str, answer: Completion | SurefindError, shaped: Extraction) -> 
         for name, row in standing.items()
         for place in _places(text, name)
     )
-    return Extraction(mentions, shaped.aliases, tuple(_relations(standing)))
+    return Extraction(mentions, relations=tuple(_relations(standing)))
 
 
 def _places(text: str, name: str) -> list[int]:

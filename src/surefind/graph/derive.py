@@ -93,19 +93,22 @@ class Graph:
         return chunks[starts[entity] : starts[entity + 1]]
 
     @cached_property
-    def lexicon(self) -> Lexicon:
-        return Lexicon(self.keys)
+    def _names(self) -> tuple[Lexicon, IntArray]:
+        """Every name that stands for an entity, short ones of definitions too, and the entity of each."""
+        known = np.flatnonzero(self.canon >= 0)
+        return Lexicon([self.facts.keys[i] for i in known.tolist()]), self.canon[known]
 
     def named_in(self, text: str) -> list[int]:
         """The entities that a query names: of overlapping names the longest."""
-        found = sorted(self.lexicon.find(text), key=lambda run: (run[0] - run[1], run[0], run[2]))
+        lexicon, entities = self._names
+        found = sorted(lexicon.find(text), key=lambda run: (run[0] - run[1], run[0], run[2]))
         taken: set[int] = set()
         chosen: list[tuple[int, int, int]] = []
-        for start, end, entity in found:
+        for start, end, name in found:
             if not taken.intersection(range(start, end)) or (chosen and (start, end) == chosen[-1][:2]):
                 taken.update(range(start, end))
-                chosen.append((start, end, entity))
-        return sorted({entity for _, _, entity in chosen})
+                chosen.append((start, end, name))
+        return sorted({int(entities[name]) for _, _, name in chosen})
 
 
 def derive(facts: Facts, allow: BoolArray | None = None) -> Graph:

@@ -7,19 +7,32 @@ Local search of the agentic-knowledge-base study (eqs. 5 to 10) after GraphRAG (
 without limits; here a hop takes the `fan` strongest relations of each entity (`surefind.graph.relations`), and of the
 chunks of the union the first `pool`: nearer hops first, then rarer entities. A query that names no entity finds
 nothing.
+
+A query's entities are the names of the graph that stand in it. `entities=llm` asks a language model (`llm`, or the one
+of surefind.toml) for them, with the prompt by which it reads passages, as the study did: one call a query. What it
+names and the query does not is rejected; where no answer comes, or none of its names is in the graph, the names are
+found as without it, and the trace says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from surefind import spec
-from surefind.protocols import Progress, Reuse
+from surefind.errors import SurefindError
+from surefind.extract.llm import LLM
+from surefind.llm import estimate
+from surefind.llm.ask import mention
+from surefind.llm.prompt import Prompt
+from surefind.llm.quote import Calls, Workload
+from surefind.notes import note
+from surefind.protocols import Progress, Retriever, Reuse
+from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.ppr import PPR
 from surefind.spec import Stage, require
@@ -30,9 +43,12 @@ if TYPE_CHECKING:
     from surefind.retrieve._graph import GraphIndex
     from surefind.services import Services
 
+_ANSWER = 150
+"""Tokens of an answer about a question, for quotes."""
+
 
 @dataclass(frozen=True)
-class GraphLocal(Stage):
+class GraphLocal(Aided, Stage):
     kind: ClassVar[str] = "retrieve"
     name: ClassVar[str] = "graph_local"
     signal: ClassVar[Signal] = "graph"
@@ -42,6 +58,9 @@ class GraphLocal(Stage):
     pool: int = 500
     model: str = "minilm"
     extract: str = "phrases"
+    entities: Literal["lexicon", "llm"] = "lexicon"
+    llm: str | None = None
+    prompt: str = "v1"
 
     def __post_init__(self) -> None:
         require(self.fan > 0, self, "fan must be at least 1")
@@ -65,6 +84,19 @@ class GraphLocal(Stage):
     def load(self, folder: Path, services: Services) -> GraphIndex:
         return self._graph().load(folder, services)
 
+    @property
+    def inner(self) -> Retriever | None:
+        return None if self.entities == "lexicon" else replace(self, entities="lexicon")
+
+    def template(self, services: Services) -> Prompt:
+        return self._reader().template(services)
+
+    def llm_calls(self, work: Workload) -> Calls:
+        return estimate.calls(self.llm, 0 if self.inner is None else work.queries, 0, _ANSWER)
+
+    def _reader(self) -> LLM:
+        return LLM(self.llm, self.prompt)
+
     def _near(self) -> Dense:
         return Dense(self.model)
 
@@ -77,7 +109,8 @@ class GraphLocal(Stage):
 
         found = np.zeros((len(queries), len(index)), np.float32)
         graph = index.graph(allow)
-        pools = padded([self.candidates(graph, query.text) for query in queries])
+        named = self._named(graph, [query.text for query in queries], index.services)
+        pools = padded([self.candidates(graph, entities) for entities in named])
         if not pools.size:
             return found
         cosines = index.near[self._near().index_spec].score(self._near(), queries, pools)
@@ -87,11 +120,28 @@ class GraphLocal(Stage):
             found[i, pool[there]] = np.maximum((1 + row[there]) / 2, np.finfo(np.float32).tiny)
         return found
 
-    def candidates(self, graph: Graph, text: str) -> list[int]:
-        """The chunks of the union, at most `pool`, in the order in which they are reached."""
+    def _named(self, graph: Graph, texts: Sequence[str], services: Services) -> list[list[int]]:
+        """The entities of each query."""
+        by_lexicon = [graph.named_in(text) for text in texts]
+        if self.entities == "lexicon":
+            return by_lexicon
+        found, failed = [], []
+        for read, otherwise in zip(self._reader().read(texts, services), by_lexicon, strict=True):
+            if isinstance(read, SurefindError):
+                failed.append(read)
+                found.append(otherwise)
+                continue
+            named = sorted({entity for one in read.mentions for entity in graph.named_in(one.name)})
+            if not named and otherwise:
+                note("names found in the graph, which has none of the model's")
+            found.append(named or otherwise)
+        mention(failed, len(texts), "names found in the graph")
+        return found
+
+    def candidates(self, graph: Graph, ring: Sequence[int]) -> list[int]:
+        """The chunks of the union around some entities, at most `pool`, in the order in which they are reached."""
         reached: dict[int, None] = {}
         known: set[int] = set()
-        ring = graph.named_in(text)
         for _ in range(self.hops + 1):
             for entity in sorted(ring, key=lambda e: (graph.degrees[e], e)):
                 reached.update(dict.fromkeys(graph.chunks_of(entity).tolist()))
