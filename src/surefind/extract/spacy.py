@@ -1,0 +1,70 @@
+"""`spacy(model=en_core_web_sm)`: the named entities, with types, of a spaCy pipeline.
+
+`model` is an installed one or the folder of your own: a trained one, or rules (`entity_ruler`) alone. Dates, amounts
+and other values are left out: they join passages that have nothing else in common. Definitions are read by `phrases`.
+Needs `surefind[spacy]`, and the model, which comes from spaCy and not from the package index.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from surefind.errors import MissingPartError
+from surefind.extract.phrases import Phrases
+from surefind.protocols import Progress
+from surefind.spec import Stage
+from surefind.text.sentences import sentence_spans
+from surefind.types import Extraction, Mention
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+_VALUES = frozenset({"CARDINAL", "DATE", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
+
+
+@dataclass(frozen=True)
+class Spacy(Stage):
+    kind: ClassVar[str] = "extract"
+    name: ClassVar[str] = "spacy"
+
+    model: str = "en_core_web_sm"
+
+    def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
+        found = Phrases().extract(texts, services)
+        nlp = _loaded(self.model)
+        nlp.max_length = max(nlp.max_length, *map(len, texts), 0)
+        for i, document in enumerate(nlp.pipe(texts)):
+            found[i] = replace(found[i], mentions=tuple(_mentions(document)))
+            if progress and i % 100 == 0:
+                progress(i, len(texts))
+        return found
+
+
+def _mentions(document: Any) -> Iterator[Mention]:
+    starts = [start for start, _ in sentence_spans(document.text, 0, len(document.text))]
+    for entity in document.ents:
+        if entity.label_ not in _VALUES:
+            name = " ".join(entity.text.split())
+            yield Mention(name, max(0, bisect_right(starts, entity.start_char) - 1), entity.label_)
+
+
+@lru_cache(maxsize=2)
+def _loaded(model: str) -> Any:
+    try:
+        import spacy
+    except ImportError:
+        raise MissingPartError(
+            "Entities by spaCy need spaCy. Install it with: pip install 'surefind[spacy]', and a model with: "
+            f"python -m spacy download {model}."
+        ) from None
+    try:
+        return spacy.load(model)
+    except (OSError, ValueError, ImportError) as error:
+        raise MissingPartError(
+            f"The spaCy model {model!r} cannot be loaded ({str(error).splitlines()[0]}). Install it with: "
+            f"python -m spacy download {model}, or name the folder of your own."
+        ) from None
