@@ -36,13 +36,13 @@ def test_spec() -> None:
 def test_identity_is_the_commit_or_follows_the_files(tmp_path: Path) -> None:
     snapshot = tmp_path / "snapshots" / "0123abc"
     snapshot.mkdir(parents=True)
-    assert room._identity(snapshot) == "0123abc"
+    assert room.digest_of(snapshot) == "0123abc"
     prints = set()
     for i in range(2):
         folder = tmp_path / str(i) / "model"
         folder.mkdir(parents=True)
         (folder / "model.safetensors").write_bytes(bytes([i]))
-        prints.add(room._identity(folder))
+        prints.add(room.digest_of(folder))
     assert len(prints) == 2
 
 

@@ -24,6 +24,9 @@ def dense(*rows: Row) -> Rankings:
     return rankings_of(rows, "dense", "dense", -1.0)
 
 
+ALONE = [name for name in spec.names("fuse") if name not in ("learned", "llm_weights")]
+"""Fusers that need nothing but rankings; the others look at the queries."""
+
 LEXICAL = rankings_of([([7, 3, 5], [9.0, 6.0, 3.0])])
 MEANING = dense(([5, 9, 7], [0.9, 0.5, 0.4]))
 
@@ -105,7 +108,7 @@ def rows(draw: st.DrawFn) -> Row:
     return [ordinal for _, ordinal in scored], [score for score, _ in scored]
 
 
-@pytest.mark.parametrize("name", [n for n in spec.names("fuse") if n != "learned"])
+@pytest.mark.parametrize("name", ALONE)
 @given(batch=st.lists(st.tuples(rows(), rows()), min_size=1, max_size=4))
 @example(batch=[(([], []), ([1, 0, 2], [2.0**-52, 0.0, -1.0]))])
 @example(batch=[(([], []), ([1, 2, 0], [1.0, 1e-9, 0.0]))])
@@ -113,7 +116,7 @@ def test_fuser_keeps_the_contract_on_any_rankings(name: str, batch: list[tuple[R
     check_fuser(spec.make("fuse", name), batch, k=20)
 
 
-@pytest.mark.parametrize("name", [n for n in spec.names("fuse") if n != "learned"])
+@pytest.mark.parametrize("name", ALONE)
 @given(row=st.tuples(rows(), rows()))
 def test_fuser_keeps_every_candidate_if_k_allows(name: str, row: tuple[Row, Row]) -> None:
     fuser = spec.make("fuse", name)
