@@ -22,7 +22,7 @@ from surefind.fuse._features import Rarity, rich, rich_names
 from surefind.fuse._join import Floats, present
 from surefind.fuse._predictors import SOURCE, Embed, Norm, blend
 from surefind.fuse._trees import Trees
-from surefind.types import Rankings
+from surefind.types import PAD, Rankings
 
 TOP = 30
 SCALE = 5.0
@@ -96,12 +96,12 @@ def first(ranking: Rankings, k: int) -> Rankings:
 def candidates(texts: Sequence[str], rankings: Sequence[Rankings], before: Rankings, rarity: Rarity) -> Floats:
     """A row for each of the `TOP` candidates that are there, query by query."""
     there = present(before)[:, :TOP]
-    about = np.repeat(rich(texts, rankings, rarity), there.sum(axis=1), axis=0)
-    ranks = np.broadcast_to(np.log(np.arange(1.0, there.shape[1] + 1)), there.shape)
-    columns = [before.scores[:, :TOP][there], ranks[there]]
+    query, place = np.nonzero(there)
+    wanted = before.ordinals[query, place]
+    columns = [before.scores[query, place], np.log(place + 1.0)]
     for ranking in rankings:
-        columns += _said(ranking, before.ordinals[:, :TOP], there)
-    return np.concatenate([np.stack(columns, axis=1), about], axis=1)
+        columns += _said(ranking, query, wanted)
+    return np.concatenate([np.stack(columns, axis=1), rich(texts, rankings, rarity)[query]], axis=1)
 
 
 def candidate_names(sources: Sequence[str]) -> list[str]:
@@ -109,29 +109,30 @@ def candidate_names(sources: Sequence[str]) -> list[str]:
     return [*_STATIC, *(f"{label}_{what}" for label in labels for what in _SAID), *rich_names(sources)]
 
 
-def _said(ranking: Rankings, wanted: NDArray[np.int32], there: NDArray[np.bool_]) -> list[Floats]:
+def _said(ranking: Rankings, query: NDArray[np.int64], wanted: NDArray[np.int32]) -> list[Floats]:
     """Of each candidate its score, both scalings and the logarithm of the rank; one that is not in the ranking has the
     least of each."""
     width = ranking.ordinals.shape[1]
     if not width:
-        return [np.zeros(np.count_nonzero(there)) for _ in _SAID]
+        return [np.zeros(len(query)) for _ in _SAID]
     # One search for all queries: an ordinal and its query in one number; padding, seen as unsigned, comes last.
-    queries = np.arange(len(wanted), dtype=np.int64)[:, None] << 32
-    places = (queries + ranking.ordinals.view(np.uint32)).ravel()
-    keys = (queries + wanted)[there]
+    places = ((np.arange(len(ranking), dtype=np.int64)[:, None] << 32) + ranking.ordinals.view(np.uint32)).ravel()
+    keys = (query << 32) + wanted
     order = np.argsort(places, kind="stable")
-    at = order[np.minimum(np.searchsorted(places[order], keys), len(places) - 1)]
+    at = order[np.minimum(np.searchsorted(places, keys, sorter=order), len(places) - 1)]
     found = places[at] == keys
-    count = np.count_nonzero(present(ranking), axis=1)
-    ends = ranking.scores[np.arange(len(count)), np.maximum(count, 1) - 1]
-    best, least = (np.repeat(np.where(count > 0, end, 0.0), there.sum(axis=1)) for end in (ranking.scores[:, 0], ends))
+    count = np.count_nonzero(ranking.ordinals != PAD, axis=1)
+    last = np.maximum(count, 1) - 1
+    best = np.where(count > 0, ranking.scores[:, 0], 0.0)[query]
+    least = np.where(count > 0, ranking.scores[np.arange(len(count)), last], 0.0)[query]
     scores = np.where(found, ranking.scores.ravel()[at], least)
     by_range = _share(scores - least, best - least, 1.0)
     by_floor = _share(scores - ranking.floor, best - ranking.floor, 0.0) if np.isfinite(ranking.floor) else by_range
     ranks = np.log(np.where(found, at % width + 1.0, width + 1.0))
-    return [scores, np.where(found, by_floor, 0.0), np.where(found, by_range, 0.0), ranks]
+    return [scores, by_floor * found, by_range * found, ranks]
 
 
 def _share(part: Floats, whole: Floats, otherwise: float) -> Floats:
     """As `from_floor` and `min_max` scale, for the candidates alone; `otherwise` where there is nothing to scale by."""
-    return np.where(whole > 0, np.maximum(part, 0.0) / np.where(whole > 0, whole, 1.0), otherwise)
+    usable = whole > 0
+    return np.where(usable, np.maximum(part, 0.0) / np.where(usable, whole, 1.0), otherwise)

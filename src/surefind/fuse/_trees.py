@@ -85,8 +85,8 @@ def _ints(parts: list[NDArray[Any]]) -> Ints:
 @njit(cache=True, nogil=True)
 def _walk(rows: Singles, roots: Ints, feature: Ints, value: Singles, left: Ints, right: Ints, base: float) -> Floats:
     out = np.full(len(rows), base, np.float64)
-    for i in range(len(rows)):
-        for root in roots:
+    for root in roots:  # tree by tree: its nodes stay in the cache while all rows pass
+        for i in range(len(rows)):
             at = root
             while feature[at] >= 0:
                 at = left[at] if rows[i, feature[at]] < value[at] else right[at]

@@ -9,6 +9,7 @@ their order), the layout and the documents that it was trained on; elsewhere it 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Sequence
@@ -91,10 +92,11 @@ class Learned(Stage):
 
     def _load(self, services: Services) -> tuple[dict[str, Any], Predictor]:
         folder = services.models_folder
-        path = (folder or Path()) / self.model / MANIFEST
-        if folder is None or not self.model or Path(self.model).name != self.model or not path.exists():
-            raise SpecError(f"There is no trained model {self.model!r}; {_known(folder, self.model)}")
-        return _read(path, path.stat().st_mtime_ns)
+        if folder is not None and self.model and "/" not in self.model and self.model != "..":
+            path = folder / self.model / MANIFEST
+            with contextlib.suppress(FileNotFoundError):
+                return _read(path, path.stat().st_mtime_ns)
+        raise SpecError(f"There is no trained model {self.model!r}; {_known(folder, self.model)}")
 
 
 _checked: dict[tuple[object, ...], tuple[list[str], str]] = {}
