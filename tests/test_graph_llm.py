@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exam_helpers import query
 from graph_helpers import collections, passage
 from helpers import Home
 from llm_server import LLMServer, serving
@@ -19,11 +20,13 @@ from llm_steps import BLOCK, BROKEN, ordinals, run, services_for
 from surefind import spec
 from surefind.bench.asked import llm_calls
 from surefind.bench.plan import Plan, from_texts, parse_measures
+from surefind.bench.run import run_bench
 from surefind.errors import UsageError
-from surefind.exam.model import Exam
+from surefind.exam.model import Exam, Judgment
 from surefind.llm.quote import Workload
 from surefind.llm.settings import LLMSettings
 from surefind.services import Services
+from surefind.testing import check_retriever
 from surefind.types import Chunk, Query
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -266,3 +269,27 @@ def test_quote_counts_what_asks_a_model_and_nothing_else(home: Home, llm: LLMSer
     assert spec.make("retrieve", GLOBAL).llm_calls(Workload(queries=7, chunks=10)).calls == 3
     assert spec.make("retrieve", LOCAL).llm_calls(Workload(queries=7, chunks=10)).calls == 7
     assert spec.make("retrieve", WORDS).llm_calls(Workload(queries=7, chunks=10)).calls == 0
+
+
+@pytest.mark.parametrize("stage", [GLOBAL, LOCAL])
+def test_contract_of_retrievers(llm: LLMServer, tmp_path: Path, stage: str) -> None:
+    llm.reply = lambda prompt: entities("Lee Ashby", "CTR") if "pairwise" in prompt else summary(prompt)
+    queries = [Query("Does Lee Ashby sign a CTR?"), Query("the CTR"), Query("rain in Lisbon")]
+    check_retriever(spec.make("retrieve", stage), BANK, queries, services_for(llm), tmp_path)
+
+
+@pytest.mark.parametrize("stage", [GLOBAL, LOCAL])
+def test_benchmark_asks_once_and_again_for_another_model(home: Home, llm: LLMServer, stage: str) -> None:
+    llm.reply = lambda prompt: entities("Dana Whitfield") if "pairwise" in prompt else summary(prompt)
+    for i in range(3):
+        home.write(f"docs/{i}.md", f"# Branch {i}\n\nAt Oak Street we met Dana Whitfield.")
+    home.sync("docs")
+    exam = Exam("e", (query("q0", "Dana Whitfield", Judgment("1.md")), query("q1", "Oak Street", Judgment("2.md"))))
+    plan = Plan(tuple(from_texts([stage], {})), exam, parse_measures(["RR@10"]))
+    asked = []
+    for model in ("toy", "toy", "other"):
+        home.configure(f'[llm]\nmodel = "{llm.url}#{model}"\n')
+        with home.open() as kb:
+            assert run_bench(kb, plan, "").report["problems"] == []
+        asked.append(len(llm.bodies))
+    assert 0 < asked[0] == asked[1] < asked[2]
