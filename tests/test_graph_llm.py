@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from exam_helpers import query
 from graph_helpers import collections, passage
+from helpers import WORDS as BY_WORDS
 from helpers import Home
 from llm_server import LLMServer, serving
 from llm_steps import BLOCK, BROKEN, ordinals, run, services_for
 from surefind import spec
 from surefind.bench.asked import llm_calls
+from surefind.bench.engine import Bench
 from surefind.bench.plan import Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
 from surefind.errors import UsageError
@@ -293,3 +295,29 @@ def test_benchmark_asks_once_and_again_for_another_model(home: Home, llm: LLMSer
             assert run_bench(kb, plan, "").report["problems"] == []
         asked.append(len(llm.bodies))
     assert 0 < asked[0] == asked[1] < asked[2]
+
+
+def test_reading_passages_is_quoted_and_not_begun_before(home: Home, llm: LLMServer) -> None:
+    """Neither by a benchmark, which times a sample of what it will do, nor by a sync."""
+    llm.say(entities("Dana Whitfield"))
+    walks = "ppr(seed=[bm25], extract=llm)"
+    llm_settings = f'[llm]\nmodel = "{llm.model}"\n'
+    home.configure(f"{BY_WORDS}{llm_settings}")
+    for i in range(3):
+        home.write(f"docs/{i}.md", f"# Branch {i}\n\nAt Oak Street we met Dana Whitfield.")
+    home.sync("docs")
+    exam = Exam("e", (query("q0", "Dana Whitfield", Judgment("1.md")),))
+    plan = Plan(tuple(from_texts([walks], {})), exam, parse_measures(["RR@10"]))
+    with home.open() as kb:
+        assert Bench(kb).quote(plan).llm_calls == 3 and llm.bodies == []
+        run_bench(kb, plan, "")
+        assert len(llm.bodies) > 0 and llm_calls(kb, plan) == []
+    home.configure(f'{llm_settings}[search]\npipeline = "walks"\n[pipelines.walks]\nretrieve = ["{walks}"]\n')
+    with home.open() as kb:
+        assert [calls.calls for calls in kb.sync_calls()] == [3]
+
+
+def test_neighbours_are_sought_by_words_where_the_pipeline_is_of_the_graph(llm: LLMServer) -> None:
+    llm.say('{"ranking": [1]}')
+    found = run("ppr(seed=[bm25]) >> slidegar(top=4, window=2, step=1)", services_for(llm), ["Lee Ashby"], chunks=BANK)
+    assert len(ordinals(found)) > 0

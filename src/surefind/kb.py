@@ -29,7 +29,7 @@ from surefind.llm.prices import tokens
 from surefind.llm.quote import Calls, Workload
 from surefind.pipeline import Pipeline, Run
 from surefind.protocols import Index, Priced, Retriever, Wrapper
-from surefind.reach import innermost
+from surefind.reach import innermost, paid_reader
 from surefind.services import Services
 from surefind.snapshot import Filter, Snapshot
 from surefind.store.catalogue import Catalogue, Source
@@ -140,6 +140,8 @@ class KnowledgeBase:
         """What a sync of these paths (or of every known source) would ask of language models at most."""
         layout = self.settings.layout
         stages = [stage for stage in (layout.chunk, *layout.enrich) if isinstance(stage, Priced)]
+        retrievers = [r for pipeline in self.settings.pipelines.values() for r in pipeline.retrieve]
+        stages += {str(reader): reader for reader in map(paid_reader, retrievers) if reader}.values()
         if not stages:
             return []
         wanted = [_source(path) for path in paths] or [source.root for source in self.catalogue.sources()]

@@ -8,9 +8,11 @@ that neither the result nor what a model is shown can hold a passage that the ca
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from surefind.protocols import Index, Passages, Retriever
+from surefind import spec
+from surefind.protocols import Index, Passages, Priced, Retriever
 from surefind.types import BoolArray, Chunk, Query, Rankings
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Reach:
         retriever = next((r for r in self._pipeline.retrieve if r.signal == "dense"), self._pipeline.retrieve[0])
         retriever = innermost(retriever)
         index: Any = self._index_of(retriever)
-        if hasattr(index, "near"):
+        if callable(getattr(index, "near", None)):  # a graph has indexes of that name
             found = index.near(ordinals, k + 1, self._allow)
         else:
             texts = [Query(chunk.searchable) for chunk in self._passages[ordinals]]
@@ -61,3 +63,17 @@ def innermost(retriever: Any) -> Retriever:
     inner = getattr(retriever, "inner", None)
     found: Retriever = retriever if inner is None else innermost(inner)
     return found
+
+
+def paid_reader(retriever: Any) -> Priced | None:
+    """What asks a language model about every passage while the retriever's index is built, if anything does."""
+    name = getattr(innermost(retriever), "extract", None)
+    reader = spec.make("extract", name) if isinstance(name, str) else None
+    return reader if isinstance(reader, Priced) else None
+
+
+def offline(retriever: Any) -> Retriever:
+    """The innermost one with passages read by rules: what is timed before anybody has agreed to pay."""
+    found: Any = innermost(retriever)
+    made: Retriever = replace(found, extract="phrases") if paid_reader(found) else found
+    return made

@@ -7,6 +7,8 @@ from surefind.kb import KnowledgeBase
 from surefind.llm.prices import tokens
 from surefind.llm.quote import Calls, Workload
 from surefind.protocols import Priced
+from surefind.reach import paid_reader
+from surefind.sync import index_key
 
 
 def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
@@ -27,7 +29,11 @@ def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]
     stages: list[tuple[str, object]] = []
     if layout is not None and not kb.has_cut(layout):
         stages += [(f"{before} {stage}", stage) for stage in (layout.chunk, *layout.enrich)]
-    stages += [(f"{before} {retriever}", retriever) for retriever in pipeline.retrieve]
+    for retriever in pipeline.retrieve:
+        stages.append((f"{before} {retriever}", retriever))
+        reader = paid_reader(retriever)
+        if reader and not (kb.has_cut(layout) and kb.indexes.has(index_key(kb.snapshot(layout), retriever))):
+            stages.append((f"{before} {reader}", reader))
     path = " + ".join([before, *map(str, pipeline.retrieve)])
     for later in (pipeline.fuse, *pipeline.rerank):
         path = f"{path} >> {later}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from surefind.layout import Layout
 from surefind.protocols import Retriever
+from surefind.reach import offline
 from surefind.services import Services
 from surefind.types import Document
 
@@ -29,7 +30,7 @@ def seconds_per_character(
     layout = layout.offline()
     taken = sample(documents, characters)
     services = Services()
-    wanted = list({r.index_spec: r for r in retrievers}.values())
+    wanted = list({r.index_spec: offline(r) for r in retrievers}.values())
     _take_in([_WARM], layout, wanted, services)
     started = time.perf_counter()
     _take_in(taken, layout, wanted, services)

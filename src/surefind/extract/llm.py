@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.extract.phrases import Phrases
+from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
 from surefind.llm.prompt import Prompt
+from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import read_object
 from surefind.llm.values import Completion
 from surefind.protocols import Progress
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from surefind.services import Services
 
 _TOKENS = 1000
+_ANSWER = 400
+"""Tokens of an answer, for quotes."""
 _BATCH = 64
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -79,6 +83,9 @@ class LLM(Stage):
                 found.append(replace(read, aliases=otherwise.aliases))
         mention(failed, len(texts), "entities by the shape of words")
         return found
+
+    def llm_calls(self, work: Workload) -> Calls:
+        return estimate.calls(self.model, work.chunks, work.chunk_tokens, _ANSWER)
 
     def read(
         self, texts: Sequence[str], services: Services, progress: Progress | None = None
