@@ -18,7 +18,7 @@ ROOT = Path(surefind.__file__).parent
 LAYERS = [
     {"types", "errors", "notes", "sample"},
     {"spec", "protocols"},
-    {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services", "endpoint"},
+    {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services", "endpoint", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"completion", "families", "layout", "pipeline", "reach", "snapshot", "intake", "sync", "config"},
     {"kb"},

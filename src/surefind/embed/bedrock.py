@@ -1,8 +1,7 @@
 """`bedrock(model=amazon.titan-embed-text-v2:0, region=…)`: Titan text embeddings on Amazon Bedrock.
 
-The model takes one text a call (`inputText`, `dimensions`, `normalize`), so several calls run at once. Credentials come
-from where AWS keeps them: environment, `~/.aws`, the machine's role. Throttling and server errors are retried by
-botocore (`standard`: exponential backoff with jitter).
+The model takes one text a call (`inputText`, `dimensions`, `normalize`), so several calls run at once. Client,
+retries and errors are those of `surefind.bedrock`.
 """
 
 from __future__ import annotations
@@ -16,18 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from surefind.bedrock import bedrock_client, explained
 from surefind.embed._remote import quote, sendable, unit_rows
-from surefind.errors import MissingPartError, SurefindError, UsageError
+from surefind.errors import SurefindError
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
 from surefind.types import FloatArray
 
 _WAYS_OUT = {
-    "AccessDeniedException": "Ask for access to this model in the Bedrock console, and check the role's permissions.",
-    "ExpiredTokenException": "Sign in again (aws sso login).",
-    "ResourceNotFoundException": "Check model and region.",
     "ThrottlingException": "Lower concurrency. Run it again later: finished batches are in the cache.",
-    "UnrecognizedClientException": "Check the AWS credentials.",
     "ValidationException": "Check model, dimensions (256, 512 or 1024 for Titan v2) and max_characters.",
 }
 
@@ -106,48 +102,16 @@ class Bedrock(Stage):
         return np.asarray(vectors[0])
 
     def _invoke(self, client: Any, body: str) -> bytes:
-        from botocore import exceptions
-
-        try:
+        with explained(self.model, _WAYS_OUT, "Check region and network; finished batches are in the cache."):
             answer = client.invoke_model(
                 modelId=self.model, body=body, contentType="application/json", accept="application/json"
             )
             return bytes(answer["body"].read())
-        except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
-            raise UsageError(
-                f"Bedrock needs AWS credentials: {error}. Run aws configure, or set AWS_PROFILE."
-            ) from None
-        except exceptions.ClientError as error:
-            code = error.response.get("Error", {}).get("Code", "")
-            raise SurefindError(
-                f"Bedrock (model {self.model}): {error}. {_WAYS_OUT.get(code, 'Try again later.')}"
-            ) from None
-        except (exceptions.BotoCoreError, exceptions.HTTPClientError) as error:
-            raise SurefindError(
-                f"Bedrock (model {self.model}) did not answer: {error}. Check region and network; "
-                f"finished batches are in the cache."
-            ) from None
 
 
 @cache
 def _client(stage: Bedrock) -> Any:
-    try:
-        import boto3
-        from botocore.config import Config
-        from botocore.exceptions import BotoCoreError, NoRegionError
-    except ModuleNotFoundError:
-        raise MissingPartError(
-            "The encoder bedrock needs the package boto3. Install it with pip install 'surefind[bedrock]'."
-        ) from None
-    config = Config(
-        connect_timeout=min(stage.timeout, 10.0),
-        read_timeout=stage.timeout,
-        retries={"total_max_attempts": stage.retries + 1, "mode": "standard"},
-        max_pool_connections=stage.concurrency,
+    set_region = "Write it like 'bedrock(region=us-east-1)'."
+    return bedrock_client(
+        "The encoder bedrock needs", set_region, stage.timeout, stage.retries, stage.concurrency, stage.region
     )
-    try:
-        return boto3.session.Session().client("bedrock-runtime", region_name=stage.region, config=config)
-    except NoRegionError:
-        raise UsageError("Bedrock needs a region. Write it like 'bedrock(region=us-east-1)'.") from None
-    except BotoCoreError as error:  # such as a profile that is not there
-        raise UsageError(f"The AWS configuration cannot be used: {error}. Check AWS_PROFILE and ~/.aws.") from None

@@ -1,0 +1,61 @@
+"""Amazon Bedrock, for encoders and language models alike: a client, and errors that say what to do.
+
+Credentials and region come from where AWS keeps them: environment, `~/.aws`, the machine's role. Throttling and server
+errors are retried by botocore (`standard`: exponential backoff with jitter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from surefind.errors import MissingPartError, SurefindError, UsageError
+
+_WAYS_OUT = {
+    "AccessDeniedException": "Ask for access to this model in the Bedrock console, and check the role's permissions.",
+    "ExpiredTokenException": "Sign in again (aws sso login).",
+    "ResourceNotFoundException": "Check model and region.",
+    "UnrecognizedClientException": "Check the AWS credentials.",
+}
+
+
+def bedrock_client(
+    who: str, set_region: str, timeout: float, retries: int, concurrency: int, region: str | None = None
+) -> Any:
+    """`who` needs it, `set_region` says how to name a region: both for the errors."""
+    try:
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError, NoRegionError
+    except ModuleNotFoundError:
+        raise MissingPartError(f"{who} the package boto3. Install it with pip install 'surefind[bedrock]'.") from None
+    config = Config(
+        connect_timeout=min(timeout, 10.0),
+        read_timeout=timeout,
+        retries={"total_max_attempts": retries + 1, "mode": "standard"},
+        max_pool_connections=concurrency,
+    )
+    try:
+        return boto3.session.Session().client("bedrock-runtime", region_name=region, config=config)
+    except NoRegionError:
+        raise UsageError(f"Bedrock needs a region. {set_region}") from None
+    except BotoCoreError as error:  # such as a profile that is not there
+        raise UsageError(f"The AWS configuration cannot be used: {error}. Check AWS_PROFILE and ~/.aws.") from None
+
+
+@contextmanager
+def explained(model: str, ways_out: Mapping[str, str], unanswered: str) -> Iterator[None]:
+    """Around a call: what goes wrong, with the way out that fits the caller."""
+    from botocore import exceptions
+
+    try:
+        yield
+    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+        raise UsageError(f"Bedrock needs AWS credentials: {error}. Run aws configure, or set AWS_PROFILE.") from None
+    except exceptions.ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        way_out = {**_WAYS_OUT, **ways_out}.get(code, "Try again later.")
+        raise SurefindError(f"Bedrock (model {model}): {error}. {way_out}") from None
+    except (exceptions.BotoCoreError, exceptions.HTTPClientError) as error:
+        raise SurefindError(f"Bedrock (model {model}) did not answer: {error}. {unanswered}") from None
