@@ -1,6 +1,6 @@
 """BM25 on 100,000 passages: ours against bm25s (numba backend) and tantivy, top 100, per CPU-second of one thread.
 
-    python benchmarks/bm25_throughput.py ../shared/data/train-pairs.jsonl.xz
+    python benchmarks/bm25_throughput.py data/train-pairs.jsonl.xz
 
 Three sets of queries: natural questions; function words (no engine drops stop words); frequent content words.
 "search only" hands all three engines the same terms, made by our analyzer, so that they do the same work on the

@@ -1,6 +1,6 @@
 """What `semantic` costs in embedding against `fixed`, on the text of a BEIR folder.
 
-    python benchmarks/chunking_cost.py ../shared/data/covidqa-partial
+    python benchmarks/chunking_cost.py data/covidqa-partial
 
 Seconds that the bundled encoder takes for everything a layout has embedded (sentences to find turns, then chunks),
 without a cache, on the same text, and the tokens it is given, read or not. `fixed` stands there twice: at 700 tokens,

@@ -1,6 +1,6 @@
 """Parts of the gold-span collections that two cores can embed in many layouts, as BEIR folders.
 
-    python benchmarks/chunking_sets.py ../shared/data sets/
+    python benchmarks/chunking_sets.py data sets/
 
 - chunking-eval-third: the first third of each of the five texts, and the questions whose gold spans all lie there;
 - covidqa-third: every third article;

@@ -1,6 +1,6 @@
 """Texts a second of our encoder against sentence-transformers on torch, in the same run, and how close the vectors are.
 
-    python benchmarks/embedding.py ../shared/data/scifact FP32_MODEL_FOLDER
+    python benchmarks/embedding.py data/scifact FP32_MODEL_FOLDER
 
 96 abstracts that fill 128 tokens, cut to 128 by both; both use all cores. FP32_MODEL_FOLDER is a folder with
 all-MiniLM-L6-v2 as sentence-transformers reads it (models/scripts/make_minilm.py says where it comes from).

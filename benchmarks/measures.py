@@ -1,6 +1,6 @@
 """Our rank measures against two others, query by query, on a BM25 run over SciFact.
 
-    python benchmarks/measures.py ../shared/data/scifact
+    python benchmarks/measures.py data/scifact
 
 The first other is written out below in plain Python; the second is pytrec_eval, where it installs.
 """

@@ -1,6 +1,6 @@
 """nDCG@10 on SciFact: our BM25 against bm25s on the same text, our MiniLM against its target.
 
-    python benchmarks/scifact.py ../shared/data/scifact [CACHE_FOLDER]
+    python benchmarks/scifact.py data/scifact [CACHE_FOLDER]
 
 300 test queries, 5,183 abstracts, title and text. bm25s runs with method lucene, k1=1.5, b=0.75, its English stop
 words and the Snowball stemmer. Vectors are kept in CACHE_FOLDER if one is given; the first run takes minutes.

@@ -1,6 +1,6 @@
 """The time of one hybrid query over 100,000 passages: `bm25 + dense >> convex(alpha=0.3)`, top 10, encoder left out.
 
-    python benchmarks/search_latency.py ../shared/data/train-pairs.jsonl.xz
+    python benchmarks/search_latency.py data/train-pairs.jsonl.xz
 
 Through KnowledgeBase.search, so reading the hits' text from the catalogue counts. The passages and questions are
 real; the vectors are random unit vectors (the encoder is replaced before anything is built, which makes the scan

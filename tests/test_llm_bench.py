@@ -96,6 +96,24 @@ def test_every_step_runs_over_an_exam_and_a_second_run_asks_nothing(home: Home, 
     assert [row["scores"] for row in again["rows"]] == [row["scores"] for row in first["rows"]]
 
 
+@pytest.mark.parametrize("step", range(1, 7))
+def test_another_model_in_the_settings_is_asked_anew(home: Home, llm: LLMServer, step: int) -> None:
+    """A spec that names no model is the same for both: its rankings must not be."""
+    llm.reply = reply
+    text = (
+        steps(llm)[step].replace(f"model={json.dumps(llm.model)}, ", "").replace(f", model={json.dumps(llm.model)}", "")
+    )
+    text = text.replace(f"(model={json.dumps(llm.model)})", "")
+    asked = []
+    for name in ("one", "two"):
+        address = llm.model.partition("#")[0]
+        home.configure(f'[llm]\nmodel = "{address}#{name}"\n')
+        assert report_of(home, text)["problems"] == []
+        asked.append(len(llm.bodies))
+    assert asked[1] == 2 * asked[0] > 0
+    assert {body["model"] for body in llm.bodies} == {"one", "two"}
+
+
 def test_effect_is_told_by_family(home: Home, llm: LLMServer) -> None:
     """The model puts the drawer first: right for `one`, wrong for `two`."""
     llm.reply = reply

@@ -39,6 +39,10 @@ class Services:
         """A language model by its name (`openai:gpt-4.1-mini`); "" is the one that surefind.toml chooses."""
         return self.llm.chat(model)
 
+    def chat_name(self, model: str | None) -> str:
+        """The language model that a stage means: the one it names, or the one that surefind.toml chooses."""
+        return model or self.llm.settings.model
+
     def prompt(self, name: str, version: str, slots: Sequence[str]) -> Prompt:
         """The prompt of a step: the user's own of that name, or the built-in one."""
         return load_prompt(name, version, slots, self.prompts_folder)

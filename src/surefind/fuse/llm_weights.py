@@ -71,7 +71,8 @@ class LLMWeights(Stage):
         return estimate.calls(self.model, work.queries, 150 * shown if self.mode == "informed" else 0, 40)
 
     def stamp(self, services: Services) -> str:
-        return f"{self._template(services).fingerprint}{self._examples(services)}"
+        words = f"{self._template(services).fingerprint}{self._examples(services)}"
+        return f"{words} {services.chat_name(self.model)}"
 
     def learnt(self, services: Services) -> frozenset[str]:
         """The questions that its examples were chosen from."""

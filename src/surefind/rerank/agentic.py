@@ -88,7 +88,7 @@ class Agentic(Stage):
         return estimate.calls(self.model, work.queries * self.steps, tokens, 40 + 20 * self.branch)
 
     def stamp(self, services: Services) -> str:
-        return services.prompt(self.name, self.prompt, _SLOTS).fingerprint
+        return f"{services.prompt(self.name, self.prompt, _SLOTS).fingerprint} {services.chat_name(self.model)}"
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services

@@ -64,7 +64,7 @@ class LLMListwise(Stage):
         return estimate.calls(self.model, passes * work.queries, tokens, 20 + 5 * self.keep)
 
     def stamp(self, services: Services) -> str:
-        return self._prompt(services).fingerprint
+        return f"{self._prompt(services).fingerprint} {services.chat_name(self.model)}"
 
     def learnt(self, services: Services) -> frozenset[str]:
         """The questions that its prompt learnt from."""

@@ -51,7 +51,7 @@ class Pointwise(Stage):
         return estimate.calls(self.model, work.queries * self.top, estimate.passages(work, 1, self.passage_tokens), 1)
 
     def stamp(self, services: Services) -> str:
-        return services.prompt(self.name, self.prompt, _SLOTS).fingerprint
+        return f"{services.prompt(self.name, self.prompt, _SLOTS).fingerprint} {services.chat_name(self.model)}"
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services

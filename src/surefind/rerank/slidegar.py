@@ -62,7 +62,8 @@ class SlideGAR(Stage):
         )
 
     def stamp(self, services: Services) -> str:
-        return services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS).fingerprint
+        words = services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS).fingerprint
+        return f"{words} {services.chat_name(self.model)}"
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services

@@ -35,4 +35,4 @@ class Aided(ABC):
         """Changes with the words of the prompt, and with the model that surefind.toml chooses."""
         if self.inner is None:
             return ""
-        return f"{self.template(services).fingerprint} {services.llm.chat(self.llm or '').name}"
+        return f"{self.template(services).fingerprint} {services.chat_name(self.llm)}"

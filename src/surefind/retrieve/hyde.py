@@ -57,7 +57,7 @@ class HyDE(Wrapping, Stage):
         return estimate.calls(self.model, work.queries * self.drafts, 0, _MAX_TOKENS)
 
     def stamp(self, services: Services) -> str:
-        return services.prompt(self.name, self.prompt, _SLOTS).fingerprint
+        return f"{services.prompt(self.name, self.prompt, _SLOTS).fingerprint} {services.chat_name(self.model)}"
 
     def wrap(self, index: Index, services: Services) -> Index:
         return _Drafted(index, services)

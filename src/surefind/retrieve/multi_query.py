@@ -60,7 +60,7 @@ class MultiQuery(Wrapping, Stage):
         return estimate.calls(self.model, work.queries, 0, 40 * self.rewrites)
 
     def stamp(self, services: Services) -> str:
-        return services.prompt(self.name, self.prompt, _SLOTS).fingerprint
+        return f"{services.prompt(self.name, self.prompt, _SLOTS).fingerprint} {services.chat_name(self.model)}"
 
     def wrap(self, index: Index, services: Services) -> Index:
         return _Rewritten(index, services)
