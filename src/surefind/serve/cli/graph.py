@@ -57,7 +57,8 @@ def show(
     if as_json:
         print_json({"page": str(page), **data["counts"]})
     else:
-        typer.echo(f"{len(data['nodes']):,} of {data['counts']['entities']:,} entities drawn.")
+        drawn = f"{len(data['nodes']):,} of {data['counts']['entities']:,} entities"
+        typer.echo(f"{drawn} drawn: the best connected of those in two passages or more.")
         typer.echo(f"Graph: {page}")
 
 
