@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,21 +60,36 @@ def sync(
 
 
 def _watch(base: KnowledgeBase, as_json: bool) -> None:
+    stop = threading.Event()
+
+    def end(*_: object) -> None:
+        stop.set()  # an interrupt that is raised where nobody hears it (in a callback) would be lost; this is not
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
+        for _ in base.changes(stop):
+            _again(base, as_json, stop)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    raise KeyboardInterrupt
+
+
+def _again(base: KnowledgeBase, as_json: bool, stop: threading.Event) -> None:
     from surefind.errors import LockedError, SurefindError
 
-    typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
-    for _ in base.changes():
-        while True:
-            try:
-                with progress(quiet=as_json) as report:
-                    result = base.sync(report=report)
-                print_json(result) if as_json else show(result)
-            except LockedError:
-                time.sleep(_RETRY_SECONDS)
-                continue
-            except SurefindError as error:  # a source may be away for a moment: the next change is another chance
-                typer.echo(f"surefind: {error}", err=True)
-            break
+    while not stop.is_set():
+        try:
+            with progress(quiet=as_json) as report:
+                result = base.sync(report=report)
+            print_json(result) if as_json else show(result)
+        except LockedError:
+            time.sleep(_RETRY_SECONDS)
+            continue
+        except SurefindError as error:  # a source may be away for a moment: the next change is another chance
+            typer.echo(f"surefind: {error}", err=True)
+        return
 
 
 def show(result: SyncReport) -> None:
