@@ -8,6 +8,7 @@ All of them are a few arrays: what `surefind[learn]` brings is needed to train, 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,14 +42,14 @@ class Predictor(Protocol):
     def save(self, folder: Path) -> None: ...
 
 
-class Weigher:
+class Weigher(ABC):
     """A model that predicts weights: fusing is the weighted sum of scaled scores."""
 
     norm: Norm
 
+    @abstractmethod
     def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
         """(queries, rankings), each row adding up to 1."""
-        raise NotImplementedError
 
     def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings:
         return blend(rankings, self.weights(texts, rankings, embed), self.norm, k, SOURCE)
