@@ -226,11 +226,21 @@ def test_bad_parameters(text: str, words: str) -> None:
 
 
 def test_sessions_are_shared_by_stages_of_one_model(model: str) -> None:
-    before = embed_onnx.open_session.cache_info().misses
+    folder = Path(model)
+    opened = embed_onnx.open_session(folder / "model.onnx", 1)
     for top in (1, 2, 3):
         stage = CrossEncoder(model, top=top, keep=1)
         stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, Services())
-    assert embed_onnx.open_session.cache_info().misses == before + 1
+    assert embed_onnx.open_session(folder / "model.onnx", 1) is opened
+
+
+def test_model_trained_again_under_its_name_is_read_again(tmp_path: Path) -> None:
+    stage, place = CrossEncoder(str(tmp_path / "mine")), tmp_path / "mine"
+    tiny_cross_encoder(place)
+    before = stage.stamp(Services()), embed_onnx.open_session(place / "model.onnx", 1)
+    tiny_cross_encoder(tmp_path / "other", output="scores").joinpath("model.onnx").replace(place / "model.onnx")
+    assert stage.stamp(Services()) != before[0]
+    assert embed_onnx.open_session(place / "model.onnx", 1) is not before[1]
 
 
 # ---------------------------------------------------------------- windows

@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ import numpy as np
 from surefind.embed._onnx_folder import OnnxFolder
 from surefind.errors import SurefindError
 from surefind.protocols import Progress
+from surefind.store.version import FileVersion, file_version
 from surefind.types import FloatArray
 
 _MAX_CHARACTERS = 20_000
@@ -150,9 +151,13 @@ _POOL = {
 _TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
-@cache
 def open_session(model: Path, threads: int) -> Any:
     """A single text uses every core; of many, each uses one."""
+    return _session(model, threads, file_version(model))
+
+
+@lru_cache(maxsize=8)
+def _session(model: Path, threads: int, version: FileVersion) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

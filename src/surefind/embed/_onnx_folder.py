@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import CorruptIndexError, MissingPartError, SurefindError
+from surefind.store.version import FileVersion, file_version
 
-_MODELS = ("model.onnx", "onnx/model.onnx")
+GRAPHS = ("model.onnx", "onnx/model.onnx")
 _POOLINGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -41,9 +42,9 @@ class OnnxFolder:
         config = _json(folder / "config.json")
         if "sha256" in config:
             return cls(folder, folder / "model.onnx", config)
-        model = next((folder / name for name in _MODELS if (folder / name).is_file()), None)
+        model = next((folder / name for name in GRAPHS if (folder / name).is_file()), None)
         if model is None or not (folder / "tokenizer.json").is_file():
-            missing = "tokenizer.json" if model else " or ".join(_MODELS)
+            missing = "tokenizer.json" if model else " or ".join(GRAPHS)
             raise MissingPartError(f"There is no model in {folder} ({missing} is missing).")
         return cls(folder, model)
 
@@ -94,6 +95,11 @@ class OnnxFolder:
         path = self.folder / "modules.json"
         listed = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
         return [str(module["type"]).rpartition(".")[2] for module in listed]
+
+
+def graph_version(folder: Path) -> FileVersion | None:
+    """None where there is no graph."""
+    return next((file_version(folder / name) for name in GRAPHS if (folder / name).is_file()), None)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
 from surefind.embed._onnx import OnnxEncoder
+from surefind.embed._onnx_folder import graph_version
 from surefind.errors import SpecError
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
+from surefind.store.version import FileVersion
 from surefind.types import FloatArray
 
 
-@cache
 def _encoder(path: str, max_tokens: int) -> OnnxEncoder:
     if not path:
         raise SpecError("onnx needs a folder. Write it like 'onnx(path=models/bge-small)'.")
-    return OnnxEncoder(Path(path).expanduser().absolute(), max_tokens)
+    folder = Path(path).expanduser().absolute()
+    return _open(folder, max_tokens, graph_version(folder))
+
+
+@lru_cache(maxsize=8)
+def _open(folder: Path, max_tokens: int, version: FileVersion | None) -> OnnxEncoder:
+    """`version` makes a model that was trained again another one."""
+    return OnnxEncoder(folder, max_tokens)
 
 
 @dataclass(frozen=True)

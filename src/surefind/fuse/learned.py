@@ -23,6 +23,7 @@ from surefind.fuse._belongs import differences, drift
 from surefind.notes import note
 from surefind.protocols import Corpus, Retriever
 from surefind.spec import Stage
+from surefind.store.version import FileVersion, file_version
 from surefind.types import FloatArray, Query, Rankings
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Learned(Stage):
         )
 
     def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
-        manifest, predictor = self._load(services)
+        manifest, predictor = _read(*self._file(services))
 
         def embed(texts: Sequence[str]) -> FloatArray:
             return services.embedder(manifest["embedder"]).embed_queries(texts)
@@ -59,12 +60,12 @@ class Learned(Stage):
         return predictor.fuse([query.text for query in queries], rankings, embed, k)
 
     def check(self, retrievers: Sequence[Retriever], depth: int, corpus: Corpus, services: Services) -> None:
-        manifest, _ = self._load(services)
+        manifest, _ = _read(*self._file(services))
         if self.missing != manifest["missing"]:
             way = "missing=score" if manifest["missing"] else "no missing=…"
             raise SpecError(f"{self} was trained with {way}. Write {self.replace(missing=manifest['missing'])}.")
         # The same for every query until documents or model change, and comparing takes longer than predicting.
-        key = (manifest["name"], manifest["created"], tuple(retrievers), depth, corpus.fingerprint)
+        key = (*self._file(services), tuple(retrievers), depth, corpus.fingerprint)
         if key not in _checked:
             if len(_checked) >= _KEPT:
                 _checked.clear()
@@ -80,22 +81,22 @@ class Learned(Stage):
 
     def learnt(self, services: Services) -> frozenset[str]:
         """The questions it learnt from, as `question_key` writes them."""
-        return frozenset(self._load(services)[0]["learnt"])
+        return frozenset(_read(*self._file(services))[0]["learnt"])
 
     def about(self, services: Services) -> dict[str, Any]:
         """What it was trained on and how well it did."""
-        return self._load(services)[0]
+        return _read(*self._file(services))[0]
 
     def stamp(self, services: Services) -> str:
         """Another one for a model that was trained again under the same name."""
         return hashlib.blake2b(json.dumps(self.about(services), sort_keys=True).encode(), digest_size=12).hexdigest()
 
-    def _load(self, services: Services) -> tuple[dict[str, Any], Predictor]:
+    def _file(self, services: Services) -> tuple[Path, FileVersion]:
         folder = services.models_folder
         if folder is not None and self.model and "/" not in self.model and self.model != "..":
             path = folder / self.model / MANIFEST
             with contextlib.suppress(FileNotFoundError):
-                return _read(path, path.stat().st_mtime_ns)
+                return path, file_version(path)
         raise SpecError(f"There is no trained model {self.model!r}; {_known(folder, self.model)}")
 
 
@@ -121,8 +122,8 @@ def _known(folder: Path | None, wrong: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, written: int) -> tuple[dict[str, Any], Predictor]:
-    """The manifest and the model; `written` makes a model that was trained again another one."""
+def _read(path: Path, version: FileVersion) -> tuple[dict[str, Any], Predictor]:
+    """The manifest and the model; `version` makes a model that was trained again another one."""
     from surefind.fuse._predictors import load_predictor
 
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefind.errors import SpecError, StoreError, choices
+from surefind.store.version import FileVersion, file_version
 
 if TYPE_CHECKING:
     from surefind.services import Services
@@ -65,7 +66,7 @@ def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwi
         there = sorted(p.parent.name for p in folder.glob(f"*/{FILE}")) if folder and folder.exists() else []
         known = choices(name, there) if there else "Make one with: surefind train prompt --exam NAME."
         raise SpecError(f"There is no trained prompt {name!r}; {known}")
-    made, _ = read_prompt(path, path.stat().st_mtime_ns)
+    made, _ = read_prompt(path, file_version(path))
     if made.kind != kind:
         raise SpecError(f"The trained prompt {name!r} is for {made.kind}, not for {kind}.")
     return made
@@ -73,12 +74,12 @@ def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwi
 
 def trained_prompts(folder: Path) -> list[dict[str, Any]]:
     """The reports of all that are there."""
-    return [read_prompt(path, path.stat().st_mtime_ns)[1] for path in sorted(folder.glob(f"[!.]*/{FILE}"))]
+    return [read_prompt(path, file_version(path))[1] for path in sorted(folder.glob(f"[!.]*/{FILE}"))]
 
 
 @lru_cache(maxsize=16)
-def read_prompt(path: Path, written: int) -> tuple[TrainedPrompt, dict[str, Any]]:
-    """The prompt and the report of its making; `written` makes one that was made again another one."""
+def read_prompt(path: Path, version: FileVersion) -> tuple[TrainedPrompt, dict[str, Any]]:
+    """The prompt and the report of its making; `version` makes one that was made again another one."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != _FORMAT:

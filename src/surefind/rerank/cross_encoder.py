@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+from surefind.embed._onnx_folder import graph_version
 from surefind.errors import MissingPartError
 from surefind.notes import note
 from surefind.protocols import Passages
@@ -26,10 +27,10 @@ from surefind.rerank._torch import TorchCrossEncoder
 from surefind.rerank._trained import questions_learnt
 from surefind.services import Services
 from surefind.spec import Stage, require
+from surefind.store.version import FileVersion
 from surefind.types import Chunk, Query, Rankings
 
 BUNDLED = "bundled"
-_GRAPHS = ("model.onnx", "onnx/model.onnx")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class CrossEncoder(Stage):
         return scores
 
     def _model(self, services: Services) -> OnnxCrossEncoder | TorchCrossEncoder:
-        return _open(_folder(self.model, services.models_folder), self.max_tokens)
+        folder = _folder(self.model, services.models_folder)
+        return _open(folder, self.max_tokens, graph_version(folder))
 
 
 def _folder(model: str, trained: Path | None) -> Path:
@@ -120,8 +122,7 @@ def _bundled() -> Path:
         ) from None
 
 
-@cache
-def _open(folder: Path, max_tokens: int | None) -> OnnxCrossEncoder | TorchCrossEncoder:
-    if any((folder / graph).is_file() for graph in _GRAPHS):
-        return OnnxCrossEncoder(folder, max_tokens)
-    return TorchCrossEncoder(folder, max_tokens)
+@lru_cache(maxsize=8)
+def _open(folder: Path, max_tokens: int | None, version: FileVersion | None) -> OnnxCrossEncoder | TorchCrossEncoder:
+    """`version` makes a model that was trained again another one; a folder without a graph has none."""
+    return OnnxCrossEncoder(folder, max_tokens) if version else TorchCrossEncoder(folder, max_tokens)
