@@ -146,6 +146,20 @@ def test_search_takes_a_pipeline_in_place(base: Path) -> None:
     assert [entry["stage"] for entry in found["trace"]] == ["retrieve", "retrieve", "fuse", "parents"]
 
 
+def test_search_changes_a_part_of_the_default_pipeline(base: Path) -> None:
+    def ran(*options: str) -> str:
+        return str(
+            surefind("search", "wire", "-p", "bm25 + bm25(k1=0) >> rrf(k=9)", *options, "--json", kb=base).json[
+                "pipeline"
+            ]
+        )
+
+    whole = ran()
+    assert ran("--depth", "50") == whole.replace(" >>", " @50 >>", 1)
+    assert ran("--fuse", "combsum") == f"{whole.split(' >> ')[0]} >> combsum"
+    assert ran("--rerank", "cross_encoder(model=nowhere)").startswith(f"{whole} >> cross_encoder(")
+
+
 def test_search_that_finds_nothing_exits_1(small: Home) -> None:
     ran = surefind("search", "zebra", kb=small.folder)
     assert ran.code == 1 and ran.out.startswith("Nothing found for 'zebra'.\n")
@@ -289,6 +303,11 @@ def test_bench_takes_the_options_of_search(ten: Path) -> None:
     assert (len(found["rows"]), found["measures"]) == (1, ["R@5:span", "T1EM"])
 
 
+def test_bench_compares_a_changed_default_with_the_default(ten: Path) -> None:
+    found = surefind("bench", "--per-family", "10", "--depth", "50", "-m", "T1EM", "--json", kb=ten).json
+    assert sorted("@50" in row["spec"] for row in found["rows"]) == [False, True]
+
+
 def test_bench_compares_layouts(ten: Path) -> None:
     found = surefind(
         "bench", "--per-family", "10", "--layout", "fixed(tokens=[40, 80], overlap=0)", "--json", kb=ten
@@ -382,7 +401,7 @@ def test_check_and_save_of_one_file_compares_with_what_was_there(ten: Path, base
         (("-m", "nDCG"), "There is no measure 'nDCG'"),
         (("--preset", "context"), r"no preset 'context'; .*Choices: .*context-layer"),
         (("--exam", "mine9"), "no exam called 'mine9'"),
-        (("--fuse", "rrf"), "need --retrieve beside them"),
+        (("--retrieve", "bm25", "--fuse", "rrf"), "rrf has one ranking to fuse"),
         (("--beir", "/nowhere/at/all"), "is not a BEIR folder"),
     ],
 )

@@ -2,8 +2,9 @@
 
     python training/pack_exams.py work/exams.jsonl.xz NAME=FOLDER[:EXAM] …
 
-FOLDER is a knowledge base (its newest EXAM, or known-item questions) or a BEIR folder. One line a set. Gains are per
-passage: a passage that shares half of a gold span, or belongs to a relevant document, has its grade.
+FOLDER is a knowledge base (its newest EXAM, or known-item questions), cut as `LAYOUT` says whatever its settings are,
+or a BEIR folder, whose documents stay whole. One line a set. Gains are per passage: a passage that shares half of a
+gold span, or belongs to a relevant document, has its grade.
 """
 
 from __future__ import annotations
@@ -20,28 +21,32 @@ from surefind.bench.run import beir_base, known_item_exam
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
+from surefind.layout import Layout
 from surefind.pipeline import Pipeline
 from surefind.snapshot import Snapshot
 from surefind.types import Query
 
+LAYOUT = Layout.read("markdown(tokens=250, min_tokens=50) + headings")
 PIPELINE = "bm25 + dense >> convex(alpha=0.5, missing=score)"
 DEPTH = 50
 MOST = 800
 """Questions per set; more are sampled evenly."""
 
 
-def opened(folder: Path, exam: str) -> tuple[KnowledgeBase, Exam]:
+def opened(folder: Path, exam: str) -> tuple[KnowledgeBase, Exam, Snapshot]:
     if (folder / "corpus.jsonl").exists():
-        return beir_base(Path.cwd(), folder, "test")
+        kb, judged = beir_base(Path.cwd(), folder, "test")
+        return kb, judged, kb.snapshot()
     kb = KnowledgeBase.open(folder)
-    return kb, ExamStore(kb.data / "exams").load(exam) if exam else known_item_exam(kb)
+    judged = ExamStore(kb.data / "exams").load(exam) if exam else known_item_exam(kb)
+    return kb, judged, kb.snapshot(LAYOUT)
 
 
 def gold_of(query: ExamQuery, snapshot: Snapshot, of_document: dict[str, list[int]]) -> dict[int, int]:
     found: dict[int, int] = {}
     for j in query.judgments:
         for ordinal in of_document.get(j.document, []):
-            start, end = snapshot.rows[ordinal, 2:].tolist()
+            start, end = snapshot.rows[ordinal, 2:4].tolist()
             if j.start is not None and j.end is not None:
                 shared = min(end, j.end) - max(start, j.start)
                 if shared * 2 < min(j.end - j.start, end - start):
@@ -52,8 +57,7 @@ def gold_of(query: ExamQuery, snapshot: Snapshot, of_document: dict[str, list[in
 
 
 def pack(name: str, folder: Path, exam_name: str) -> dict[str, object]:
-    kb, exam = opened(folder, exam_name)
-    snapshot = kb.snapshot()
+    kb, exam, snapshot = opened(folder, exam_name)
     of_document: dict[str, list[int]] = defaultdict(list)
     for ordinal, document in enumerate(snapshot.document_ids):
         of_document[document].append(ordinal)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from surefind.fuse._features import Rarity, rich, rich_names
@@ -98,10 +99,9 @@ def candidates(texts: Sequence[str], rankings: Sequence[Rankings], before: Ranki
     there = present(before)[:, :TOP]
     query, place = np.nonzero(there)
     wanted = before.ordinals[query, place]
-    columns = [before.scores[query, place], np.log(place + 1.0)]
-    for ranking in rankings:
-        columns += _said(ranking, query, wanted)
-    return np.concatenate([np.stack(columns, axis=1), rich(texts, rankings, rarity)[query]], axis=1)
+    static = np.stack([before.scores[query, place], np.log(place + 1.0)], axis=1)
+    said = [_said(ranking, query, wanted) for ranking in rankings]
+    return np.concatenate([static, *said, rich(texts, rankings, rarity)[query]], axis=1)
 
 
 def candidate_names(sources: Sequence[str]) -> list[str]:
@@ -109,30 +109,36 @@ def candidate_names(sources: Sequence[str]) -> list[str]:
     return [*_STATIC, *(f"{label}_{what}" for label in labels for what in _SAID), *rich_names(sources)]
 
 
-def _said(ranking: Rankings, query: NDArray[np.int64], wanted: NDArray[np.int32]) -> list[Floats]:
+def _said(ranking: Rankings, query: NDArray[np.int64], wanted: NDArray[np.int32]) -> Floats:
     """Of each candidate its score, both scalings and the logarithm of the rank; one that is not in the ranking has the
     least of each."""
-    width = ranking.ordinals.shape[1]
-    if not width:
-        return [np.zeros(len(query)) for _ in _SAID]
-    # One search for all queries: an ordinal and its query in one number; padding, seen as unsigned, comes last.
-    places = ((np.arange(len(ranking), dtype=np.int64)[:, None] << 32) + ranking.ordinals.view(np.uint32)).ravel()
-    keys = (query << 32) + wanted
-    order = np.argsort(places, kind="stable")
-    at = order[np.minimum(np.searchsorted(places, keys, sorter=order), len(places) - 1)]
-    found = places[at] == keys
-    count = np.count_nonzero(ranking.ordinals != PAD, axis=1)
-    last = np.maximum(count, 1) - 1
-    best = np.where(count > 0, ranking.scores[:, 0], 0.0)[query]
-    least = np.where(count > 0, ranking.scores[np.arange(len(count)), last], 0.0)[query]
-    scores = np.where(found, ranking.scores.ravel()[at], least)
-    by_range = _share(scores - least, best - least, 1.0)
-    by_floor = _share(scores - ranking.floor, best - ranking.floor, 0.0) if np.isfinite(ranking.floor) else by_range
-    ranks = np.log(np.where(found, at % width + 1.0, width + 1.0))
-    return [scores, by_floor * found, by_range * found, ranks]
+    floor = float(ranking.floor) if np.isfinite(ranking.floor) else np.nan
+    return np.asarray(_look_up(ranking.ordinals, ranking.scores.astype(np.float64), floor, query, wanted))
 
 
-def _share(part: Floats, whole: Floats, otherwise: float) -> Floats:
-    """As `from_floor` and `min_max` scale, for the candidates alone; `otherwise` where there is nothing to scale by."""
-    usable = whole > 0
-    return np.where(usable, np.maximum(part, 0.0) / np.where(usable, whole, 1.0), otherwise)
+@njit(cache=True, nogil=True)
+def _look_up(ordinals, scores, floor, query, wanted):  # type: ignore[no-untyped-def]
+    """A NaN for the floor: there is none, and the range takes its place."""
+    width = ordinals.shape[1]
+    table = np.zeros((len(wanted), 4))
+    for i in range(len(wanted)):
+        row = query[i]
+        at, count = width, 0
+        while count < width and ordinals[row, count] != PAD:
+            if ordinals[row, count] == wanted[i]:
+                at = count
+            count += 1
+        best = scores[row, 0] if count else 0.0
+        least = scores[row, count - 1] if count else 0.0
+        found = at < width
+        table[i, 0] = scores[row, at] if found else least
+        table[i, 3] = np.log(at + 1.0)
+        if found:
+            whole = best - least
+            table[i, 2] = (scores[row, at] - least) / whole if whole > 0 else 1.0
+            above = best - floor
+            if np.isnan(floor):
+                table[i, 1] = table[i, 2]
+            elif above > 0:
+                table[i, 1] = max(scores[row, at] - floor, 0.0) / above
+    return table

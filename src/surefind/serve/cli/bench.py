@@ -89,7 +89,6 @@ def bench(
     if (save or check) and exam and len(exam) > 1:
         raise UsageError("--save and --check go with one exam. Name it with a single --exam.")
     baseline = read_baseline(check) if check else None
-    texts = _texts(pipelines, retrieve, fuse, rerank, depth)
     finished: list[Finished] = []
     pages: list[Path] = []
     with progress(quiet=as_json) as report:
@@ -100,6 +99,7 @@ def bench(
             base = KnowledgeBase.open(kb)
             exams = _exams(base, exam or [], per_family, seed)
         with base:
+            texts = _texts(base, pipelines or [], retrieve, fuse, rerank, depth)
             plans = [_plan(base, questions, preset, texts, layouts or [], measure or []) for questions in exams]
             quotes = [_quote(base, plan) for plan in plans]
             if dry_run or not as_json:
@@ -121,22 +121,21 @@ def bench(
 
 
 def _texts(
-    pipelines: list[str] | None,
+    kb: KnowledgeBase,
+    given: list[str],
     retrieve: list[str] | None,
     fuse: str | None,
     rerank: list[str] | None,
     depth: int | None,
 ) -> list[str]:
-    """Pipelines from --pipeline and from --retrieve and the rest, as in `search`."""
-    from surefind.pipeline import DEPTH
+    """Pipelines from --pipeline, and one from --retrieve and the rest as in `search`; one that changes the default is
+    compared with the default."""
     from surefind.serve.cli.search import choose
 
-    choose(None, retrieve, fuse, rerank, depth)  # the same complaints
-    given = list(pipelines or [])
-    if retrieve:
-        head = " + ".join(retrieve) + (f" @{depth}" if depth and depth != DEPTH else "")
-        given.append(" >> ".join([head, *([fuse] if fuse else []), *(rerank or [])]))
-    return given
+    if not (retrieve or fuse or rerank or depth):
+        return given
+    before = given or ([] if retrieve else [kb.settings.pipeline])
+    return [*before, str(choose(kb, None, retrieve, fuse, rerank, depth))]
 
 
 def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int) -> list[Exam]:

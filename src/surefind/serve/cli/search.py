@@ -9,6 +9,7 @@ import typer
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
+    from surefind.kb import KnowledgeBase
     from surefind.pipeline import Pipeline
     from surefind.types import SearchResult
 
@@ -25,7 +26,7 @@ Retrieve = Annotated[
 Fuse = Annotated[
     str | None, typer.Option("--fuse", help="How to join several retrievers: 'rrf(k=60)', 'convex(alpha=0.3)'.")
 ]
-Rerank = Annotated[list[str] | None, typer.Option("--rerank", help="A reranker; may be repeated.")]
+Rerank = Annotated[list[str] | None, typer.Option("--rerank", help="A reranker after that; may be repeated.")]
 Depth = Annotated[
     int | None, typer.Option("--depth", help="Candidates per retriever before fusion.", show_default="100")
 ]
@@ -69,7 +70,7 @@ def search(
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
-        chosen = choose(pipeline, retrieve, fuse, rerank, depth)
+        chosen = choose(base, pipeline, retrieve, fuse, rerank, depth)
         result = base.search(" ".join(query), k, chosen, where or [], groups or [], report)
     if as_json:
         print_json(as_data(result))
@@ -82,16 +83,24 @@ def search(
 
 
 def choose(
-    pipeline: str | None, retrieve: list[str] | None, fuse: str | None, rerank: list[str] | None, depth: int | None
-) -> str | Pipeline | None:
-    """A pipeline given in place by --retrieve and the rest, or a named one."""
+    kb: KnowledgeBase,
+    pipeline: str | None,
+    retrieve: list[str] | None,
+    fuse: str | None,
+    rerank: list[str] | None,
+    depth: int | None,
+) -> Pipeline:
+    """A pipeline given in place by --retrieve and the rest; or a named one (or the default), in which --fuse, --rerank
+    and --depth take the place of its own."""
     from surefind.errors import UsageError
     from surefind.pipeline import DEPTH, Pipeline
 
     if not retrieve:
-        if fuse or rerank or depth:
-            raise UsageError("--fuse, --rerank and --depth need --retrieve beside them, for example --retrieve bm25.")
-        return pipeline
+        base = kb.pipeline(pipeline)
+        if not (fuse or rerank or depth):
+            return base
+        parts = [str(r) for r in base.retrieve], fuse or (str(base.fuse) if base.fuse else None)
+        return Pipeline.of(*parts, rerank or [str(r) for r in base.rerank], depth or base.depth)
     if pipeline:
         raise UsageError("Give either --pipeline or --retrieve, not both.")
     return Pipeline.of(retrieve, fuse, rerank or [], depth or DEPTH)
