@@ -62,13 +62,14 @@ def load_transformer(folder: Path, dropout: float = 0.0) -> Transformer:
     return model.to(DEVICE)
 
 
-def one_pass(material: Material, random: np.random.Generator) -> np.ndarray:
-    """The training queries in a new order, no source above its share."""
+def one_pass(material: Material, random: np.random.Generator, most: int | None = None) -> np.ndarray:
+    """The training queries in a new order, no source above its share; `most`: the share of each `doc-` source."""
     source = np.array(material.pairs.query_source)
     order = random.permutation(material.trained.cpu().numpy())
     kept = []
     for number, name in enumerate(material.pairs.sources):
-        kept.append(order[source[order] == number][: MOST.get(name, len(order))])
+        share = most if most and name.startswith("doc-") else MOST.get(name, len(order))
+        kept.append(order[source[order] == number][:share])
     return random.permutation(np.concatenate(kept))
 
 

@@ -1,9 +1,11 @@
 """A small reranker: a cross-encoder from MiniLM that learns the marked positive and the teacher's order of the rest.
 
-    python training/train_reranker.py work --seconds 270 [--soft 1.0] [--layers 6]
+    python training/train_reranker.py work --name a --seconds 255 --scored --dropout 0
+    python training/train_reranker.py work --name b --seconds 280
+    python training/train_reranker.py work --name c --seconds 150 --most 2000 --start work/encoder.pt
 
 Loss: cross-entropy to the positive (doubtful candidates left out) + soft · KL to the teacher's softmax, for queries
-that the teacher scored.
+that the teacher scored. `export.py` averages the three: see docs/results/models.md for why there are three.
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=270)
     parser.add_argument("--soft", type=float, default=1.0)
     parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--scored", action="store_true", help="only queries that the teacher scored")
+    parser.add_argument("--most", type=int, help="queries of each documentation source in a pass")
+    parser.add_argument("--start", type=Path, help="an encoder's weights to start from, instead of MiniLM's")
     parser.add_argument("--name", default="reranker")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -54,14 +60,19 @@ def main() -> None:
     clear = ~mined["doubtful"][:, list(COLUMNS)]
     clear = torch.cat([torch.ones_like(clear[:, :1]), clear], 1)
     usable = (scored["lists"] >= 0).all(1)
-    model = CrossEncoder(load_transformer(arguments.work / "minilm", dropout=0.1)).to(DEVICE)
+    if arguments.scored:
+        usable &= ~scored["scores"].isnan().any(1)
+    body = load_transformer(arguments.work / "minilm", arguments.dropout)
+    if arguments.start:
+        body.load_state_dict(torch.load(arguments.start, map_location=DEVICE))
+    model = CrossEncoder(body).to(DEVICE)
     keep = np.linspace(0, 5, arguments.layers).round().astype(int)
     model.body.layers = torch.nn.ModuleList(model.body.layers[i] for i in keep)
     optimizer = optimizer_of(model, RATE)
     clock = Clock(arguments.seconds, RATE)
     running = 0.0
     while clock.part < 1:
-        order = torch.from_numpy(one_pass(material, random)).to(DEVICE)
+        order = torch.from_numpy(one_pass(material, random, arguments.most)).to(DEVICE)
         order = order[usable[order]]
         for at in order.split(GROUPS):
             if not clock.set(optimizer):
