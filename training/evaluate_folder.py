@@ -1,69 +1,124 @@
-"""The exported int8 reranker on packed exams, as it will be used: the first `top` of the fused candidates, blended.
+"""The exported int8 reranker on packed exams, as it will be used: the first `TOP` of the fused candidates, blended.
 
-    python training/evaluate_folder.py work/exams.jsonl.xz SETS QUESTIONS FOLDER …
+    python training/evaluate_folder.py work/exams.jsonl.xz choosing FOLDER …
+    python training/evaluate_folder.py work/exams.jsonl.xz report FOLDER … [--sets NAME …]
 
-SETS: `choosing` or `test`. Several folders are compared on the same questions.
+`choosing`: some questions of the sets that settings are chosen on. `report`: other questions of those sets, and the
+sets that are only reported on. Several folders are compared on the same questions. What a model said is kept beside
+the exams (`work/scores`), so that another blend costs nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import lzma
-import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from measures import interval, minmax, ndcg
+from measures import interval, macro, minmax, ndcg
 from pairs import CHOOSING
 from surefind.rerank._onnx import OnnxCrossEncoder
 from surefind.types import Chunk
 
 TOP = 20
-BLENDS = (0.2, 0.3, 0.4, 0.5, 1.0)
+BLENDS = (0.2, 0.3, 0.4, 0.5, 0.6, 1.0)
+CHOSEN, REPORTED = 160, 300
+"""Questions of a set, evenly spaced."""
 
 
-def scores_of(model: OnnxCrossEncoder, query: str, passages: list[str]) -> np.ndarray:
-    return model.score(query, [Chunk("", 0, len(text), text) for text in passages])
+@dataclass
+class Part:
+    name: str
+    queries: list[str]
+    passages: list[str]
+    gold: list[dict[int, float]]
+    ids: np.ndarray
+    fused: np.ndarray
 
 
-def main(packed: Path, which: str, most: int, folders: list[Path]) -> None:
+def evenly(numbers: np.ndarray, most: int) -> np.ndarray:
+    return numbers[np.unique(np.linspace(0, len(numbers) - 1, most).astype(int))]
+
+
+def parts(packed: Path, choosing: bool) -> Iterator[Part]:
     with lzma.open(packed, "rt", encoding="utf-8") as lines:
-        exams = [json.loads(line) for line in lines]
-    gains: dict[Path, list[list[np.ndarray]]] = {folder: [[] for _ in BLENDS] for folder in folders}
-    for raw in exams:
-        if (raw["name"] in CHOOSING) != (which == "choosing"):
+        for raw in map(json.loads, lines):
+            every = np.arange(len(raw["queries"]))
+            if raw["name"] in CHOOSING:
+                seen = evenly(every, CHOSEN)
+                asked = seen if choosing else evenly(np.setdiff1d(every, seen), REPORTED)
+            elif choosing:
+                continue
+            else:
+                asked = evenly(every, REPORTED)
+            yield Part(
+                raw["name"],
+                [raw["queries"][q] for q in asked],
+                raw["passages"],
+                [{int(o): float(g) for o, g in raw["gold"][q]} for q in asked],
+                np.array(raw["candidates"])[asked, :TOP],
+                np.array(raw["scores"])[asked, :TOP],
+            )
+
+
+def scores_of(folder: Path, part: Part, kept: Path) -> np.ndarray:
+    if kept.exists():
+        return np.load(kept)
+    model = OnnxCrossEncoder(folder)
+    scores = np.zeros(part.ids.shape)
+    for row, query in enumerate(part.queries):
+        there = part.ids[row] >= 0
+        texts = [part.passages[o] for o in part.ids[row][there]]
+        scores[row, there] = model.score(query, [Chunk("", 0, len(text), text) for text in texts])
+    kept.parent.mkdir(exist_ok=True)
+    np.save(kept, scores)
+    return scores
+
+
+def gains(part: Part, scores: np.ndarray) -> list[np.ndarray]:
+    """What each blend adds to every question's nDCG@10."""
+    there, base = part.ids >= 0, ndcg(part.ids, part.gold)
+    found = []
+    for blend in BLENDS:
+        mixed = blend * minmax(scores, there) + (1 - blend) * minmax(part.fused, there)
+        order = np.argsort(-np.where(there, mixed, -np.inf), axis=1, kind="stable")
+        found.append(ndcg(np.take_along_axis(part.ids, order, 1), part.gold) - base)
+    return found
+
+
+def show(name: str, cells: list[tuple[float, float, float]]) -> None:
+    shown = "  ".join(
+        f"b{blend} {mean:+.2f} [{low:+.1f}, {high:+.1f}]"
+        for blend, (mean, low, high) in zip(BLENDS, cells, strict=True)
+    )
+    print(f"{name:44s} {shown}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("packed", type=Path)
+    parser.add_argument("which", choices=("choosing", "report"))
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--sets", nargs="*", default=[])
+    arguments = parser.parse_args()
+    packed, which = arguments.packed, arguments.which
+    added: dict[Path, list[list[np.ndarray]]] = {folder: [] for folder in arguments.folders}
+    for part in parts(packed, which == "choosing"):
+        if arguments.sets and part.name not in arguments.sets:
             continue
-        chosen = np.unique(np.linspace(0, len(raw["queries"]) - 1, most).astype(int))
-        ids = np.array(raw["candidates"])[chosen, :TOP]
-        fused = np.array(raw["scores"])[chosen, :TOP]
-        gold = [{int(o): float(g) for o, g in raw["gold"][q]} for q in chosen]
-        base = ndcg(ids, gold)
-        for folder in folders:
-            model = OnnxCrossEncoder(folder)
-            scores = np.zeros(ids.shape)
-            for row, q in enumerate(chosen):
-                there = ids[row] >= 0
-                scores[row, there] = scores_of(model, raw["queries"][q], [raw["passages"][o] for o in ids[row][there]])
-            for place, blend in enumerate(BLENDS):
-                mixed = blend * minmax(scores, ids >= 0) + (1 - blend) * minmax(fused, ids >= 0)
-                order = np.argsort(-np.where(ids >= 0, mixed, -np.inf), axis=1, kind="stable")
-                gains[folder][place].append(ndcg(np.take_along_axis(ids, order, 1), gold) - base)
-            shown = "  ".join(
-                "b{} {:+.2f} [{:+.1f}, {:+.1f}]".format(b, *interval(g[-1]))
-                for b, g in zip(BLENDS, gains[folder], strict=True)
-            )
-            print(
-                f"{raw['name']:22s} {len(chosen)} fused {base.mean() * 100:.1f}  {folder.name:14s} {shown}", flush=True
-            )
-    for folder, sets in gains.items():
-        print(
-            f"macro {folder.name:14s} "
-            + "  ".join(
-                f"b{b} {np.mean([g.mean() for g in one]) * 100:+.2f}" for b, one in zip(BLENDS, sets, strict=True)
-            )
-        )
+        fused = ndcg(part.ids, part.gold).mean() * 100
+        for folder in arguments.folders:
+            kept = packed.parent / "scores" / f"{folder.name}.{which}.{part.name}.npy"
+            found = gains(part, scores_of(folder, part, kept))
+            added[folder].append(found)
+            show(f"{folder.name} {part.name} ({len(part.queries)}) {fused:.1f}", [interval(one) for one in found])
+    for folder, sets in added.items():
+        show(f"{folder.name} macro", [macro(list(one)) for one in zip(*sets, strict=True)])
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), [Path(name) for name in sys.argv[4:]])
+    main()

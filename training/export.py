@@ -1,6 +1,6 @@
 """Trained weights as a bundled model: int8 ONNX, by the same code that exports a user's own models.
 
-    python training/export.py reranker FOLDER work/reranker.pt [more.pt …]     # several: their average
+    python training/export.py reranker FOLDER work/a.pt [work/b.pt …]          # several: their average
     python training/export.py encoder FOLDER work/encoder.pt --share 0.5       # averaged with MiniLM's own weights
 
 Needs `pip install ./models '.[train]'`.
@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("weights", type=Path, nargs="+")
     parser.add_argument("--share", type=float, default=1.0, help="of the trained weights; the rest is MiniLM's")
     parser.add_argument("--start", type=Path, default=path("minilm"), help="MiniLM: a folder with its weights")
+    parser.add_argument("--precise", action="store_true", help="weights as they are, to see what 8 bits cost")
     arguments = parser.parse_args()
     ranks = arguments.kind == "reranker"
     network, _ = load_network(arguments.start, ranks)
@@ -38,7 +39,8 @@ def main() -> None:
     own = network.state_dict()
     mixed = {key: arguments.share * trained[key] + (1 - arguments.share) * own[key] for key in own if key in trained}
     network.load_state_dict({**own, **mixed})
-    export(network, path("minilm") / "tokenizer.json", arguments.folder, arguments.folder.name, 256)
+    tokenizer = path("minilm") / "tokenizer.json"
+    export(network, tokenizer, arguments.folder, arguments.folder.name, 256, arguments.precise)
     print(f"{arguments.folder / 'model.onnx'}: {(arguments.folder / 'model.onnx').stat().st_size:,} bytes")
 
 

@@ -23,8 +23,9 @@ _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _OPSET = 17
 
 
-def export(network: Network, tokenizer: Path, folder: Path, name: str, max_tokens: int) -> None:
-    """Writes model.onnx, tokenizer.json and config.json into `folder`."""
+def export(network: Network, tokenizer: Path, folder: Path, name: str, max_tokens: int, precise: bool = False) -> None:
+    """Writes model.onnx, tokenizer.json and config.json into `folder`; `precise`: without the 8 bits, to see what they
+    cost."""
     folder.mkdir(parents=True, exist_ok=True)
     noise = logging.getLogger().level
     logging.getLogger().setLevel(logging.ERROR)  # the quantiser recommends a step that does not know fused operators
@@ -32,7 +33,11 @@ def export(network: Network, tokenizer: Path, folder: Path, name: str, max_token
         with tempfile.TemporaryDirectory() as work:
             plain, fused = Path(work) / "plain.onnx", Path(work) / "fused.onnx"
             _trace(network.cpu().eval(), plain)
-            _quantise(fused if _fuse(network, plain, fused) else plain, Path(work), folder / "model.onnx")
+            best = fused if _fuse(network, plain, fused) else plain
+            if precise:
+                shutil.copy(best, folder / "model.onnx")
+            else:
+                _quantise(best, Path(work), folder / "model.onnx")
     finally:
         logging.getLogger().setLevel(noise)
     shutil.copy(tokenizer, folder / "tokenizer.json")
