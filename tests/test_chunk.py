@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from math import ceil
 
@@ -21,6 +22,8 @@ from surefind.layout import Layout
 from surefind.protocols import Embedder
 from surefind.services import Services
 from surefind.testing import check_chunker
+from surefind.text import blocks
+from surefind.text.sections import sections
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import count_tokens, token_spans
 from surefind.types import Chunk, Document
@@ -92,6 +95,12 @@ def test_fixed_written_out() -> None:
 def test_token_is_a_word_or_one_punctuation_mark() -> None:
     text = "EOD-7 (see)."
     assert [text[a:b] for a, b in token_spans(text)] == ["EOD", "-", "7", "(", "see", ")", "."]
+
+
+def test_characters_of_scripts_without_spaces_and_encoded_data_count_as_many_tokens() -> None:
+    assert [count_tokens(text) for text in ("三十天 days", "カタカナ", "한국어 말", "A" * 1000)] == [4, 4, 2, 10]
+    for text in ("银行必须在三十天内提交可疑活动报告。" * 100, "A1b2" * 20_000):
+        assert max(len(chunk.text) for chunk in Markdown(tokens=250).chunk(document(text), SERVICES)) <= 25_000
 
 
 def texts(chunker: Markdown, text: str) -> list[str]:
@@ -345,6 +354,7 @@ def sentences(text: str) -> list[str]:
         "Run `systemctl stop x. Y` At once.",
         "Read [the guide](https://example.org/a.b?c. D) First.",
         "See para. 7 and Figs. 2 and 3.",
+        "Pub. L. 107-56, 115 Stat. 272 and 63 Fed. Reg. 1234 apply.",
     ],
 )
 def test_stop_inside_a_sentence_does_not_end_it(sentence: str) -> None:
@@ -360,7 +370,48 @@ def test_stop_inside_a_sentence_does_not_end_it(sentence: str) -> None:
         "(See above.)|Go on.",
         "the tax was due in 2020.|an asset was made.|it expired.",
         "`Run it.` is a command.|Use the app.|Go on.",
+        "यह एक है।|दूसरा है।",
     ],
 )
 def test_end_of_a_sentence_is_found(text: str) -> None:
     assert sentences(text.replace("|", " ")) == text.split("|")
+
+
+def test_long_text_is_parsed_in_windows_with_the_same_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = ["# One", "Text. More.", "| a | b |\n|---|---|\n| 1 | 2 |", "```py\nx = 1\n\n# no heading\n```", "Last."]
+    text = "\n\n".join(parts * 20)
+    whole = blocks.blocks(text)
+    monkeypatch.setattr(blocks, "_WINDOW", 60)
+    assert len(list(blocks._windows(text))) > 20
+    assert blocks.blocks(text) == whole
+
+
+@given(markdown_texts)
+def test_windows_tile_any_markdown(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "_WINDOW", 10)
+        assert "".join(text[a:b] for a, b in blocks._windows(text)) == text
+        if "]:" not in text:
+            check_chunker(Markdown(8, 0), [document(text)])
+
+
+GROWING = {
+    "tables": "| a | b |\n|---|---|\n| 1 | 2 |\n\n",
+    "fences": "```\nx\ny\n```\n",
+    "paragraphs": "Para one. And two.\n\n",
+    "dots": ".",
+    "links": "](",
+    "brackets": "[",
+    "underscores": "_",
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_time_grows_with_the_text_and_not_with_its_square(name: str) -> None:
+    def seconds(times: int) -> float:
+        text = f"# a{GROWING[name] * times}b" if name in ("brackets", "underscores") else GROWING[name] * times + "x"
+        started = time.process_time()
+        sections(document(text))
+        return time.process_time() - started
+
+    assert seconds(16_000) < 60 * max(seconds(1_000), 0.002)  # the square would be 256

@@ -150,6 +150,22 @@ def test_markdown_title_is_that_of_the_front_matter_then_the_heading_then_the_fi
     assert read(tmp_path / "a.b.md", "text").title == "a"
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("```sh\n# a comment\n```\n\n# Heading\n", "Heading"),
+        ("Underlined\n==========\n\n```\n# a comment\n```\n", "Underlined"),
+        ("~~~\n```\n# a comment\n~~~\ntext\n", "a"),
+        ("    # code\n\n# Why C#\n", "Why C#"),
+        ("# The **bold** [guide](https://x.org) to `make`\n", "The bold guide to make"),
+        ("| a |\n|===|\n\n===\n", "a"),
+        ("# a" + " " * 100_000 + "b\n", "a"),
+    ],
+)
+def test_markdown_title_is_a_heading_and_no_comment_in_code(text: str, title: str, tmp_path: Path) -> None:
+    assert read(tmp_path / "a.md", text).title == title
+
+
 def test_markdown_text_is_what_follows_the_front_matter(tmp_path: Path) -> None:
     document = read(tmp_path / "a.md", "---\nstatus: draft\nacl: [x]\n---\nBody\n")
     assert (document.text, document.metadata["status"], document.acl) == ("Body\n", "draft", ("x",))

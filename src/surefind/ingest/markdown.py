@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from typing import ClassVar
 from surefind.ingest._decode import read_text
 from surefind.ingest._front_matter import access_groups, split_front_matter
 from surefind.spec import Stage
+from surefind.text.blocks import title_of
 from surefind.types import Document
 
-_FIRST_HEADING = re.compile(r"^#[ \t]+(.+?)[ \t]*#*$", re.MULTILINE)
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*$)|~{3,})")
+_CLOSING = re.compile(r"(?<=\s)#+$")
 
 
 @dataclass(frozen=True)
@@ -29,5 +32,18 @@ class Markdown(Stage):
 
 
 def first_heading(text: str) -> str:
-    heading = _FIRST_HEADING.search(text)
-    return heading.group(1) if heading else ""
+    """What the first heading of the highest level says, written `# so` or underlined; a comment in code is none."""
+    fence = above = ""
+    for line in io.StringIO(text):
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) and not line[mark.end() :].strip() else fence
+        elif mark:
+            fence = mark[1]
+        elif line.startswith(("# ", "#\t")):
+            if title := title_of(_CLOSING.sub("", line[1:].strip())):
+                return title
+        elif above and set(line.rstrip()) == {"="}:
+            return title_of(above)
+        above = "" if fence or line.startswith(("#", ">", "|", "    ")) else line.strip()
+    return ""

@@ -15,6 +15,11 @@ Span = tuple[int, int]
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _MARKUP = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|\[([^\]]*)\]\([^)]*\)")
+_WINDOW = 1_000_000
+"""Characters parsed at once: the parser takes a hundred times their memory."""
+_JOINT = re.compile(r"^ {0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?P<after>.*)|(?<=\n\n)(?=\S)", re.MULTILINE)
+_LONGEST_TITLE = 500
+"""Characters of a heading that count as its title, which every passage below it repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,35 @@ def _parser(definitions: bool) -> Any:
 
 def blocks(text: str) -> list[Block]:
     """Blocks that tile the text from the first to the last, in order."""
-    lines = [0, *(m.end() for m in _NEWLINE.finditer(text)), len(text)]
-    tokens = _parser("]:" in text).parse(text)
-    tops = [i for i, t in enumerate(tokens) if t.level == 0 and t.map and t.nesting >= 0]
-    found = [_block(text, lines, tokens, i) for i in tops]
-    found = [block for block in found if text[block.start : block.end].strip()]
+    found = [block for window in _windows(text) for block in _parsed(text, *window)]
     return _tiled(found, len(text)) if found else paragraphs(text)
+
+
+def _windows(text: str) -> Iterator[Span]:
+    """Parts of a long text, parted behind a blank line that is in no fence."""
+    start, fence = 0, ""
+    for joint in _JOINT.finditer(text) if len(text) > _WINDOW else ():
+        mark = joint["fence"]
+        if not mark:
+            if not fence and joint.start() - start >= _WINDOW:
+                yield start, joint.start()
+                start = joint.start()
+        elif not fence:
+            fence = mark
+        elif mark.startswith(fence) and not joint["after"].strip():
+            fence = ""
+    yield start, len(text)
+
+
+def _parsed(text: str, start: int, end: int) -> Iterator[Block]:
+    window = text[start:end]
+    lines = [start, *(m.end() for m in _NEWLINE.finditer(text, start, end)), end]
+    tokens = _parser("]:" in window).parse(window)
+    tops = [i for i, t in enumerate(tokens) if t.level == 0 and t.map and t.nesting >= 0]
+    for i, j in pairwise([*tops, len(tokens)]):
+        block = _block(text, lines, tokens[i:j])
+        if text[block.start : block.end].strip():
+            yield block
 
 
 def _tiled(found: list[Block], end: int) -> list[Block]:
@@ -74,32 +102,33 @@ def paragraphs(text: str) -> list[Block]:
     return [Block(a, b, 0, "", tuple(sentence_spans(text, a, b)), True) for a, b in spans]
 
 
-def _block(text: str, lines: list[int], tokens: list[Any], i: int) -> Block:
-    token = tokens[i]
+def title_of(heading: str) -> str:
+    """What a heading says, without its markup."""
+    return _MARKUP.sub(lambda m: m.group(1) or "", heading[:_LONGEST_TITLE]).strip()
+
+
+def _block(text: str, lines: list[int], tokens: list[Any]) -> Block:
+    """The block of these tokens, from the one that opens it to the next block's."""
+    token = tokens[0]
     start, end = lines[token.map[0]], lines[min(token.map[1], len(lines) - 1)]
     if token.type == "heading_open":
-        title = _MARKUP.sub(lambda m: m.group(1) or "", tokens[i + 1].content).strip()
-        return Block(start, end, int(token.tag[1]), title, ())
-    parts = tuple(_parts(text, lines, tokens, i, start, end))
+        return Block(start, end, int(token.tag[1]), title_of(tokens[1].content), ())
+    parts = tuple(_parts(text, lines, tokens, start, end))
     return Block(start, end, 0, "", parts, token.type == "paragraph_open", token.type == "table_open")
 
 
-def _parts(text: str, lines: list[int], tokens: list[Any], i: int, start: int, end: int) -> Iterator[Span]:
+def _parts(text: str, lines: list[int], tokens: list[Any], start: int, end: int) -> Iterator[Span]:
     """Items of a list, rows of a table, lines of code, sentences of anything else."""
-    kind = tokens[i].type
+    kind = tokens[0].type
     if kind in ("bullet_list_open", "ordered_list_open", "table_open"):
         wanted = "tr_open" if kind == "table_open" else "list_item_open"
         depth = 2 if kind == "table_open" else 1
-        starts = []
-        for token in tokens[i + 1 :]:
-            if token.level == 0:
-                break
-            if token.type == wanted and token.level == depth:
-                starts.append(lines[token.map[0]])
+        starts = [lines[token.map[0]] for token in tokens if token.type == wanted and token.level == depth]
         # The first part begins with the block; a table's rule line goes with its header row.
         yield from pairwise([start, *starts[1:], end])
     elif kind in ("fence", "code_block", "html_block"):
-        inside = [at for at in lines if start < at < end]
+        first, last = tokens[0].map
+        inside = [at for at in lines[first + 1 : last] if at < end]
         yield from pairwise([start, *inside, end])
     else:
         yield from sentence_spans(text, start, end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from surefind.text.blocks import Block, Span, blocks, paragraphs
 from surefind.types import Document
@@ -28,18 +28,17 @@ def sections(document: Document) -> list[Section]:
     """In order; text before the first heading is a section with an empty path."""
     found = blocks(document.text) if document.format == "markdown" else paragraphs(document.text)
     trail: list[tuple[int, str]] = []
-    made: list[Section] = []
+    runs: list[tuple[tuple[str, ...], list[Block]]] = []
     for block in found:
         if block.level:
             trail = [step for step in trail if step[0] < block.level] + [(block.level, block.title)]
-            made.append(Section(tuple(title for _, title in trail), block.start, block.end, block.end))
-        elif made:
-            last = made[-1]
-            made[-1] = replace(last, end=block.end, sentences=last.sentences + _sentences(block))
-        else:
-            made.append(Section((), block.start, block.start, block.end, _sentences(block)))
-    return made
+        if block.level or not runs:
+            runs.append((tuple(title for _, title in trail), []))
+        runs[-1][1].append(block)
+    return [_section(path, run) for path, run in runs]
 
 
-def _sentences(block: Block) -> tuple[Span, ...]:
-    return block.parts if block.prose else ()
+def _section(path: tuple[str, ...], run: list[Block]) -> Section:
+    first, last = run[0], run[-1]
+    sentences = tuple(sentence for block in run if block.prose for sentence in block.parts)
+    return Section(path, first.start, first.end if first.level else first.start, last.end, sentences)

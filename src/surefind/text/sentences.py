@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-_END = re.compile(r"(?:[.!?…]+[\"'”’)\]*_]*(?=\s))|[。！？]+[」』）]*|`[^`\n]+`|\]\([^)\s]*\)")
+# Every alternative looks at a character once: a line of a million dots takes no longer than one of letters.
+_END = re.compile(r"(?<![.!?…؟۔।])[.!?…؟۔।]++[\"'”’)\]*_]*+(?=\s)|[。！？]+[」』）]*|`[^`\n]+`|\]\([^()\s]*\)")
 _OPENS = re.compile(r"\s+[\"'“‘(\[*_`]*[A-Z0-9À-ÞΑ-ΩА-Я]|\s*[^\x00-\u2fff]")
 _OPENS_SMALL = re.compile(r"\s+[\"'“‘(\[*_`]*\w|\s*[^\x00-\u2fff]")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|incl|excl|ext|no|nos|sec|para|paras|subsec|fig|figs|eq|art|ch|"
     r"vol|pp|eds|dept|inc|ltd|llc|corp|co|bros|mr|mrs|ms|mx|dr|prof|st|jr|sr|gov|gen|rep|sen|hon|sgt|capt|"
+    r"(?-i:Pub|Stat|Reg|Fed|Rev|Proc|Supp|Treas|Nr|Abs|Tel)|"
     r"a\.m|p\.m|u\.s|u\.k|e\.u|ph\.d|b\.v|n\.v|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\b[A-Za-z]|\d)\.$",
     re.IGNORECASE,
 )
