@@ -14,7 +14,8 @@ Words for `script`:
     good      malformed (JSON cut in the middle)      truncated (the connection ends before the body does)
     garbage (prose instead of what was asked)         empty      html (wrong content type)    plain (as text/plain)
     limit (429, Retry-After 0.2)      tomorrow (429, a day)      hang      drip (a byte now and then, for ever)
-    drop      echo (401 that repeats the key)         any status code
+    drop      echo (401 that repeats the key)         thought (no content: max_tokens went into thoughts)
+    gateway (200 with an error in it)                 any status code
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class LLMServer(ThreadingHTTPServer):
         """What it says then; without: which parameter it was."""
         self.logprobs: dict[str, float] = {}
         """What stands at every token of an answer, where log-probabilities are asked for."""
+        self.usage: Any = None
+        """What it reports as tokens used; None: what was."""
         self.delay = 0.0
         self.now = self.most = 0
         """Requests under way, and the most there were."""
@@ -141,7 +144,8 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def act_good(self, body: dict[str, Any], text: str, act: str) -> None:
-        self.answer(self.completion(body, text))
+        made = self.completion(body, text)
+        self.answer(made if self.server.usage is None else {**made, "usage": self.server.usage})
 
     def act_plain(self, body: dict[str, Any], text: str, act: str) -> None:
         self.answer(self.completion(body, text), kind="text/plain")
@@ -151,6 +155,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def act_empty(self, body: dict[str, Any], text: str, act: str) -> None:
         self.answer({"choices": [{"message": {"content": None}, "finish_reason": "stop"}], "content": [], "usage": {}})
+
+    def act_thought(self, body: dict[str, Any], text: str, act: str) -> None:
+        usage = {"prompt_tokens": 7, "completion_tokens": 100, "input_tokens": 7, "output_tokens": 100}
+        choice = {"message": {"role": "assistant", "reasoning": "Hm."}, "finish_reason": "length"}
+        content = [{"type": "thinking", "thinking": "Hm."}]
+        self.answer({"choices": [choice], "content": content, "usage": usage, "stop_reason": "max_tokens"})
+
+    def act_gateway(self, body: dict[str, Any], text: str, act: str) -> None:
+        self.answer({"error": {"message": f"behind me: too long, {self.headers['authorization']}", "code": 400}})
 
     def act_malformed(self, body: dict[str, Any], text: str, act: str) -> None:
         self.answer(json.dumps(self.completion(body, text)).encode()[:-20])

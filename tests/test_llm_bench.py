@@ -146,6 +146,18 @@ def test_questions_that_went_without_an_answer_are_counted_and_asked_again(home:
     assert "failed for 1 questions" in made["problems"][0]
 
 
+@pytest.mark.parametrize("step", [1, 4])
+def test_answers_of_the_fallback_are_a_problem_of_the_report(home: Home, llm: LLMServer, step: int) -> None:
+    """A row that another model answered in part is not that of its own model: it is told, and asked again."""
+    llm.reply, llm.script = reply, ["401"]
+    address = llm.model.partition("#")[0]
+    home.configure(f'[llm]\nfallback = "{address}#second"\n')
+    (problem,) = report_of(home, "bm25", steps(llm)[step])["problems"]
+    assert "had 1 answers from the fallback" in problem and f"{address}#second answered for {llm.model}" in problem
+    assert report_of(home, "bm25", steps(llm)[step])["problems"] == []
+    assert [body["model"] for body in llm.bodies].count("toy") == len(EXAM.queries) + 1
+
+
 def test_a_spent_budget_stops_with_the_sum_and_goes_on_later(home: Home, llm: LLMServer) -> None:
     llm.reply = reply
     step = f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=3, keep=3, max_tokens=1)"

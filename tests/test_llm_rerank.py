@@ -297,7 +297,9 @@ def test_a_step_without_an_answer_ends_with_what_is_there(llm: LLMServer) -> Non
     assert found.trace[-1].note.startswith("stopped early: ")
 
 
-@pytest.mark.parametrize("reply", ["no", "[]", '{"evidence": 3}', '{"evidence": [], "searches": "x"}'])
+@pytest.mark.parametrize(
+    "reply", ["no", "[]", '{"ranking": [2]}', '{"evidence": 3}', '{"evidence": [], "searches": "x"}']
+)
 def test_a_first_step_that_says_nothing_leaves_the_ranking(llm: LLMServer, reply: str) -> None:
     llm.say(reply)
     found = run("bm25 >> agentic", services_for(llm))

@@ -71,11 +71,13 @@ class Endpoint:
     def post(self, body: dict[str, Any], total: float | None = None) -> Any:
         """The answer's JSON. All tries together, and the waits between them, end after `total` seconds."""
         key = self._key()
-        deadline = time.monotonic() + total if total else float("inf")
+        total = float("inf") if total is None else total
+        deadline = time.monotonic() + total
         for attempt in itertools.count(1):
-            self._pace.wait()
             try:
-                return self._send(body, key, min(self._timeout, deadline - time.monotonic()))
+                self._pace.wait(deadline)
+                left = deadline - time.monotonic()
+                return self._send(body, key, *((self._timeout,) * 2 if left >= self._timeout else (left, total)))
             except _RequestError as trouble:
                 wait = _backoff(attempt) if trouble.wait is None else trouble.wait
                 late = time.monotonic() + wait >= deadline
@@ -96,7 +98,8 @@ class Endpoint:
         text = _without(key, f"{self.url} {trouble.what}{asked}{tries}. {trouble.way_out}")
         return RefusedError(text, trouble.status) if trouble.status else SurefindError(text)
 
-    def _send(self, body: dict[str, Any], key: str, timeout: float) -> Any:
+    def _send(self, body: dict[str, Any], key: str, timeout: float, told: float) -> Any:
+        """`told` are the seconds that an error names: of a last try, which is cut short, those of all tries."""
         import httpx
 
         deadline = time.monotonic() + timeout
@@ -109,7 +112,7 @@ class Endpoint:
         except httpx.ConnectTimeout:
             raise self._unreachable("no connection in time") from None
         except (httpx.TimeoutException, _TooLateError):
-            what = f"did not answer within {timeout:.3g} s"
+            what = f"did not answer within {told:.3g} s"
             raise _RequestError(what, f"Raise timeout or ask for less at once. {_AGAIN}", passing=True) from None
         except httpx.ConnectError as error:
             raise self._unreachable(str(error)) from None
@@ -121,11 +124,14 @@ class Endpoint:
         if response.status_code != 200:
             raise self._refusal(response.status_code, response.headers, content, key)
         try:
-            return json.loads(content)
+            answer = json.loads(content)
         except (ValueError, RecursionError):
             kind = response.headers.get("content-type", "no content type")
             what = f"did not answer with JSON but with {kind}: {_shorten(_text(content), key)!r}"
             raise _RequestError(what, "Check that url is the address of the API, not of a web page.") from None
+        if isinstance(answer, dict) and answer.get("error"):  # gateways say 200 to what the server behind them refused
+            raise self._refusal(response.status_code, response.headers, content, key)
+        return answer
 
     def _unreachable(self, why: str) -> _RequestError:
         """Worth a retry only where a server has been seen: elsewhere it is more likely not there at all."""
@@ -202,10 +208,14 @@ class _Pace:
         self._next = 0.0
         self._lock = threading.Lock()
 
-    def wait(self) -> None:
+    def wait(self, deadline: float) -> None:
+        """Until it is this request's turn; one whose turn would come too late is not waited for, and takes none."""
         with self._lock:
             now = time.monotonic()
             mine = max(now, self._next)
+            if mine > now and mine >= deadline:
+                what = f"may not be asked before {mine - now:.0f} s are over, because of requests_per_minute"
+                raise _RequestError(what, "Lower concurrency, or raise total_timeout.")
             self._next = mine + self._apart
         time.sleep(mine - now)
 

@@ -30,6 +30,8 @@ class Heard:
     """Seconds that answers from a cache took when they were asked for: benchmarks add them to what they measure."""
     without: int = 0
     """Queries (or chunks) that a stage could not treat as it should, and treated as it does then."""
+    stood_in: int = 0
+    """Calls that the fallback answered for the model that was asked."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
@@ -67,6 +69,14 @@ def went_without(count: int) -> None:
             heard.without += count
 
 
+def stood_in(count: int) -> None:
+    """Adds to how many calls of the stage now running another model answered: a benchmark reports them."""
+    heard = _heard.get()
+    if heard is not None:
+        with heard._lock:
+            heard.stood_in += count
+
+
 def spend(calls: int, tokens_in: int, tokens_out: int, dollars: float) -> None:
     """Adds to what the stage now running has cost."""
     heard = _heard.get()
@@ -91,5 +101,6 @@ def pass_on(inner: Heard, waited: float) -> None:
     for text in inner.notes:
         note(text)
     went_without(inner.without)
+    stood_in(inner.stood_in)
     spend(inner.calls, inner.tokens_in, inner.tokens_out, inner.dollars)
     wait(waited)

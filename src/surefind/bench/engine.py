@@ -28,7 +28,7 @@ from surefind.kb import KnowledgeBase
 from surefind.llm.quote import quote
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
-from surefind.notes import collecting
+from surefind.notes import Heard, collecting
 from surefind.pipeline import Pipeline
 from surefind.protocols import Retriever
 from surefind.reach import Reach, innermost, offline
@@ -249,12 +249,18 @@ class Bench:
                 parts.append(index.search(retriever, queries[at : at + _BATCH], depth))
                 self.kb.services.llm.meter.check()
         rankings = stack(parts)
-        if heard.without:
-            self._problems.append(f"{retriever.name} went without a model for {heard.without} questions ({heard.text})")
-        else:
+        if not self._wanting(retriever.name, heard):
             self.cache.put_rankings(key, rankings)
         self.report(what, len(queries), len(queries))
         return rankings
+
+    def _wanting(self, who: str, heard: Heard) -> bool:
+        """Whether a model did not answer all that it was asked, which is a problem of the report."""
+        if heard.without:
+            self._problems.append(f"{who} went without a model for {heard.without} questions ({heard.text})")
+        elif heard.stood_in:
+            self._problems.append(f"{who} had {heard.stood_in} answers from the fallback ({heard.text})")
+        return bool(heard.without or heard.stood_in)
 
     def _finish(
         self,
@@ -272,15 +278,14 @@ class Bench:
         with collecting() as heard:
             best = pipeline.join(queries, lists, width, indexes, self.kb.services, snapshot)
         self.kb.services.llm.meter.check()
-        if heard.without:
-            self._problems.append(f"{contender.name} went without a model for {heard.without} questions ({heard.text})")
+        self._wanting(contender.name, heard)
         steps: list[Step] = []
         reranking = self._reranking(contender, plan.exam)
         for reranker in pipeline.rerank:
             told = partial(self.report, f"Reranking {contender.name}")
             steps.append(reranking.run(reranker, queries, best, width, told))
             best = steps[-1].after
-        if steps and not any(step.fell_back for step in steps):
+        if steps and not any(step.fell_back or step.stood_in for step in steps):
             self.cache.put_data(self._reranked_key(contender, plan.exam), True)
         return best if families is None else fold(best, families, K), tuple(steps)
 

@@ -115,12 +115,18 @@ def build_report(
 
 
 def _problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str]:
-    return [
+    every = [(name, step) for name, made in zip(names, steps, strict=True) for step in made]
+    failed = [
         f"{name}: {step.name} failed for {step.fell_back} questions, which kept the ranking before it ({step.why})"
-        for name, made in zip(names, steps, strict=True)
-        for step in made
+        for name, step in every
         if step.fell_back
     ]
+    others = [
+        f"{name}: {step.name} had {step.stood_in} answers from the fallback, not from its own model ({step.why})"
+        for name, step in every
+        if step.stood_in
+    ]
+    return failed + others
 
 
 def environment() -> dict[str, Any]:

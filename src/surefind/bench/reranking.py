@@ -45,6 +45,8 @@ class Step:
     """Questions that kept the ranking before because the stage failed."""
     why: str = ""
     """The first failure."""
+    stood_in: int = 0
+    """Calls that the fallback answered for the model that the stage names."""
 
 
 class Reranking:
@@ -85,7 +87,7 @@ class Reranking:
             return Step(name, given, known)
         size = _SLOW_BATCH if getattr(reranker, "runs_here", False) else _BATCH
         parts: list[Rankings] = []
-        failed, in_a_row, why = 0, 0, ""
+        failed, in_a_row, why, stood_in = 0, 0, "", 0
         for at in range(0, len(queries), size):
             told(at, len(queries))
             rows = _rows(given, at, at + size)
@@ -96,8 +98,9 @@ class Reranking:
                     parts.append(reranker.rerank(queries[at : at + size], rows, self._passages, k, self._services))
                 self._services.llm.meter.check()
                 in_a_row = 0
-                if heard.without:  # the stage went on, but not for all
-                    failed, why = failed + heard.without, why or heard.text
+                if heard.without or heard.stood_in:  # the stage went on, but not for all, or not with this model
+                    failed, stood_in = failed + heard.without, stood_in + heard.stood_in
+                    why = why or heard.text
             except _STOP:
                 raise
             except SurefindError as error:
@@ -105,9 +108,9 @@ class Reranking:
                 failed, in_a_row, why = failed + len(rows), in_a_row + 1, why or str(error)
         told(len(queries), len(queries))
         after = stacked(parts, k)
-        if not failed:
+        if not (failed or stood_in):
             self._cache.put_rankings(key, after)
-        return Step(name, given, after, failed, why)
+        return Step(name, given, after, failed, why, stood_in)
 
 
 def stamp(stage: Any, services: Services) -> str:

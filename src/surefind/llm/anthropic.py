@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from surefind.endpoint import Endpoint, need_httpx
 from surefind.errors import AnswerError
 from surefind.llm.address import Address
-from surefind.llm.openai import closed
+from surefind.llm.openai import closed, count
 from surefind.llm.settings import LLMSettings
 from surefind.llm.values import Completion, Request
 
@@ -53,12 +54,11 @@ class AnthropicChat:
     def _completion(self, answer: Any) -> Completion:
         try:
             text = "".join(_part(block) for block in answer["content"])
-            usage = answer["usage"]
-            tokens = int(usage["input_tokens"]), int(usage["output_tokens"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, AttributeError):
             raise AnswerError(f"{self._endpoint.url} (model {self._model}) gave JSON that holds no answer.") from None
-        if not text:
-            raise AnswerError(f"{self._endpoint.url} (model {self._model}) gave an empty answer. Try another model.")
+        usage = answer.get("usage")
+        usage = usage if isinstance(usage, Mapping) else {}
+        tokens = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
         return Completion(text, *tokens, cut=answer.get("stop_reason") == "max_tokens")
 
 
@@ -67,6 +67,6 @@ def _headers(key: str) -> dict[str, str]:
 
 
 def _part(block: dict[str, Any]) -> str:
-    if block["type"] == "tool_use":
+    if block.get("type") == "tool_use":
         return json.dumps(block["input"], ensure_ascii=False)
-    return str(block["text"]) if block["type"] == "text" else ""
+    return str(block["text"]) if block.get("type") == "text" else ""

@@ -11,7 +11,7 @@ from typing import Any
 from surefind.bedrock import bedrock_client, explained
 from surefind.errors import AnswerError
 from surefind.llm.address import Address
-from surefind.llm.openai import closed
+from surefind.llm.openai import closed, count
 from surefind.llm.settings import LLMSettings
 from surefind.llm.values import Completion, Request
 
@@ -38,11 +38,10 @@ class BedrockChat:
         try:
             blocks = answer["output"]["message"]["content"]
             text = "".join(_part(block) for block in blocks)
-            tokens = int(answer["usage"]["inputTokens"]), int(answer["usage"]["outputTokens"])
-        except (KeyError, TypeError, ValueError):
-            text = ""
-        if not text:
-            raise AnswerError(f"Bedrock (model {self._model}) gave an empty answer. Try another model.")
+        except (KeyError, TypeError):
+            raise AnswerError(f"Bedrock (model {self._model}) gave JSON that holds no answer.") from None
+        usage = answer.get("usage") or {}
+        tokens = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
         return Completion(text, *tokens, cut=answer.get("stopReason") == "max_tokens")
 
     def close(self) -> None:

@@ -20,9 +20,12 @@ from surefind.llm.address import Address
 from surefind.llm.cache import CompletionCache
 from surefind.llm.many import makespan, map_calls
 from surefind.llm.meter import Meter
-from surefind.llm.prices import Price, tokens
+from surefind.llm.prices import Price, most_tokens, tokens
 from surefind.llm.values import Completion, Message, Request
 from surefind.protocols import ChatModel, Progress
+
+_FALLBACK = 1 / 3
+"""Of the time that a call may take, what is kept for the fallback."""
 
 
 class Adapter(Protocol):
@@ -86,17 +89,22 @@ class Chat:
         self._adapter.close()
 
     def _answer(self, request: Request, deadline: float, looked: bool = False) -> Completion:
-        try:
+        if self._fallback is None:
             return self._once(request, deadline, looked)
+        try:
+            # Without a share of its own the fallback would have no time left where the model hangs through all tries.
+            return self._once(request, deadline - _FALLBACK * self._total, looked)
         except BudgetError:
             raise
         except SurefindError as error:
-            if self._fallback is None:
-                raise
-            try:
-                return self._fallback._answer(request, deadline)
-            except SurefindError as second:
-                raise AnswerError(f"{error} The fallback failed as well: {second}") from None
+            first = error
+        try:
+            answer = self._fallback._answer(request, deadline)
+        except SurefindError as second:
+            raise AnswerError(f"{first} The fallback failed as well: {second}") from None
+        notes.note(f"{self._fallback.name} answered for {self.name}: {first}")
+        notes.stood_in(1)
+        return answer
 
     def _once(self, request: Request, deadline: float, looked: bool) -> Completion:
         """The same call made twice at a time is made once, and the second one waits for it."""
@@ -108,7 +116,8 @@ class Chat:
             return self._counted(replace(theirs.result(), cached=True))
         try:
             cached = self._cache.get([key]) if self._cache and not looked else {}
-            completion = cached.get(key) or self._paid(key, request, deadline)
+            known = cached.get(key)
+            completion = self._counted(known) if known else self._paid(key, request, deadline)
             mine.set_result(completion)
         except BaseException as error:
             mine.set_exception(error)
@@ -116,26 +125,31 @@ class Chat:
         finally:
             with self._lock:
                 del self._flying[key]
-        return self._counted(completion)
+        return completion
 
     def _paid(self, key: bytes, request: Request, deadline: float) -> Completion:
         price = self._known_price()
-        worst = price.of(tokens(request.size), request.max_tokens)
-        started = time.monotonic()
-        if started >= deadline:
-            raise AnswerError(f"There was no time left to ask {self.name}. Raise total_timeout.")
+        worst = price.of(most_tokens(request.size), request.max_tokens)
         self._meter.reserve(worst)
         try:
+            started = time.monotonic()
+            if started >= deadline:
+                raise AnswerError(f"There was no time left to ask {self.name}. Raise total_timeout.")
             answer = self._adapter.ask(request, deadline - started)
-            used = answer.tokens_in or tokens(request.size), answer.tokens_out or tokens(len(answer.text.encode()))
+            text = _writable(answer.text)
+            used = answer.tokens_in or tokens(request.size), answer.tokens_out or tokens(len(text.encode()))
             completion = replace(
-                answer, tokens_in=used[0], tokens_out=used[1], dollars=price.of(*used), model=self.name,
-                seconds=time.monotonic() - started,
+                answer, text=text, tokens_in=used[0], tokens_out=used[1], dollars=price.of(*used),
+                model=self.name, seconds=time.monotonic() - started,
             )  # fmt: skip
-            if self._cache:
+            empty = not text.strip() and not completion.logprobs
+            if self._cache and not empty:
                 self._cache.put(key, completion)
+            self._counted(completion)  # before what was set aside for it is free again
         finally:
             self._meter.release(worst)
+        if empty:  # it is paid for all the same
+            raise AnswerError(f"{self.name} gave an empty answer. {_why_empty(completion.cut, request.max_tokens)}")
         return completion
 
     def _known_price(self) -> Price:
@@ -153,6 +167,20 @@ class Chat:
             notes.wait(completion.seconds)
         self._meter.count(completion.tokens_in, completion.tokens_out, completion.dollars, completion.cached)
         return completion
+
+
+def _writable(text: str) -> str:
+    """Without half characters, which no file takes: a model that is cut inside an emoji leaves one."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _why_empty(cut: bool, max_tokens: int) -> str:
+    if not cut:
+        return "Try another model."
+    return (
+        f"It used up its {max_tokens} tokens before it said anything, as models do that think first: switch that off, "
+        "take another model, or raise max_tokens where the stage has it."
+    )
 
 
 def complete_many(

@@ -45,8 +45,6 @@ class GGUFChat:
                 made = _scored(llama, call, request) if request.logprobs else self._spoken(llama, call, total)
             except (ValueError, RuntimeError) as error:
                 raise AnswerError(f"The model {self._path.name} cannot answer: {error}. Shorten the prompt.") from None
-        if not made.text.strip():
-            raise AnswerError(f"The model {self._path.name} gave an empty answer. Try another model.")
         return made
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """What is being spent, and a hard stop.
 
-Before a call is sent its worst price (the prompt's tokens, `max_tokens` of answer) is set aside; if that would pass the
-limit, the call is refused, however many are under way. Answers are kept as they come, so a stopped job goes on
-later from where the money ended.
+Before a call is sent its worst price (the prompt's tokens, `max_tokens` of answer) is set aside. If that would pass the
+limit it waits for those under way, most of which cost less than was set aside for them, and is refused if it would pass
+the limit even then. Answers are kept as they come, so a stopped job goes on later from where the money ended.
 """
 
 from __future__ import annotations
@@ -32,21 +32,27 @@ class Meter:
         self.limit = limit
         self.spent = Spent()
         self._aside = 0.0
+        self._flying = 0
         self._refused = False
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
 
     def reserve(self, dollars: float) -> None:
         """Set money aside for a call; refuses it where it might pass the limit."""
         with self._lock:
-            if self.limit is not None and self.spent.dollars + self._aside + dollars > self.limit + 1e-9:
+            while self._flying and self._passes(dollars):
+                self._lock.wait()
+            if self._passes(dollars):
                 self._refused = True
                 raise self._stop()
             self._aside += dollars
+            self._flying += 1
 
     def release(self, dollars: float) -> None:
         """The call is over, whatever came of it."""
         with self._lock:
             self._aside -= dollars
+            self._flying -= 1
+            self._lock.notify_all()
 
     def count(self, tokens_in: int, tokens_out: int, dollars: float, cached: bool) -> None:
         with self._lock:
@@ -62,6 +68,9 @@ class Meter:
         """Raises if a call was refused: long jobs ask after each step, since a stage that falls back would hide it."""
         if self._refused:
             raise self._stop()
+
+    def _passes(self, dollars: float) -> bool:
+        return self.limit is not None and self.spent.dollars + self._aside + dollars > self.limit + 1e-9
 
     def _stop(self) -> BudgetError:
         return BudgetError(

@@ -7,6 +7,7 @@ a temperature. What a server has refused once is left out, or said differently, 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from surefind.llm.address import Address
 from surefind.llm.settings import LLMSettings
 from surefind.llm.values import Completion, Message, Request
 
+_MOST_TOKENS = 1 << 31
 _ADVICE = "Check model, or ask it for less: the prompt may be longer than it can read."
 _CLOSED_BY = {
     "max_completion_tokens": "max_tokens",
@@ -38,16 +40,20 @@ class OpenAIChat:
         self._refused: frozenset[str] = frozenset()
 
     def ask(self, request: Request, total: float) -> Completion:
+        deadline = time.monotonic() + total
+        refused = self._refused
         while True:
-            refused = self._refused
             body = self._body(request, refused)
             try:
-                return self._completion(self._endpoint.post(body, total), request)
+                answer = self._endpoint.post(body, deadline - time.monotonic())
             except RefusedError as error:
                 culprit = _culprit(error, body, refused)
                 if culprit is None:
                     raise
-                self._refused |= {culprit}
+                refused |= {culprit}
+            else:
+                self._refused |= refused  # it was that: a prompt that is too long is refused with and without
+                return self._completion(answer, request)
 
     def close(self) -> None:
         self._endpoint.close()
@@ -71,18 +77,17 @@ class OpenAIChat:
         try:
             choice = answer["choices"][0]
             text = _content(choice["message"])
-        except (KeyError, IndexError, TypeError):
+        except (KeyError, IndexError, TypeError, AttributeError):
             raise AnswerError(
                 f"{self._endpoint.url} (model {self._model}) gave JSON that holds no answer. "
                 "Check that the address is OpenAI-compatible."
             ) from None
-        if not text:
-            raise AnswerError(f"{self._endpoint.url} (model {self._model}) gave an empty answer. Try another model.")
-        usage = answer.get("usage") or {}
+        usage = answer.get("usage")
+        usage = usage if isinstance(usage, Mapping) else {}
         return Completion(
             text,
-            _count(usage.get("prompt_tokens")),
-            _count(usage.get("completion_tokens")),
+            count(usage.get("prompt_tokens")),
+            count(usage.get("completion_tokens")),
             logprobs=_logprobs(choice) if request.logprobs else (),
             cut=choice.get("finish_reason") == "length",
         )
@@ -128,14 +133,15 @@ def _wire(messages: tuple[Message, ...]) -> list[dict[str, str]]:
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    content = message["content"]
+    content = message.get("content")  # models that only thought leave it out
     if isinstance(content, list):  # some gateways answer in parts
         content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value >= 0 else 0
+def count(value: Any) -> int:
+    """Tokens as a server reports them; 0 where it reports none that can be."""
+    return int(value) if isinstance(value, int | float) and 0 <= value < _MOST_TOKENS else 0
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[dict[str, float], ...]:

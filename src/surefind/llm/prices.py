@@ -13,6 +13,10 @@ from surefind.llm.address import Address
 
 BYTES_PER_TOKEN = 3.5
 """Of UTF-8, for quotes; servers report the tokens of real calls."""
+_FEWEST_BYTES = 2.0
+"""Of a token where text is dear: tables of figures, scripts without an alphabet."""
+_WRAPPING = 400
+"""Tokens that a server adds at most: marks of roles, the schema, what it tells a model about tools."""
 _REGION = ("us.", "eu.", "apac.", "global.")
 """Bedrock's inference profiles: the same model at the same price."""
 
@@ -46,6 +50,11 @@ def price_of(address: Address, given: Mapping[str, tuple[float, float]]) -> Pric
 def tokens(size: int) -> int:
     """About how many are in so many bytes."""
     return math.ceil(size / BYTES_PER_TOKEN)
+
+
+def most_tokens(size: int) -> int:
+    """How many so many bytes of prompt are at worst, for what is set aside before a call."""
+    return math.ceil(size / _FEWEST_BYTES) + _WRAPPING
 
 
 @cache

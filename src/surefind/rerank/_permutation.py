@@ -13,11 +13,14 @@ import re
 from collections.abc import Sequence
 
 from surefind.llm.fence import Data
+from surefind.llm.reply import read_object, spoken
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk
 
 NO_ORDER = "The answer held no order of the passages."
 
+_LONGEST = 100_000
+"""Characters of an answer that are read, from its end."""
 _ARRAY = re.compile(r"\[[\s\d,]*\d[\s\d,]*\]")
 _RANKGPT = re.compile(r"\[\s*\d+\s*\](?:\s*[>,]\s*\[\s*\d+\s*\])+")
 """`[3] > [1] > [2]`, which models that were trained on RankGPT's prompt write whatever they are asked for."""
@@ -43,8 +46,12 @@ def read_order(reply: str, count: int, asked: int) -> tuple[list[int], list[str]
 
 
 def _numbers(reply: str) -> list[int]:
-    """Those of the last list in the reply: a model that thinks aloud gives its answer at the end."""
-    found = [match.group() for match in (*_ARRAY.finditer(reply), *_RANKGPT.finditer(reply))]
+    """Those of the object that was asked for, or else of the last list: who thinks aloud ends with the answer."""
+    said = spoken(reply)[-_LONGEST:]
+    listed = (read_object(said) or {}).get("ranking")
+    if isinstance(listed, list):
+        return [int(value) for value in listed if re.fullmatch(r"-?\d{1,18}", str(value))]
+    found = [match.group() for match in (*_ARRAY.finditer(said), *_RANKGPT.finditer(said))]
     chain = [text for text in found if ">" in text]
     text = chain[-1] if chain else found[-1] if found else ""
     return [int(number) for number in re.findall(r"\d{1,9}", text)]

@@ -190,6 +190,8 @@ def read_step(reply: str, count: int) -> tuple[list[int], bool, list[str]] | Ans
     found: dict[str, Any] | None = read_object(reply)
     if found is None:
         return AnswerError("The answer held no JSON object.")
+    if not found.keys() & {"evidence", "enough", "searches"}:
+        return AnswerError("The answer's object held neither evidence nor searches.")
     numbers, searches = found.get("evidence", []), found.get("searches", [])
     if not isinstance(numbers, list) or not isinstance(searches, list):
         return AnswerError("The answer's evidence and searches were no lists.")
