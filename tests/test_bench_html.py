@@ -100,3 +100,16 @@ def test_text_is_never_inserted_as_markup() -> None:
 
 def test_the_page_is_small() -> None:
     assert len(render({}).encode()) < 72_000
+
+
+def test_what_is_not_there_is_not_written_as_false() -> None:
+    """`replaceChildren(a && b)` writes the word "false" for an `a` that does not hold."""
+    page = render({})
+    for start in [match.end() for match in re.finditer(r"replaceChildren\(", page)]:
+        depth, outside = 1, ""
+        for char in page[start:]:
+            depth += (char in "([{") - (char in ")]}")
+            if depth == 0:
+                break
+            outside += char if depth == 1 else ""
+        assert "&&" not in outside, outside

@@ -495,3 +495,24 @@ def test_dense_retrieval_and_the_alpha_sweep(tmp_path: Path) -> None:
     sweep = {point["alpha"]: point["mean"] for point in report["alpha_sweep"]["points"]}
     assert rows["dense"] > rows["bm25"]
     assert (len(sweep), sweep[1.0]) == (11, rows["bm25 + dense >> convex(alpha=1.0)"])
+
+
+def test_the_alpha_sweep_needs_no_single_retrievers_and_takes_no_reranked_rows(tmp_path: Path, toys: None) -> None:
+    home = Home(tmp_path, WORDS)
+    for name, text in {**ANIMALS, **PLANTS}.items():
+        home.write(f"docs/{name}.md", text)
+    home.sync("docs")
+    exam = Exam("e", (query("1", "a kitten that barks", Judgment("cats.md")), query("2", "trees", Judgment("oak.md"))))
+    fused = "bm25 + dense >> tm2c2(alpha=[0, 1])"
+    with home.open() as kb:
+        reports = [
+            run_bench(kb, Plan(tuple(from_texts(texts, {})), exam, parse_measures(["RR@10"])), "").report
+            for texts in ([fused], [fused, "bm25 + dense >> tm2c2(alpha=1) >> shared_words"])
+        ]
+    rows = {row["name"]: row["measures"]["RR@10"]["mean"] for row in reports[1]["rows"]}
+    plain, reranked = (report["alpha_sweep"] for report in reports)
+    assert plain == reranked
+    assert rows["bm25 + dense >> tm2c2(alpha=1.0)"] != rows["bm25 + dense >> tm2c2(alpha=1.0) >> shared_words"]
+    assert (plain["fuser"], plain["points"][-1]["mean"]) == ("tm2c2", rows["bm25 + dense >> tm2c2(alpha=1.0)"])
+    assert max(point["mean"] for point in plain["points"]) <= plain["best"]["mean"] == 1
+    assert plain["star"]["mean"] <= 1

@@ -123,7 +123,7 @@ def test_dense_retrieval_by_a_concatenation() -> None:
         ("concat(models=[])", "at least one encoder"),
         ("concat(models=[minilm, nonesuch])", "no embed stage called 'nonesuch'"),
         ("concat(models=[minilm(x=1)])", "minilm has no parameter 'x'"),
-        ("concat(models=minilm)", "models must be tuple"),
+        ("concat(models=minilm)", "models must be a list of texts"),
     ],
 )
 def test_wrong_models_are_refused(text: str, says: str) -> None:

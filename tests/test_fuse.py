@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from types import FrameType
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -168,3 +173,57 @@ def test_weighted_can_scale_from_the_floor() -> None:
 
 def test_tm2c2_with_alpha_0_orders_as_the_sparse_ranking_does() -> None:
     assert list(scores_of(spec.make("fuse", "tm2c2(alpha=0)").fuse([SPARSE, DENSE], 2))) == [0, 1]
+
+
+WALKS = rankings_of([([9, 3], [0.4, 0.1])], "ppr", "graph", 0.0)
+
+
+@pytest.mark.parametrize(
+    "text", ["bm25=0.2, dense=0.3, graph=0.5", "graph=5, sparse=2, dense=3", "ppr=5, bm25=2, dense=3"]
+)
+def test_weights_by_name_are_those_of_the_retriever_or_its_kind(text: str) -> None:
+    lexical = rankings_of([([7, 3, 5], [9.0, 6.0, 3.0])], "bm25", "sparse", 0.0)
+    named, listed = (spec.make("fuse", f"weighted({inside})") for inside in (text, "weights=[2, 3, 5]"))
+    assert fused(named, lexical, MEANING, WALKS) == pytest.approx(fused(listed, lexical, MEANING, WALKS))
+    assert spec.make("fuse", str(named)) == named == named.replace()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("bm25=1, dense=1", "has no weight for ppr. Give one to each of: bm25, dense, ppr."),
+        ("bm25=1, dense=1, graph=1, tfidf=1", "weighs tfidf, but the rankings are: bm25, dense, ppr."),
+    ],
+)
+def test_weights_by_name_must_fit_the_rankings(text: str, says: str) -> None:
+    lexical = rankings_of([([7], [9.0])], "bm25", "sparse", 0.0)
+    with pytest.raises(SpecError, match=re.escape(says)):
+        spec.make("fuse", f"weighted({text})").fuse([lexical, MEANING, WALKS], 10)
+
+
+def test_one_name_for_two_rankings_is_refused() -> None:
+    with pytest.raises(SpecError, match="several rankings"):
+        spec.make("fuse", "weighted(dense=1)").fuse([MEANING, MEANING], 10)
+
+
+def test_another_fusion_at_any_moment_changes_nothing() -> None:
+    """The last alignment is kept between calls, and a server fuses in several threads: none may get another's."""
+    mine, other = [LEXICAL, MEANING], [rankings_of([([1, 2], [2.0, 1.0])]), dense(([2], [0.5]))]
+    wanted = RRF().fuse(mine, 10).ordinals.tolist()
+    inside = False
+
+    def at_every_line(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal inside
+        if frame.f_code.co_name == "_aligned" and not inside:
+            inside = True
+            RRF().fuse(other, 10)
+            inside = False
+        return at_every_line
+
+    before = sys.gettrace()
+    sys.settrace(at_every_line)
+    try:
+        found = RRF().fuse(mine, 10).ordinals.tolist(), RRF().fuse(mine, 10).ordinals.tolist()
+    finally:
+        sys.settrace(before)
+    assert found == (wanted, wanted)

@@ -50,7 +50,7 @@ def test_bm25_reads_back_as_the_same_stage(k1: float, b: float, analyzer: str) -
     assert make("retrieve", str(stage)) == stage
 
 
-@given(st.floats(0, 1e6), st.none() | st.lists(st.floats(0, 1e3), max_size=4).map(tuple))
+@given(st.floats(0, 1e6), st.none() | st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=4).map(tuple))
 def test_rrf_reads_back_as_the_same_stage(k: float, weights: tuple[float, ...] | None) -> None:
     assert make("fuse", str(RRF(k, weights))) == RRF(k, weights)
 
@@ -106,19 +106,26 @@ def test_parameter_of_a_stage_that_has_none_is_refused() -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
-        ("retrieve", "bm25(k1=abc)", "k1 must be float"),
-        ("retrieve", "bm25(k1=true)", "k1 must be float"),
+        ("retrieve", "bm25(k1=abc)", "k1 must be a number"),
+        ("retrieve", "bm25(k1=true)", "k1 must be a number"),
         ("retrieve", "bm25(k1=-1)", "k1 must be at least 0"),
         ("retrieve", "bm25(b=2)", "b must be from 0 to 1"),
         ("retrieve", "bm25(analyzer=klingon)", "no analyze stage called 'klingon'"),
         ("retrieve", "dense(model=gpt)", "no embed stage called 'gpt'"),
-        ("chunk", "fixed(tokens=2.5)", "tokens must be int"),
+        ("chunk", "fixed(tokens=2.5)", "tokens must be a whole number"),
         ("chunk", "fixed(tokens=5, overlap=5)", "overlap must be at least 0 and below tokens"),
         ("chunk", "fixed(tokens=0)", "tokens must be at least 1"),
         ("chunk", "markdown(min_tokens=300)", "min_tokens must be from 0 to tokens"),
         ("fuse", "rrf(k=-1)", "k must be at least 0"),
         ("fuse", "rrf(weights=[1, -1])", "weights must not be negative"),
-        ("fuse", "rrf(weights=3)", "weights must be"),
+        ("fuse", "rrf(weights=[0, 0])", "weights must not be negative, and not all 0"),
+        ("fuse", "dbsf(weights=[])", "weights must not be negative, and not all 0"),
+        ("fuse", "rrf(weights=3)", "weights must be a list of numbers, like [1, 2]."),
+        ("fuse", "weighted(bm25=high, dense=1)", "bm25 must be a number"),
+        ("fuse", "weighted(bm25=0, dense=0)", "weights must not be negative, and not all 0"),
+        ("fuse", "weighted(bm25=1, weights=[1, 1])", "give weights by name or as a list, not both"),
+        ("fuse", "tm2c2(missing=floor)", "missing must be score."),
+        ("retrieve", "graph_local(hops=3)", "hops must be 0 or 1 or 2."),
         ("fuse", "convex(alpha=1.5)", "alpha must be from 0 to 1"),
     ],
 )

@@ -385,6 +385,7 @@ def test_weights_for_three_are_a_spec_to_paste(kb: KnowledgeBase, exam: Exam) ->
     assert spec.make("fuse", made["spec"]).weights == pytest.approx(made["weights"])
     assert [row["name"] for row in made["rows"]][:4] == ["tuned weights", "equal weights", "bm25", "tfidf"]
     assert made["use"] in [row["spec"] for row in made["rows"]]
+    assert len(made["useless"]) == made["weights"].count(0)
     Pipeline.parse(made["use"])
 
 
@@ -405,6 +406,20 @@ def test_commands(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None
     assert "mine" in listed.out
     assert "up to date" in listed.out
     assert {m["name"] for m in surefind("train", "list", "--json", kb=kb.folder).json} >= {"mine", "ndcg-known-item"}
+
+
+def test_list_goes_on_after_a_model_that_cannot_be_read(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+    models = kb.data / "models"
+    for name, text in (("a-older", '{"format": 1}'), ("a-torn", '{"form')):
+        (models / name).mkdir()
+        (models / name / "manifest.json").write_text(text)
+    listed = surefind("train", "list", kb=kb.folder)
+    for name in ("a-older", "a-torn"):
+        shutil.rmtree(models / name)
+    assert listed.code == 0, listed.err
+    assert "The model 'a-older' was written by another version of Surefind. Train it again." in listed.out
+    assert "a-torn" in listed.out
+    assert "ndcg-known-item" in listed.out
 
 
 def test_weights_command(kb: KnowledgeBase) -> None:

@@ -59,17 +59,25 @@ class Stage:
 
     kind: ClassVar[str]
     name: ClassVar[str]
+    rest: ClassVar[str] = ""
+    """The field that holds parameters of any other name, as (name, number) pairs; empty: there are none."""
 
     def __str__(self) -> str:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        pairs = ((f.name, getattr(self, f.name), f.default) for f in fields)
-        shown = [(key, value) for key, value, default in pairs if not (value is None and default is None)]
+        shown: list[tuple[str, Value]] = []
+        for f in fields:
+            value = getattr(self, f.name)
+            if f.name == self.rest:
+                shown += value
+            elif not (value is None and f.default is None):
+                shown.append((f.name, value))
         return format_spec(self.name, shown)
 
     def replace(self, **changes: Value) -> Self:
         """The same stage with other parameters, checked like a spec."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return build(type(self), {**values, **changes})
+        others = dict(values.pop(self.rest, ()))
+        return build(type(self), {**values, **others, **changes})
 
 
 S = TypeVar("S", bound=Stage)
@@ -273,11 +281,16 @@ def make(kind: str, text: str) -> Any:
 
 
 def build(cls: type[S], parameters: dict[str, Value]) -> S:
-    hints = _hints(cls)  # type: ignore[arg-type]
+    hints = dict(_hints(cls))  # type: ignore[arg-type]
+    if hints.pop(cls.rest, None) is not None:
+        hints |= {key: float for key in parameters if key not in hints}
     for key in parameters:
         if key not in hints:
             raise SpecError(f"{cls.name} has no parameter {key!r}; {choices(key, hints)}")
     checked = {key: _coerce(cls.name, key, value, hints[key]) for key, value in parameters.items()}
+    if cls.rest:
+        known = _hints(cls)  # type: ignore[arg-type]
+        checked[cls.rest] = tuple(sorted((key, checked.pop(key)) for key in parameters if key not in known))
     try:
         return cls(**checked)
     except TypeError as error:
@@ -293,9 +306,28 @@ def _hints(cls: type[Stage]) -> dict[str, Any]:
 
 def _coerce(stage: str, key: str, value: Value, hint: Any) -> Value:
     if not fits(value, hint):
-        wanted = str(hint).replace("typing.", "") if typing.get_origin(hint) else getattr(hint, "__name__", hint)
-        raise SpecError(f"{stage}({key}={_format_value(value)}): {key} must be {wanted}.")
+        raise SpecError(f"{stage}({key}={_format_value(value)}): {key} must be {_wanted(hint)}.")
     return _as(value, hint)
+
+
+_WORDS: dict[Any, tuple[str, str]] = {
+    float: ("a number", "numbers"),
+    int: ("a whole number", "whole numbers"),
+    bool: ("true or false", "true or false"),
+    str: ("a text", "texts"),
+}
+"""What a parameter must be, in words: one, several."""
+
+
+def _wanted(hint: Any, several: bool = False) -> str:
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_wanted(part, several) for part in inside if part is not type(None))
+    if origin is tuple:
+        return f"a list of {_wanted(inside[0], several=True)}, like [{'1, 2' if inside[0] is float else '…'}]"
+    if origin is typing.Literal:
+        return " or ".join(map(_format_value, inside))
+    return _WORDS.get(hint, (str(hint),) * 2)[several]
 
 
 def _as(value: Value, hint: Any) -> Value:

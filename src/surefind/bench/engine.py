@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -89,6 +89,8 @@ class Outcome:
     """What each contender's rerankers did, in order."""
     problems: tuple[str, ...] = ()
     """Where retrievers and fusers had to do without a model."""
+    retrieved: Mapping[tuple[str, str, int], Rankings] = field(default_factory=dict)
+    """What each retriever found, by the keys of `Plan.retrievers`."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -217,7 +219,7 @@ class Bench:
         steps = tuple(steps for _, steps in finished)
         return Outcome(
             plan, snapshots, shared, rankings, scores, latency, sizes, ingestion, _peak_memory(), dropped, steps,
-            tuple(self._problems),
+            tuple(self._problems), found,
         )  # fmt: skip
 
     # ------------------------------------------------------------ rankings

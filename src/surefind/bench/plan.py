@@ -177,9 +177,10 @@ def expand_layout(text: str) -> list[str]:
 
 def _alternatives(kind: str, text: str) -> list[str]:
     name, parameters = spec.parse_spec(text)
-    hints = typing.get_type_hints(spec.find(kind, name))
+    stage = spec.find(kind, name)
+    hints, other = typing.get_type_hints(stage), float if stage.rest else object
     lists = {
-        key: value if isinstance(value, tuple) and not spec.fits(value, hints.get(key, object)) else (value,)
+        key: value if isinstance(value, tuple) and not spec.fits(value, hints.get(key, other)) else (value,)
         for key, value in parameters.items()
     }
     return [spec.format_spec(name, zip(lists, values, strict=True)) for values in product(*lists.values())]

@@ -13,30 +13,26 @@ from typing import Any
 import numpy as np
 
 from surefind import __version__
-from surefind.bench.engine import Floats, K, Outcome
+from surefind.bench.engine import Outcome
 from surefind.bench.movement import Movement
 from surefind.bench.pays import graph_pays
 from surefind.bench.reranking import Step
+from surefind.bench.sweep import alpha_sweep
 from surefind.bench.verdict import compare, decide
 from surefind.bench.worth import calls_of, cost_of, worth
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
-from surefind.fuse.convex import Convex
-from surefind.measure.gains import Judge
-from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import Interval, bootstrap, letters
-from surefind.types import Rankings
 
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
 _SAMPLED = 300
 _HITS = 5
-_ALPHAS = tuple(i / 10 for i in range(11))
 
 
 def build_report(
-    outcome: Outcome, retrieved: Sequence[Rankings], titles: Mapping[str, str], command: str
+    outcome: Outcome, documents: Mapping[str, str], titles: Mapping[str, str], command: str
 ) -> dict[str, Any]:
-    """`retrieved` are the single retrievers' rankings, for the α sweep; `titles` those of the documents."""
+    """`documents` are texts and `titles` titles, by id."""
     plan, exam = outcome.plan, outcome.plan.exam
     names = [contender.name for contender in plan.contenders]
     primary = str(plan.primary)
@@ -107,7 +103,7 @@ def build_report(
         "verdict": " ".join(filter(None, [verdict.text, *paid])),
         "comparisons": [{**asdict(c), "a": names[c.a], "b": names[c.b]} for c in comparisons],
         "leakage": asdict(known) if known else None,
-        "alpha_sweep": None if plan.compares_layouts else _alpha_sweep(outcome, retrieved),
+        "alpha_sweep": alpha_sweep(outcome, documents),
         "memory_bytes": outcome.memory_bytes,
         "problems": [*outcome.problems, *_problems(names, outcome.steps)],
         **_samples(outcome, titles),
@@ -167,38 +163,6 @@ def _groups(
         {group: {m: round(float(values[i]), 5) for m, values in means[group].items()} for group in groups}
         for i in range(len(outcome.plan.contenders))
     ]
-
-
-def _alpha_sweep(outcome: Outcome, retrieved: Sequence[Rankings]) -> dict[str, Any] | None:
-    """The primary measure for α from 0 (words only) to 1 (meaning only), where there is one ranking of each."""
-    sparse = [ranking for ranking in retrieved if ranking.signal == "sparse"]
-    dense = [ranking for ranking in retrieved if ranking.signal == "dense"]
-    primary = outcome.plan.primary
-    if not sparse or not dense or primary.of_spans:
-        return None
-    scored = {str(c.pipeline.fuse): outcome.scores[str(primary)][:, i] for i, c in enumerate(outcome.plan.contenders)}
-    pair = [sparse[0], dense[0]]
-    columns = [
-        scored[str(fuser)] if str(fuser) in scored else _score(outcome.judges[0], fuser.fuse(pair, K), primary)
-        for fuser in map(Convex, _ALPHAS)
-    ]
-    table = np.stack(columns, axis=1)
-    families = [query.family for query in outcome.plan.exam.queries]
-    masks = {name: np.array([f == name for f in families]) for name in sorted(set(families))}
-    points = [
-        {
-            "alpha": alpha,
-            **asdict(interval),
-            "families": {name: float(table[mask, i].mean()) for name, mask in masks.items()},
-        }
-        for i, (alpha, interval) in enumerate(zip(_ALPHAS, bootstrap(table), strict=True))
-    ]
-    return {"measure": str(primary), "points": points}
-
-
-def _score(judge: Judge, ranking: Rankings, measure: Any) -> Floats:
-    scores: Floats = MEASURES[measure.name](judge.gains(ranking, measure.level), measure.k)
-    return scores
 
 
 def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from surefind.rerank._trained import questions_learnt
 from surefind.retrieve.dense import Dense
 from surefind.services import Services
 from surefind.sync import Report
-from surefind.types import Rankings
 
 _BEIR_SETTINGS = """\
 [index]
@@ -62,8 +60,10 @@ def run_bench(
     if known is not None:
         return Finished({**known, "command": command}, None)
     outcome = bench.run(plan)
-    titles = {document.id: document.title for document in kb.documents()}
-    made = build_report(outcome, _retrieved(outcome), titles, command)
+    documents = kb.documents()
+    texts = {document.id: document.text for document in documents}
+    titles = {document.id: document.title for document in documents}
+    made = build_report(outcome, texts, titles, command)
     made["learned"] = [_learned(contender, kb.services) for contender in _trained(plan)]
     if not made["problems"]:  # what failed is tried again next time
         bench.cache.put_data(key, made)
@@ -121,16 +121,6 @@ def _learnt(contender: Contender, services: Services) -> frozenset[str]:
 def _stamp(contender: Contender, services: Services) -> str:
     """What the pipeline's text only names: the weights of models, the words of prompts."""
     return "".join(f" {stamp(stage, services)}" for stage in contender.pipeline.stages)
-
-
-def _retrieved(outcome: Outcome) -> Sequence[Rankings]:
-    """The rankings of single retrievers that the plan ran."""
-    pairs = zip(outcome.plan.contenders, outcome.rankings, strict=True)
-    return [
-        ranking
-        for contender, ranking in pairs
-        if len(contender.pipeline.retrieve) == 1 and not contender.pipeline.rerank
-    ]
 
 
 def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int = 42) -> Exam:

@@ -9,6 +9,8 @@ from rich.table import Table
 
 from surefind.bench.movement import in_words
 
+_ORACLES = ("star", "best")
+
 
 def show(report: dict[str, Any], console: Console) -> None:
     primary = report["primary"]
@@ -49,6 +51,13 @@ def show(report: dict[str, Any], console: Console) -> None:
             console.print(text, highlight=False)
     for problem in report["problems"]:
         console.print(problem, style="yellow")
+    if (sweep := report["alpha_sweep"] or {}).get("fuser") == "tm2c2":
+        oracles = (f"{sweep[key]['mean']:.3f} [{sweep[key]['low']:.3f}, {sweep[key]['high']:.3f}]" for key in _ORACLES)
+        console.print(
+            "Knowing the answers: {} with the closed-form α* of each query, {} with the best α of each.".format(
+                *oracles
+            )
+        )
     if report["leakage"]:
         console.print(report["leakage"]["text"])
     if exam["dropped"]:

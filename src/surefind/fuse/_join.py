@@ -109,13 +109,15 @@ def _aligned(rankings: Sequence[Rankings]) -> _Alignment:
     """
     global _last
     asked = [ranking.ordinals for ranking in rankings]
-    if _last is not None and len(_last[0]) == len(asked) and all(a is b for a, b in zip(_last[0], asked, strict=True)):
-        return _last[1]
+    known = _last  # read once and written once: another thread may replace it at any moment
+    if known is not None and len(known[0]) == len(asked) and all(a is b for a, b in zip(known[0], asked, strict=True)):
+        return known[1]
     joined = np.concatenate(asked, axis=1)
     order = np.argsort(joined.view(np.uint32), axis=1, kind="stable")  # as unsigned, the padding comes last
     ordinals = np.take_along_axis(joined, order, 1)
     first = np.ones(ordinals.shape, np.bool_)
     first[:, 1:] = ordinals[:, 1:] != ordinals[:, :-1]
     # Every row starts a run, so runs never cross rows.
-    _last = (asked, (ordinals, order, first, np.flatnonzero(first)))
-    return _last[1]
+    alignment = (ordinals, order, first, np.flatnonzero(first))
+    _last = (asked, alignment)
+    return alignment

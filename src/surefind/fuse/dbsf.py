@@ -29,7 +29,8 @@ class DBSF(Stage):
     weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        require(self.weights is None or all(w >= 0 for w in self.weights), self, "weights must not be negative")
+        sound = self.weights is None or (min(self.weights, default=-1) >= 0 and sum(self.weights) > 0)
+        require(sound, self, "weights must not be negative, and not all 0")
 
     def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
         weights = weights_for(self, self.weights, rankings)

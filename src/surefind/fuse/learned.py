@@ -110,10 +110,19 @@ def question_key(text: str) -> str:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest of a model with what lies beside it."""
-    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if manifest.get("format") != FORMAT:
-        raise StoreError(f"The model {path.parent.name!r} was written by another version of Surefind. Train it again.")
-    return {**manifest, **json.loads((path.parent / TRAINING).read_text(encoding="utf-8"))}
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if manifest.get("format") == FORMAT:
+            return {**manifest, **json.loads((path.parent / TRAINING).read_text(encoding="utf-8"))}
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    raise StoreError(f"The model {path.parent.name!r} was written by another version of Surefind. Train it again.")
+
+
+def _damaged(path: Path, error: Exception) -> StoreError:
+    return StoreError(
+        f"The model in {path.parent} cannot be read ({error}). Train it again with: surefind train fusion."
+    )
 
 
 def _known(folder: Path | None, wrong: str) -> str:
@@ -130,6 +139,4 @@ def _read(path: Path, version: FileVersion) -> tuple[dict[str, Any], Predictor]:
         manifest = read_manifest(path)
         return manifest, load_predictor(manifest["model"], path.parent)
     except (OSError, ValueError, KeyError) as error:
-        raise StoreError(
-            f"The model in {path.parent} cannot be read ({error}). Train it again with: surefind train fusion."
-        ) from error
+        raise _damaged(path, error) from error

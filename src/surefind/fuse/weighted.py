@@ -1,9 +1,10 @@
-"""`weighted(weights=[0.35, 0.5, 0.15], norm=minmax)`: a weighted sum over any number of rankings.
+"""`weighted(bm25=0.35, dense=0.5, graph=0.15, norm=minmax)`: a weighted sum over any number of rankings.
 
     score(d) = Σ_i  w_i · norm_i(d) / Σ_i w_i        norm: minmax, or floor (see tm2c2)
 
-Weights stand in the order of the retrievers; without them all are equal. `surefind train weights` finds them. The
-cascade study's static weights are dense 0.50, sparse 0.35, graph 0.15.
+A weight goes by the name of a retriever or by what it is: sparse, dense or graph. `weights=[0.35, 0.5, 0.15]` gives
+them in the order of the retrievers; without any all are equal. `surefind train weights` finds them. The cascade study's
+static weights are dense 0.50, sparse 0.35, graph 0.15.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from surefind.errors import SpecError
 from surefind.fuse._join import from_floor, join, min_max, weights_for
 from surefind.spec import Stage, require
 from surefind.types import Rankings
@@ -21,17 +23,38 @@ from surefind.types import Rankings
 class Weighted(Stage):
     kind: ClassVar[str] = "fuse"
     name: ClassVar[str] = "weighted"
+    rest: ClassVar[str] = "by_name"
 
     weights: tuple[float, ...] | None = None
     norm: Literal["minmax", "floor"] = "minmax"
     missing: Literal["score"] | None = None
+    by_name: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        sound = self.weights is None or (min(self.weights, default=-1) >= 0 and sum(self.weights) > 0)
+        require(self.weights is None or not self.by_name, self, "give weights by name or as a list, not both")
+        given = tuple(weight for _, weight in self.by_name) or self.weights
+        sound = given is None or (min(given, default=-1) >= 0 and sum(given) > 0)
         require(sound, self, "weights must not be negative, and not all 0")
 
     def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
-        weights = weights_for(self, self.weights, rankings)
+        weights = self._named(rankings) if self.by_name else weights_for(self, self.weights, rankings)
         scale = min_max if self.norm == "minmax" else from_floor
         gains = [weight / sum(weights) * scale(ranking) for weight, ranking in zip(weights, rankings, strict=True)]
         return join(rankings, gains, k, self.name)
+
+    def _named(self, rankings: Sequence[Rankings]) -> tuple[float, ...]:
+        """The weight of each ranking: that of its retriever, or of its kind."""
+        given = dict(self.by_name)
+        names = [ranking.source if ranking.source in given else ranking.signal for ranking in rankings]
+        there = ", ".join(ranking.source for ranking in rankings)
+        for ranking, name in zip(rankings, names, strict=True):
+            if name not in given:
+                raise SpecError(f"{self} has no weight for {ranking.source}. Give one to each of: {there}.")
+            if names.count(name) > 1:
+                raise SpecError(
+                    f"{self} gives one weight to several rankings ({there}). Write weights=[…] in their order."
+                )
+        for name in given:
+            if name not in names:
+                raise SpecError(f"{self} weighs {name}, but the rankings are: {there}.")
+        return tuple(given[name] for name in names)

@@ -109,9 +109,10 @@ class _Drafted(View):
 
     def _drafts(self, retriever: HyDE, queries: Sequence[Query]) -> list[list[str]]:
         asked = (retriever, *(query.text for query in queries))
-        if self._last is None or self._last[0] != asked:
-            self._last = (asked, retriever.drafted(queries, self.services))
-        return self._last[1]
+        known = self._last  # a server asks from several threads
+        if known is None or known[0] != asked:
+            known = self._last = (asked, retriever.drafted(queries, self.services))
+        return known[1]
 
     def _points(self, retriever: Any, queries: Sequence[Query], drafts: Sequence[Sequence[str]]) -> FloatArray:
         embedder = self.services.embedder(retriever.inner.model)

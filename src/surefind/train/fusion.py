@@ -14,7 +14,7 @@ import numpy as np
 
 from surefind import __version__, spec
 from surefind.bench.plan import short
-from surefind.errors import SpecError, choices
+from surefind.errors import SpecError, StoreError, choices
 from surefind.exam.model import Exam
 from surefind.fuse._belongs import differences, drift
 from surefind.fuse._features import alpha_at
@@ -246,11 +246,16 @@ def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any]
 
 
 def manifests(kb: KnowledgeBase) -> list[dict[str, Any]]:
-    """Every trained model, each with `changed` (what forbids its use now, if anything) and `drift` (what does not)."""
+    """Every trained model, each with `changed` (what forbids its use now, if anything) and `drift` (what does not).
+    Of one that cannot be read, with its name and why."""
     snapshot = kb.snapshot()
     found = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):
-        manifest = read_manifest(path)
+        try:
+            manifest = read_manifest(path)
+        except StoreError as error:
+            found.append({"name": path.parent.name, "unreadable": str(error)})
+            continue
         retrievers = [cast(Retriever, spec.make("retrieve", r["spec"])) for r in manifest["retrievers"]]
         changed = differences(manifest, retrievers, manifest["depth"], snapshot)
         shown = {key: value for key, value in manifest.items() if key not in _LONG}

@@ -62,6 +62,7 @@ def train_weights(
     return {
         "weights": weights.tolist(),
         "norm": norm,
+        "useless": [short(Pipeline((r,))) for r, w in zip(material.pipeline.retrieve, weights, strict=True) if not w],
         "spec": spec,
         "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
         "questions": {"tuning": len(material.tuning.queries), "held_out": len(held.queries)},

@@ -125,6 +125,8 @@ def weights(
     say_questions(made)
     show_table(made)
     typer.echo(made["verdict"])
+    if made["useless"]:
+        typer.echo(f"Without weight: {', '.join(made['useless'])}. Leave it out, and search asks it for nothing.")
     typer.echo(f"Spec: {made['spec']}")
     typer.echo(f"Pipeline: {made['use']}")
 
@@ -147,6 +149,9 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
         print_json(models)
         return
     for made in models:
+        if "unreadable" in made:
+            typer.echo(f"{made['name']:<24} {made['unreadable']}")
+            continue
         refusal = f"refuses: {'; '.join(made['changed'])}; train again" if made["changed"] else ""
         state = refusal or made["drift"] or "up to date"
         where = made.get("pipeline") or " + ".join(retriever["spec"] for retriever in made["retrievers"])

@@ -1,0 +1,89 @@
+"""The α sweep: a lexical and a dense ranking fused with every weight, and what knowing the answers would add.
+
+The fusion is `convex`, or `tm2c2` where the contenders are fused by that alone. Beside the curve stand two oracles: the
+closed-form α* of each question (`train.lss`), and for each question the best α of the curve, which no prediction of α
+can beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from surefind.bench.engine import Floats, K, Outcome
+from surefind.families import fold
+from surefind.fuse._predictors import blend
+from surefind.fuse.convex import Convex
+from surefind.fuse.tm2c2 import TM2C2
+from surefind.measure.ranks import MEASURES
+from surefind.measure.statistics import bootstrap
+from surefind.pipeline import Pipeline
+from surefind.train.lss import Labeller
+from surefind.types import Rankings
+
+ALPHAS = tuple(i / 10 for i in range(11))
+PAIR = ["dense", "sparse"]
+
+
+def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any] | None:
+    """The primary measure for α from 0 (words only) to 1 (meaning only), where there is one ranking of each."""
+    plan = outcome.plan
+    path = None if plan.compares_layouts or plan.primary.of_spans else _joined(outcome)
+    if path is None:
+        return None
+    rankings = [outcome.retrieved["", str(retriever), path.depth] for retriever in path.retrieve]
+    mine = [contender.pipeline.fuse for contender in plan.contenders if replace(contender.pipeline, fuse=None) == path]
+    study = any(isinstance(fuse, TM2C2) for fuse in mine) and not any(isinstance(fuse, Convex) for fuse in mine)
+    fuser = TM2C2 if study else Convex
+    scored = {c.pipeline: outcome.scores[str(plan.primary)][:, i] for i, c in enumerate(plan.contenders)}
+    columns = []
+    for one in map(fuser, ALPHAS):
+        known = scored.get(replace(path, fuse=one))
+        columns.append(_score(outcome, one.fuse(rankings, _width(outcome, rankings))) if known is None else known)
+    table = np.stack(columns, axis=1)
+    families = [query.family for query in plan.exam.queries]
+    masks = {name: np.array([f == name for f in families]) for name in sorted(set(families))}
+    points = [
+        {
+            "alpha": alpha,
+            **asdict(interval),
+            "families": {name: float(table[mask, i].mean()) for name, mask in masks.items()},
+        }
+        for i, (alpha, interval) in enumerate(zip(ALPHAS, bootstrap(table), strict=True))
+    ]
+    oracles = np.stack([_with_alpha_star(outcome, rankings, documents), table.max(axis=1)], axis=1)
+    star, best = (asdict(interval) for interval in bootstrap(oracles))
+    return {"measure": str(plan.primary), "fuser": fuser.name, "points": points, "star": star, "best": best}
+
+
+def _joined(outcome: Outcome) -> Pipeline | None:
+    """A lexical and a dense retriever: those that a contender joins, or the first of each that stand alone."""
+    pipelines = [replace(contender.pipeline, fuse=None, rerank=()) for contender in outcome.plan.contenders]
+    for pipeline in pipelines:
+        if sorted(retriever.signal for retriever in pipeline.retrieve) == PAIR:
+            return pipeline
+    alone = {p.retrieve[0].signal: p for p in reversed(pipelines) if len(p.retrieve) == 1}
+    if "sparse" not in alone or "dense" not in alone or alone["sparse"].depth != alone["dense"].depth:
+        return None
+    return replace(alone["sparse"], retrieve=(*alone["sparse"].retrieve, *alone["dense"].retrieve))
+
+
+def _with_alpha_star(outcome: Outcome, rankings: list[Rankings], documents: Mapping[str, str]) -> Floats:
+    stars = Labeller(outcome.plan.exam.queries, outcome.snapshot, documents).alphas(rankings)
+    weights = np.stack([stars if ranking.signal == "dense" else 1 - stars for ranking in rankings], axis=1)
+    return _score(outcome, blend(rankings, weights, "floor", _width(outcome, rankings), "oracle"))
+
+
+def _width(outcome: Outcome, rankings: list[Rankings]) -> int:
+    return K if outcome.snapshot.families is None else max(K, *(ranking.ordinals.shape[1] for ranking in rankings))
+
+
+def _score(outcome: Outcome, ranking: Rankings) -> Floats:
+    measure, families = outcome.plan.primary, outcome.snapshot.families
+    if families is not None:
+        ranking = fold(ranking, families, K)
+    scores: Floats = MEASURES[measure.name](outcome.judges[0].gains(ranking, measure.level), measure.k)
+    return scores
