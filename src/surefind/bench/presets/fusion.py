@@ -2,8 +2,8 @@
 
 The static rows of the agentic-knowledge-base study's Table 4, where words alone won on single-hop questions and α = 0.3
 to 0.5 on multi-hop ones. Its learned rows: train one (`surefind train fusion`) and add
-`-p 'bm25 + dense >> learned(model=NAME)'`; on the exam it learnt from, all are asked the held-out half. The oracle's row is
-a line below the table, and in the report (`bench.sweep`).
+`-p 'bm25 + dense >> learned(model=NAME)'`; on the exam it learnt from, all are asked the held-out half.
+The oracle stands below the table, and in the report (`bench.sweep`).
 """
 
 from __future__ import annotations
