@@ -37,7 +37,7 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any
     rankings = [outcome.retrieved["", str(retriever), path.depth] for retriever in path.retrieve]
     mine = [contender.pipeline.fuse for contender in plan.contenders if replace(contender.pipeline, fuse=None) == path]
     study = any(isinstance(fuse, TM2C2) for fuse in mine) and not any(isinstance(fuse, Convex) for fuse in mine)
-    fuser = TM2C2 if study else Convex
+    fuser: type[TM2C2 | Convex] = TM2C2 if study else Convex
     scored = {c.pipeline: outcome.scores[str(plan.primary)][:, i] for i, c in enumerate(plan.contenders)}
     columns = []
     for one in map(fuser, ALPHAS):

@@ -249,7 +249,7 @@ def manifests(kb: KnowledgeBase) -> list[dict[str, Any]]:
     """Every trained model, each with `changed` (what forbids its use now, if anything) and `drift` (what does not).
     Of one that cannot be read, with its name and why."""
     snapshot = kb.snapshot()
-    found = []
+    found: list[dict[str, Any]] = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):
         try:
             manifest = read_manifest(path)
