@@ -37,10 +37,10 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any
     rankings = [outcome.retrieved["", str(retriever), path.depth] for retriever in path.retrieve]
     mine = [contender.pipeline.fuse for contender in plan.contenders if replace(contender.pipeline, fuse=None) == path]
     study = any(isinstance(fuse, TM2C2) for fuse in mine) and not any(isinstance(fuse, Convex) for fuse in mine)
-    fuser: type[TM2C2 | Convex] = TM2C2 if study else Convex
+    fusers: list[TM2C2 | Convex] = [TM2C2(alpha) if study else Convex(alpha) for alpha in ALPHAS]
     scored = {c.pipeline: outcome.scores[str(plan.primary)][:, i] for i, c in enumerate(plan.contenders)}
     columns = []
-    for one in map(fuser, ALPHAS):
+    for one in fusers:
         known = scored.get(replace(path, fuse=one))
         columns.append(_score(outcome, one.fuse(rankings, _width(outcome, rankings))) if known is None else known)
     table = np.stack(columns, axis=1)
@@ -56,7 +56,7 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any
     ]
     oracles = np.stack([_with_alpha_star(outcome, rankings, documents), table.max(axis=1)], axis=1)
     star, best = (asdict(interval) for interval in bootstrap(oracles))
-    return {"measure": str(plan.primary), "fuser": fuser.name, "points": points, "star": star, "best": best}
+    return {"measure": str(plan.primary), "fuser": fusers[0].name, "points": points, "star": star, "best": best}
 
 
 def _joined(outcome: Outcome) -> Pipeline | None:
