@@ -60,6 +60,26 @@ def test_blend_is_half_of_each_by_min_max(model: str) -> None:
     assert scores.tolist() == pytest.approx([expected[o] for o in ordinals.tolist()])
 
 
+def test_spread_keeps_small_differences_small(model: str) -> None:
+    """Logits 1, 0, 3, 2, where they usually lie 6 apart: they count half."""
+    found = CrossEncoder(model, spread=6.0).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, Services())
+    expected = {5: 0.5 * 8 / 8 + 0.5 * 1 / 6, 0: 0.5 * 2 / 8, 3: 0.5 * 1 / 8 + 0.5 * 3 / 6, 2: 0.5 * 2 / 6}
+    assert dict(zip(*map(list, found.row(0)), strict=True)) == pytest.approx(expected)
+
+
+def test_spread_stands_in_the_config_of_a_model(tmp_path: Path) -> None:
+    stages = []
+    for spread in (0.0, 6.0):
+        folder = tiny_cross_encoder(tmp_path / f"{spread:g}" / "ours", ours=True)
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "spread": spread}))
+        stages.append(CrossEncoder(str(folder)))
+    assert stages[0].stamp(Services()) != stages[1].stamp(Services())
+    rows = [s.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, Services()).row(0) for s in stages]
+    assert float(rows[0][1][0]) == pytest.approx(0.5 + 0.5 / 3)
+    assert float(rows[1][1][0]) == pytest.approx(0.5 + 0.5 / 6)
+
+
 @pytest.mark.parametrize(("blend", "order"), [(0.0, [5, 0, 3, 2]), (1.0, [3, 2, 5, 0])])
 def test_blend_of_nothing_and_of_everything(model: str, blend: float, order: list[int]) -> None:
     stage = CrossEncoder(model, blend=blend)
@@ -216,6 +236,7 @@ def test_folder_without_a_graph_needs_the_library(tmp_path: Path, monkeypatch: p
         ("cross_encoder(top=5, keep=6)", "keep must be from 1 to top"),
         ("cross_encoder(blend=1.5)", "blend must be from 0 to 1"),
         ("cross_encoder(max_ms=0)", "max_ms must be above 0"),
+        ("cross_encoder(spread=-1)", "spread must not be negative"),
         ("cross_encoder(max_tokens=3)", "max_tokens must be"),
         ('cross_encoder(model="")', "model must be named"),
     ],

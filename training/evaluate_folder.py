@@ -65,10 +65,9 @@ def parts(packed: Path, choosing: bool) -> Iterator[Part]:
             )
 
 
-def scores_of(folder: Path, part: Part, kept: Path) -> np.ndarray:
+def scores_of(model: OnnxCrossEncoder, part: Part, kept: Path) -> np.ndarray:
     if kept.exists():
         return np.load(kept)
-    model = OnnxCrossEncoder(folder)
     scores = np.zeros(part.ids.shape)
     for row, query in enumerate(part.queries):
         there = part.ids[row] >= 0
@@ -79,12 +78,12 @@ def scores_of(folder: Path, part: Part, kept: Path) -> np.ndarray:
     return scores
 
 
-def gains(part: Part, scores: np.ndarray) -> list[np.ndarray]:
+def gains(part: Part, scores: np.ndarray, spread: float) -> list[np.ndarray]:
     """What each blend adds to every question's nDCG@10."""
     there, base = part.ids >= 0, ndcg(part.ids, part.gold)
     found = []
     for blend in BLENDS:
-        mixed = blend * minmax(scores, there) + (1 - blend) * minmax(part.fused, there)
+        mixed = blend * minmax(scores, there, spread or 1e-9) + (1 - blend) * minmax(part.fused, there)
         order = np.argsort(-np.where(there, mixed, -np.inf), axis=1, kind="stable")
         found.append(ndcg(np.take_along_axis(part.ids, order, 1), part.gold) - base)
     return found
@@ -107,17 +106,22 @@ def main() -> None:
     arguments = parser.parse_args()
     packed, which = arguments.packed, arguments.which
     added: dict[Path, list[list[np.ndarray]]] = {folder: [] for folder in arguments.folders}
+    spreads: dict[Path, list[np.ndarray]] = {folder: [] for folder in arguments.folders}
     for part in parts(packed, which == "choosing"):
         if arguments.sets and part.name not in arguments.sets:
             continue
         fused = ndcg(part.ids, part.gold).mean() * 100
         for folder in arguments.folders:
             kept = packed.parent / "scores" / f"{folder.name}.{which}.{part.name}.npy"
-            found = gains(part, scores_of(folder, part, kept))
+            model = OnnxCrossEncoder(folder)
+            scores = scores_of(model, part, kept)
+            spreads[folder].append(np.ptp(np.where(part.ids >= 0, scores, scores[:, :1]), axis=1))
+            found = gains(part, scores, model.spread)
             added[folder].append(found)
             show(f"{folder.name} {part.name} ({len(part.queries)}) {fused:.1f}", [interval(one) for one in found])
     for folder, sets in added.items():
         show(f"{folder.name} macro", [macro(list(one)) for one in zip(*sets, strict=True)])
+        print(f"{folder.name}: median spread of scores {np.median(np.concatenate(spreads[folder])):.1f}")
 
 
 if __name__ == "__main__":

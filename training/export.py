@@ -30,6 +30,9 @@ def main() -> None:
     parser.add_argument("weights", type=Path, nargs="+")
     parser.add_argument("--share", type=float, default=1.0, help="of the trained weights; the rest is MiniLM's")
     parser.add_argument("--start", type=Path, default=path("minilm"), help="MiniLM: a folder with its weights")
+    parser.add_argument(
+        "--spread", type=float, default=0.0, help="between a reranker's scores, as evaluate_folder says"
+    )
     parser.add_argument("--precise", action="store_true", help="weights as they are, to see what 8 bits cost")
     arguments = parser.parse_args()
     ranks = arguments.kind == "reranker"
@@ -40,7 +43,7 @@ def main() -> None:
     mixed = {key: arguments.share * trained[key] + (1 - arguments.share) * own[key] for key in own if key in trained}
     network.load_state_dict({**own, **mixed})
     tokenizer = path("minilm") / "tokenizer.json"
-    export(network, tokenizer, arguments.folder, arguments.folder.name, 256, arguments.precise)
+    export(network, tokenizer, arguments.folder, arguments.folder.name, 256, arguments.spread, arguments.precise)
     print(f"{arguments.folder / 'model.onnx'}: {(arguments.folder / 'model.onnx').stat().st_size:,} bytes")
 
 

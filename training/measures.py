@@ -25,10 +25,11 @@ def interval(difference: np.ndarray, seed: int = 42) -> tuple[float, float, floa
     return difference.mean() * 100, *np.percentile(means, [2.5, 97.5])
 
 
-def minmax(scores: np.ndarray, there: np.ndarray) -> np.ndarray:
+def minmax(scores: np.ndarray, there: np.ndarray, least: float = 1e-9) -> np.ndarray:
+    """From 0 (the lowest of a row) to 1 (the highest, if it is `least` above that)."""
     low = np.where(there, scores, np.inf).min(1, keepdims=True)
     high = np.where(there, scores, -np.inf).max(1, keepdims=True)
-    return (scores - low) / np.maximum(high - low, 1e-9)
+    return (scores - low) / np.maximum(high - low, least)
 
 
 def macro(differences: Sequence[np.ndarray], seed: int = 42) -> tuple[float, float, float]:

@@ -33,6 +33,7 @@ class OnnxCrossEncoder:
     def __init__(self, folder: Path, max_tokens: int | None = None) -> None:
         self._files = OnnxFolder.open(folder)
         self._max_tokens = max_tokens or int(self._files.config.get("max_tokens", MAX_TOKENS))
+        self.spread = float(self._files.config.get("spread", 0.0))
         self._lock = threading.Lock()
         self._pairs: PairTokenizer | None = None
 

@@ -2,7 +2,9 @@
 
     score = (1 - blend) · minmax(score before) + blend · minmax(score of the model)
 
-both scaled over the passages that were scored. The model alone (`blend=1`) forgets what retrieval knew: docs/rerank.md
+both scaled over the passages that were scored. The scores of a model of which we know how far apart they usually lie
+(`spread`) are not stretched beyond that, (score - lowest) / max(highest - lowest, spread): where it sees little
+difference between passages, it changes little. The model alone (`blend=1`) forgets what retrieval knew: docs/rerank.md
 has what that costs.
 """
 
@@ -49,13 +51,16 @@ class Blend:
     top: int
     keep: int
     blend: float
+    spread: float = 0.0
+    """How far apart the model's scores usually lie; 0 where nobody knows."""
 
     @classmethod
-    def of(cls, stage: Stage, top: int, keep: int, blend: float) -> Blend:
+    def of(cls, stage: Stage, top: int, keep: int, blend: float, spread: float = 0.0) -> Blend:
         require(top > 0, stage, "top must be above 0")
         require(0 < keep <= top, stage, "keep must be from 1 to top")
         require(0 <= blend <= 1, stage, "blend must be from 0 to 1")
-        return cls(top, keep, blend)
+        require(spread >= 0, stage, "spread must not be negative")
+        return cls(top, keep, blend, spread)
 
     def rerank(
         self,
@@ -79,7 +84,8 @@ class Blend:
 
     def _decide(self, head: list[int], before: NDArray[np.float32], found: Floats) -> Decided:
         n = len(found)
-        blended = (1 - self.blend) * min_max(before[:n].astype(np.float64)) + self.blend * min_max(found)
+        seen = min_max(found, self.spread)
+        blended = (1 - self.blend) * min_max(before[:n].astype(np.float64)) + self.blend * seen
         best = np.lexsort((np.array(head[:n]), -blended))[: self.keep].tolist()
         return [(head[j], float(blended[j])) for j in best]
 
@@ -98,12 +104,12 @@ def _each(work: Sequence[Callable[[], Floats]], workers: int) -> Iterator[Floats
                 one.cancel()
 
 
-def min_max(scores: Floats) -> Floats:
-    """From 0 (the lowest) to 1 (the highest); equal scores are all 1, as in fusion."""
+def min_max(scores: Floats, least: float = 0.0) -> Floats:
+    """From 0 (the lowest) to 1 (the highest, if it is `least` above that); equal scores are all 1, as in fusion."""
     if not len(scores):
         return scores
     spread = scores.max() - scores.min()
-    return (scores - scores.min()) / spread if spread > 0 else np.ones_like(scores)
+    return (scores - scores.min()) / max(spread, least) if spread > 0 else np.ones_like(scores)
 
 
 def remembering(model: Model, services: Services) -> Scorer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from surefind.types import Chunk
 
 class TorchCrossEncoder:
     """Reads the beginning of each passage, as many tokens as the model's own setting or `max_tokens` says."""
+
+    spread: ClassVar[float] = 0.0
+    """Not known of models from elsewhere."""
 
     def __init__(self, folder: Path, max_tokens: int | None = None) -> None:
         if find_spec("sentence_transformers") is None:

@@ -49,24 +49,24 @@ class CrossEncoder(Stage):
     max_ms: float | None = None
     max_tokens: int | None = None
     """What the model reads of query and passage together; as its folder says, or 256."""
+    spread: float | None = None
+    """How far apart the model's scores usually lie, so that small differences stay small; as its folder says, or 0."""
 
     def __post_init__(self) -> None:
-        self._blend()
+        Blend.of(self, self.top, self.keep, self.blend, self.spread or 0.0)
         require(bool(self.model), self, "model must be named")
         require(self.max_ms is None or self.max_ms > 0, self, "max_ms must be above 0")
         require(self.max_tokens is None or 16 <= self.max_tokens <= 8192, self, "max_tokens must be from 16 to 8192")
 
-    def _blend(self) -> Blend:
-        return Blend.of(self, self.top, self.keep, self.blend)
-
     @property
     def work(self) -> str:
-        """What decides how long it takes: stages that differ only in blend and keep share their scores."""
-        return str(self.replace(blend=0.5, keep=1))
+        """What decides how long it takes: stages that differ only in how scores are blended share them."""
+        return str(self.replace(blend=0.5, keep=1, spread=None))
 
     def stamp(self, services: Services) -> str:
-        """Changes with the model's weights, which the spec only names."""
-        return self._model(services).identity
+        """Changes with the model's weights and spread, which the spec only names."""
+        model = self._model(services)
+        return f"{model.identity}:{model.spread:g}"
 
     def learnt(self, services: Services) -> frozenset[str]:
         """The questions it learnt from, if `surefind train reranker` made it."""
@@ -80,7 +80,8 @@ class CrossEncoder(Stage):
             scorer = lambda query, found: self._in_time(model, query, found)  # noqa: E731
         else:
             scorer = remembering(model, services) if len(queries) > 1 else model.score
-        return self._blend().rerank(queries, rankings, passages, k, self.name, scorer)
+        blend = Blend(self.top, self.keep, self.blend, model.spread if self.spread is None else self.spread)
+        return blend.rerank(queries, rankings, passages, k, self.name, scorer)
 
     def _in_time(self, model: OnnxCrossEncoder | TorchCrossEncoder, query: str, found: Sequence[Chunk]) -> Floats:
         if not isinstance(model, OnnxCrossEncoder):
@@ -97,7 +98,7 @@ class CrossEncoder(Stage):
 
 def _folder(model: str, trained: Path | None) -> Path:
     if model == BUNDLED:
-        return _bundled()
+        return bundled()
     mine = trained / model if trained else None
     if mine and "/" not in model and mine.is_dir():
         return mine
@@ -110,7 +111,7 @@ def _folder(model: str, trained: Path | None) -> Path:
     return folder.resolve()
 
 
-def _bundled() -> Path:
+def bundled() -> Path:
     try:
         import surefind_models
 

@@ -23,9 +23,17 @@ _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _OPSET = 17
 
 
-def export(network: Network, tokenizer: Path, folder: Path, name: str, max_tokens: int, precise: bool = False) -> None:
-    """Writes model.onnx, tokenizer.json and config.json into `folder`; `precise`: without the 8 bits, to see what they
-    cost."""
+def export(
+    network: Network,
+    tokenizer: Path,
+    folder: Path,
+    name: str,
+    max_tokens: int,
+    spread: float = 0.0,
+    precise: bool = False,
+) -> None:
+    """Writes model.onnx, tokenizer.json and config.json into `folder`. `spread`: how far apart a reranker's scores
+    usually lie, if that is known; `precise`: without the 8 bits, to see what they cost."""
     folder.mkdir(parents=True, exist_ok=True)
     noise = logging.getLogger().level
     logging.getLogger().setLevel(logging.ERROR)  # the quantiser recommends a step that does not know fused operators
@@ -45,6 +53,8 @@ def export(network: Network, tokenizer: Path, folder: Path, name: str, max_token
         file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in ("model.onnx", "tokenizer.json")
     }
     config: dict[str, Any] = {"name": name, "max_tokens": max_tokens, "sha256": digests}
+    if spread:
+        config["spread"] = spread
     if not network.ranks:
         config |= {"dimension": network.shape.width, "pooling": "mean", "normalize": True}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

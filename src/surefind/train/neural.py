@@ -31,6 +31,7 @@ from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.pipeline import Pipeline
 from surefind.protocols import Reranker, Retriever
+from surefind.rerank._onnx import OnnxCrossEncoder
 from surefind.rerank._trained import RECORD, record_of
 from surefind.retrieve.dense import Dense
 from surefind.sync import Report
@@ -241,7 +242,9 @@ def _learn(material: _Material, job: Job, start: Path, work: Path, tell: Report)
         trained = network.cpu().state_dict()
         network.load_state_dict({k: (1 - job.share) * before[k] + job.share * trained[k] for k in trained})
     tell("Exporting", 0, 1)
-    export(network, start / "tokenizer.json", work / "model", job.name, job.max_tokens)
+    knows = job.kind == "reranker" and not missing and (start / "model.onnx").is_file()
+    spread = OnnxCrossEncoder(start).spread if knows else 0.0
+    export(network, start / "tokenizer.json", work / "model", job.name, job.max_tokens, spread)
     tell("Exporting", 1, 1)
     return losses
 

@@ -27,7 +27,8 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     preset: Annotated[
-        str | None, typer.Option("--preset", help="A ready plan: context-layer, chunking, champion, fusion, graph.")
+        str | None,
+        typer.Option("--preset", help="A ready plan: context-layer, chunking, champion, fusion, graph, cascade."),
     ] = None,
     pipelines: Annotated[
         list[str] | None,

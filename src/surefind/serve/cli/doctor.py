@@ -55,6 +55,7 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
         ("python", lambda: f"{platform.python_version()} on {platform.machine()}"),
         *((package, lambda package=package: _version(package)) for package in _PACKAGES),
         ("bundled encoder", _encode),
+        ("bundled reranker", _rerank),
         ("disk", lambda: f"{megabytes(shutil.disk_usage(kb.resolve()).free)} free"),
         ("settings", lambda: _settings(kb)),
         ("knowledge base", lambda: _verify(kb)),
@@ -73,6 +74,16 @@ def _encode() -> str:
 
     vector = spec.make("embed", "minilm").embed(["does it work?"])
     return f"minilm gives {vector.shape[1]} dimensions, files match their SHA-256"
+
+
+def _rerank() -> str:
+    from surefind.rerank._onnx import OnnxCrossEncoder
+    from surefind.rerank.cross_encoder import bundled
+    from surefind.types import Chunk
+
+    passages = [Chunk("", 0, len(text), text) for text in ("Yes, it works.", "The vault opens at nine.")]
+    answer, other = OnnxCrossEncoder(bundled()).score("does it work?", passages)
+    return f"reads an answer as {answer - other:.1f} better than another text, files match their SHA-256"
 
 
 def _settings(kb: Path) -> str:
