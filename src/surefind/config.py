@@ -57,6 +57,12 @@ retrieve = ["bm25(k1=1.5, b=0.75)"]
 [pipelines.meaning]
 retrieve = ["dense(model=minilm)"]
 
+# The bundled reranker reads the first 20 again, in under a second on two cores: see docs/rerank.md.
+# [pipelines.careful]
+# retrieve = ["bm25", "dense"]
+# fuse = "convex(alpha=0.5, missing=score)"
+# rerank = ["cross_encoder"]
+
 # The language model of stages that ask one, and what it may cost: see docs/llm.md. Keys are read from the environment.
 # [llm]
 # model = "ollama:llama3.2"        # or openai:…, anthropic:…, gemini:…, bedrock:…, gguf:PATH, http://host:8080/v1#NAME

@@ -1,4 +1,4 @@
-"""The encoder models that surefind bundles, as folders of plain files.
+"""The encoder and the reranker that surefind bundles, as folders of plain files.
 
 >>> path("minilm").name
 'minilm'

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(kb: Folder = HERE, as_json: Json = False) -> None:
-    """Check the installation, the bundled model and the knowledge base; list every stage there is.
+    """Check the installation, the bundled models and the knowledge base; list every stage there is.
 
     Exit code 1 when a check fails.
     """
