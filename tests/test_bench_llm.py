@@ -84,7 +84,7 @@ def test_dead_model_is_told_and_not_kept(kb: Home, llm: LLMServer) -> None:
 
 def test_budget_ends_a_benchmark_and_the_next_one_goes_on(kb: Home, llm: LLMServer) -> None:
     """A call may cost $0.004 and costs $0.001; $0.006 reach for three: the fourth might pass the limit."""
-    with pytest.raises(BudgetError, match=r"\$0\.01 does not reach any further"):
+    with pytest.raises(BudgetError, match=r"\$0\.0060 does not reach any further"):
         _bench(kb, budget=0.006)
     assert 0 < len(llm.bodies) <= 6
     assert _bench(kb, budget=1.0)["problems"] == []

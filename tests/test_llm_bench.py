@@ -128,6 +128,19 @@ def test_effect_is_told_by_family(home: Home, llm: LLMServer) -> None:
     assert "by family: one +0." in markdown(made)
 
 
+def test_each_stage_that_asks_has_its_price(home: Home, llm: LLMServer) -> None:
+    llm.reply = reply
+    home.configure(f'[llm.prices]\n"{llm.model}" = [0.0, 1000.0]\n')
+    made = report_of(home, "bm25", steps(llm)[5] + " >> " + steps(llm)[2].partition(" >> ")[2])
+    stages = made["rows"][1]["latency_ms"]["stages"]
+    _, _, asked = markdown(made).partition("What asking language models costs:\n\n")
+    asked = asked.partition("\n\n")[0]
+    assert stages["hyde"]["dollars"] != stages["slidegar"]["dollars"]
+    for line, (name, calls) in zip(asked.split("\n"), [("hyde", "1.0"), ("slidegar", "2.0")], strict=True):
+        price = f"${1000 * stages[name]['dollars']:.2f} for 1,000"
+        assert f", {name}: {calls} calls and " in line and line.endswith(price)
+
+
 @pytest.mark.parametrize("step", range(1, 7))
 def test_an_endpoint_that_fails_is_a_problem_of_the_report(home: Home, llm: LLMServer, step: int) -> None:
     llm.script = ["401"] * 100

@@ -61,12 +61,25 @@ def markdown(report: dict[str, Any]) -> str:
         "`*` winner, `>` recommended. Rows that share a letter cannot be told apart (p >= 0.05 after Holm).",
         "",
     ]
+    lines += _asking(report)
     lines += _reranking(report)
     lines += _grouped(report, "families", "family")
     if report["leakage"]:
         lines += [report["leakage"]["text"], "", *_grouped(report, "bands", "lexical overlap")]
     lines += ["```console", f"$ {report['command']}", "```", ""]
     return "\n".join(lines)
+
+
+def _asking(report: dict[str, Any]) -> list[str]:
+    """What each stage that asks a language model takes and costs."""
+    lines = [
+        f"- {row['name']}, {name}: {stage['calls']:.1f} calls and {stage['p50']:.0f} ms a query, "
+        f"${1000 * stage['dollars']:.2f} for 1,000"
+        for row in ordered(report)
+        for name, stage in row["latency_ms"].get("stages", {}).items()
+        if stage.get("calls")
+    ]
+    return ["What asking language models costs:", "", *lines, ""] if lines else []
 
 
 def _reranking(report: dict[str, Any]) -> list[str]:

@@ -59,9 +59,9 @@ class LLMSegments(Stage):
         require(self.part_words >= self.words, self, "part_words must be at least words")
 
     def llm_calls(self, work: Workload) -> Calls:
-        """With one answer in a part: a wrong one is asked for again."""
+        """At most: a wrong answer is asked for again."""
         parts = max(1, -(-work.document_tokens // estimate.text(self.part_words)))
-        return estimate.calls(self.model, work.documents * parts, work.document_tokens // parts, 60)
+        return estimate.calls(self.model, work.documents * parts * self.tries, work.document_tokens // parts, 60)
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
         found_sections = sections(document)

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from surefind.errors import BudgetError
 
 
+def money(dollars: float) -> str:
+    """To the cent; small sums to a hundredth of one."""
+    return f"${dollars:,.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.4f}"
+
+
 @dataclass(frozen=True)
 class Spent:
     calls: int = 0
@@ -73,7 +78,8 @@ class Meter:
         return self.limit is not None and self.spent.dollars + self._aside + dollars > self.limit + 1e-9
 
     def _stop(self) -> BudgetError:
+        limit, spent = money(self.limit or 0.0), money(self.spent.dollars)
         return BudgetError(
-            f"The budget of ${self.limit:.2f} does not reach any further: ${self.spent.dollars:.2f} went into "
-            f"{self.spent.calls:,} calls. Their answers are kept; run it again with a higher --budget and it goes on."
+            f"The budget of {limit} does not reach any further: {spent} went into {self.spent.calls:,} calls. Their "
+            "answers are kept; run it again with a higher --budget and it goes on."
         )

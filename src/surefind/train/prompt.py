@@ -105,9 +105,10 @@ class ListwiseTrainer:
         self._judge = Judge(self.queries, places_of(self._snapshot, documents))
 
     def calls(self) -> Calls:
-        """At most: every question once and again behind each failure, and a longer call for each failure."""
+        """At most: every question with the first prompt, every one while the prompt is improved and again behind each
+        failure, and a longer call for each failure."""
         chunk = min(self.stage.passage_tokens, 400) * self.stage.top
-        again = len(self.queries) + self.rounds * _WAVE
+        again = 2 * len(self.queries) + self.rounds * _WAVE
         out = again * 8 * self.stage.keep + self.rounds * _MAX_TOKENS
         return Calls(self.stage.model or "", again + self.rounds, int((again + self.rounds) * 1.3 * chunk), out)
 

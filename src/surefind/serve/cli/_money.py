@@ -24,8 +24,17 @@ Budget = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend what the quote says without asking.")]
 
 
-def agree(kb: KnowledgeBase, asked: Sequence[Calls], budget: float | None, yes: bool, quiet: bool = False) -> None:
-    """Sets the budget, says what the calls will cost, and asks if they cost anything."""
+def agree(
+    kb: KnowledgeBase,
+    asked: Sequence[Calls],
+    budget: float | None,
+    yes: bool,
+    quiet: bool = False,
+    bounded: bool = True,
+) -> None:
+    """Sets the budget, says what the calls will cost, and asks if they cost anything. Not `bounded`: it may be more,
+    where what a model writes is of no use."""
+    from surefind.llm.meter import money
     from surefind.llm.quote import quote
 
     if budget is not None:
@@ -36,9 +45,9 @@ def agree(kb: KnowledgeBase, asked: Sequence[Calls], budget: float | None, yes: 
         return
     quoted = quote(kb.services.llm, asked)
     limit = kb.services.llm.meter.limit
-    line = f"{quoted}" + ("" if limit is None else f"; the budget is ${limit:,.2f}")
+    line = f"{quoted}" + ("" if limit is None else f"; the budget is {money(limit)}")
     if not quiet:
-        typer.echo(f"At most {line}; what is in the cache is free.", err=True)
+        typer.echo(f"{'At most' if bounded else 'About'} {line}; what is in the cache is free.", err=True)
     if not quoted.costs or yes:
         return
     if quiet or not sys.stdin.isatty():

@@ -89,7 +89,7 @@ def write(
         groups = set(group or ())
         documents = [d for d in base.documents() if not d.acl or "*" in groups or groups & set(d.acl)]
         writer = Writer(base, model, documents, plan, report)
-        agree(base, [writer.calls()], budget, yes, as_json)
+        agree(base, [writer.calls()], budget, yes, as_json, bounded=False)
         written = writer.write()
         spent = str(base.services.llm.meter.spent)
         origin = f"write --model {model or base.settings.llm.model} --per-family {per_family} --seed {seed}"
