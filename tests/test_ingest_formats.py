@@ -169,6 +169,55 @@ def test_xlsx_sheets_captions_tables_and_values(tmp_path: Path) -> None:
     assert place_of(document, "note 0") == "sheet Q2, rows 2-28"
 
 
+def test_xlsx_row_with_gaps_stays_in_its_table_and_a_caption_behind_an_empty_row_begins_another(tmp_path: Path) -> None:
+    staff = [
+        ("name", "phone"),
+        ("Ann", "1"),
+        ("Bob",),
+        (None, "3"),
+        ("Di", "4", "extra"),
+        (),
+        ("Sites",),
+        ("city", "code"),
+    ]
+    document = read(tmp_path / "a.xlsx", real_files.xlsx({"Staff": [*staff, ("Oslo", "O")]}))
+    assert document.text == (
+        "# Staff\n\n| name | phone | column 3 |\n| --- | --- | --- |\n| Ann | 1 |  |\n| Bob |  |  |\n|  | 3 |  |\n"
+        "| Di | 4 | extra |\n\nSites\n\n| city | code |\n| --- | --- |\n| Oslo | O |\n"
+    )
+    assert place_of(document, "| Oslo") == "sheet Staff, row 9"
+
+
+def test_xlsx_values_beyond_a_wide_header_are_kept(tmp_path: Path) -> None:
+    rows = [tuple(f"long column name {i}" for i in range(40)), tuple(range(42))]
+    assert "- column 42: 41\n" in read(tmp_path / "a.xlsx", real_files.xlsx({"Wide": rows})).text
+
+
+def test_xlsx_cells_merged_over_rows_stand_in_each(tmp_path: Path) -> None:
+    from openpyxl import Workbook
+
+    made = Workbook()
+    for row in [("region", "quarter", "sum"), ("North", "Q1", 1), (None, "Q2", 2), (None, "Q3"), ("South", "Q1", 4)]:
+        made.active.append(row)
+    made.active.merge_cells("A2:A4")
+    made.active.merge_cells("C3:C4")
+    made.active.merge_cells("F2:H90")
+    made.save(tmp_path / "a.xlsx")
+    text = read(tmp_path / "a.xlsx", (tmp_path / "a.xlsx").read_bytes()).text
+    assert text.endswith("| North | Q1 | 1 |\n| North | Q2 | 2 |\n| North | Q3 | 2 |\n| South | Q1 | 4 |\n")
+
+
+def test_csv_cells_of_several_lines_and_empty_rows(tmp_path: Path) -> None:
+    document = read(tmp_path / "a.csv", 'id,note\r\n1,"first\r\nsecond"\r\n\r\n\r\n2,"say ""hi"""\r\n')
+    assert document.text == '| id | note |\n| --- | --- |\n| 1 | first second |\n| 2 | say "hi" |\n'
+    assert place_of(document, "| 2") == "rows 2-5"
+
+
+def test_csv_may_name_its_delimiter_in_its_first_line(tmp_path: Path) -> None:
+    text = read(tmp_path / "a.csv", "sep=;\nname;fee\nwire;1,5\n").text
+    assert text == "| name | fee |\n| --- | --- |\n| wire | 1,5 |\n"
+
+
 # ---------------------------------------------------------------- office and PDF
 
 
@@ -199,6 +248,41 @@ def test_pptx_slides_bullets_tables_and_notes(tmp_path: Path) -> None:
     assert place_of(document, "from March") == "slide 1"
     assert place_of(document, "| Wire") == "slide 2"
     assert "union" not in read(tmp_path / "a.pptx", real_files.pptx(), "pptx(notes=false)").text
+
+
+def test_docx_merged_and_nested_tables(tmp_path: Path) -> None:
+    def build(made: object) -> None:
+        table = made.add_table(rows=3, cols=3)
+        rows = (("City", "Season", "Fee"), ("Paris", "summer", "2"), ("", "winter", "1"))
+        for i, row in enumerate(rows):
+            for j, value in enumerate(row):
+                table.cell(i, j).text = value
+        table.cell(1, 0).merge(table.cell(2, 0))
+        inner = table.cell(2, 2).add_table(rows=1, cols=2)
+        inner.cell(0, 0).text, inner.cell(0, 1).text = "Jan", "a | b"
+        made.add_table(rows=1, cols=1).cell(0, 0).text = "A box."
+
+    text = read(tmp_path / "a.docx", real_files.docx(build)).text
+    assert text == (
+        "| City | Season | Fee |\n| --- | --- | --- |\n| Paris | summer | 2 |\n| Paris | winter | 1 Jan, a \\| b |\n\n"
+        "A box.\n"
+    )
+
+
+def test_pptx_slide_without_a_title_is_no_part_of_the_one_before(tmp_path: Path) -> None:
+    from pptx import Presentation
+    from pptx.util import Inches
+
+    made = Presentation()
+    made.core_properties.title = "PowerPoint Presentation"
+    for layout, words in ((6, "First."), (5, "Goals"), (6, "Third.")):
+        slide = made.slides.add_slide(made.slide_layouts[layout])
+        box = slide.shapes.title or slide.shapes.add_textbox(0, 0, Inches(2), Inches(1))
+        box.text_frame.text = words
+    made.save(tmp_path / "a.pptx")
+    document = read(tmp_path / "a.pptx", (tmp_path / "a.pptx").read_bytes())
+    assert document.title == "Goals"
+    assert document.text == "# Slide 1\n\nFirst.\n\n# Goals\n\n# Slide 3\n\nThird.\n"
 
 
 def test_pdf_headings_tables_columns_and_pages(tmp_path: Path) -> None:
@@ -247,7 +331,7 @@ def test_rst_keeps_what_sphinx_adds_and_includes_nothing(tmp_path: Path) -> None
     for there in (
         "# Guide\n",
         "## Install\n",
-        "Run make and see the manual.",
+        "Run `make` and see the manual.",
         "Mind the gap.",
         "Faster now.",
         "| Wire | $25 |",
@@ -255,6 +339,11 @@ def test_rst_keeps_what_sphinx_adds_and_includes_nothing(tmp_path: Path) -> None
         assert there in document.text
     for absent in ("hidden-page", "root:", "manual <"):
         assert absent not in document.text
+
+
+def test_rst_headings_do_not_link_to_a_list_of_contents(tmp_path: Path) -> None:
+    document = read(tmp_path / "a.rst", "Guide\n=====\n\n.. contents::\n\nText.\n\nMore\n----\n\nEnd.\n")
+    assert (document.title, document.text) == ("Guide", "# Guide\n\nText.\n\n## More\n\nEnd.\n")
 
 
 def test_rst_raw_and_included_files_are_not_read(tmp_path: Path) -> None:
@@ -299,6 +388,35 @@ def test_mail_in_html_is_markdown(tmp_path: Path) -> None:
     made["Subject"], made["From"] = "Hi", "a@b.c"
     made.set_content("<p>One</p><ul><li>two</li></ul>", subtype="html")
     assert "One\n\n- two" in read(tmp_path / "a.eml", bytes(made)).text
+
+
+def test_mail_laid_out_with_tables_keeps_its_structure(tmp_path: Path) -> None:
+    from email.message import EmailMessage
+
+    made = EmailMessage()
+    made["Subject"], made["From"] = "News", "a@b.c"
+    page = (
+        "<table><tr><td><table><tr><td>&nbsp;</td><td><h2>Fees</h2><p>One.</p><ul><li>two</li></ul></td></tr></table>"
+        "</td></tr><tr><td><table><tr><td>Wire</td><td>$25</td></tr></table></td></tr></table>"
+    )
+    made.set_content(page, subtype="html")
+    text = read(tmp_path / "a.eml", bytes(made)).text
+    assert text.endswith("\n\n## Fees\n\nOne.\n\n- two\n\n| Wire | $25 |\n| --- | --- |\n")
+
+
+def test_mail_attachment_has_the_charset_that_the_mail_names(tmp_path: Path) -> None:
+    from email.message import EmailMessage
+
+    made = EmailMessage()
+    made["Subject"], made["From"] = "Hi", "a@b.c"
+    made.set_content("body")
+    said = {"charset": "koi8-r"}
+    made.add_attachment("отчёт;1".encode("koi8-r"), maintype="text", subtype="csv", filename="a.csv", params=said)
+    made.add_attachment(b"second text", maintype="text", subtype="plain", disposition="inline")
+    taken = take(tmp_path / "a.eml", bytes(made))
+    assert taken.complaints == []
+    assert [d.id for d in taken.documents] == ["a.eml", "a.eml/a.csv", "a.eml/attachment 2.txt"]
+    assert "отчёт" in taken.documents[1].text and taken.documents[2].text == "second text"
 
 
 PYTHON = '''"""Money."""
@@ -393,8 +511,11 @@ def test_json_field_mapping_follows_dots(tmp_path: Path) -> None:
 
 
 def test_json_without_the_mapped_field_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"has no field 'body'; check readers in surefind.toml \(record 2\)"):
-        take(tmp_path / "t.json", '[{"body": "x"}, {"text": "y"}]', "json(text=[body])")
+    with pytest.raises(SourceError, match=r"has no field 'body' in any record; check readers in surefind.toml"):
+        take(tmp_path / "t.json", '[{"body": ""}, {"text": "y"}]', "json(text=[body])")
+    taken = take(tmp_path / "t.json", '[{"id": 0, "body": "x"}, {"body": null}]', "json(text=[body])")
+    assert [d.id for d in taken.documents] == ["t.json#0"]
+    assert taken.complaints == [("", "has 1 of 2 records without 'body', which are left out; first: 2")]
     with pytest.raises(SourceError, match=r"holds nothing at 'data\.rows'"):
         take(tmp_path / "t.json", "{}", "json(records=data.rows)")
 
@@ -437,6 +558,37 @@ def test_html_long_table_repeats_its_header(tmp_path: Path) -> None:
     rows = "".join(f"<tr><td>service {i}</td><td>{i}</td></tr>" for i in range(80))
     text = read(tmp_path / "a.html", f"<table><tr><th>name</th><th>fee</th></tr>{rows}</table>").text
     assert text.count("| name | fee |") > 2
+
+
+def test_html_cells_that_span_rows_stand_in_each(tmp_path: Path) -> None:
+    page = """<table>
+      <caption>Fees</caption><colgroup><col></colgroup>
+      <thead><tr><th rowspan="2">Region</th><th colspan="2">2024</th></tr><tr><th>Q1</th><th>Q2</th></tr></thead>
+      <tbody><tr><td rowspan=2>North</td><td>1</td><td rowspan="3">x</td></tr><tr><td>2</td></tr>
+      <tr><td>South</td><td>3</td></tr></tbody></table>
+      <table><tr><td>a</td><td rowspan=2>b</td></tr><tr><td>c</td></tr></table>"""
+    assert read(tmp_path / "a.html", page).text == (
+        "Fees\n\n| Region | 2024 | |\n| --- | --- | --- |\n| Region | Q1 | Q2 |\n| North | 1 | x |\n| North | 2 | x |\n"
+        "| South | 3 | x |\n\n| a | b |\n| --- | --- |\n| c | b |\n"
+    )
+
+
+def test_html_embedded_data_is_no_text(tmp_path: Path) -> None:
+    data = "data:image/png;base64," + "iVBORw0KGgo" * 1000
+    page = f'<p>before</p><img src="{data}" alt="a chart"><p><a href="{data}">after</a></p>'
+    assert read(tmp_path / "a.html", page).text == "before\n\na chart\n\nafter\n"
+
+
+@pytest.mark.parametrize(
+    ("charset", "words"), [("iso-8859-1", "Größe – 5 €"), ("Shift_JIS", "日本語"), ("koi8-r", "отчёт")]
+)
+def test_html_in_the_charset_that_it_names(charset: str, words: str, tmp_path: Path) -> None:
+    page = f'<html><head><meta charset="{charset}"></head><body><p>{words}</p></body></html>'
+    used = "cp1252" if charset == "iso-8859-1" else charset
+    assert read(tmp_path / "a.html", page.encode(used)).text == f"{words}\n"
+    assert read(tmp_path / "a.html", page).text == f"{words}\n"  # UTF-8 whatever it says of itself
+    with pytest.raises(SourceError, match="no encoding called 'klingon'"):
+        read(tmp_path / "a.html", page.replace(charset, "klingon").encode(used))
 
 
 # ---------------------------------------------------------------- through a sync

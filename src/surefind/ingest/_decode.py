@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
 from pathlib import Path
 
 from surefind.errors import SourceError
@@ -10,17 +11,20 @@ from surefind.errors import SourceError
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_text(path: Path, encoding: str = "") -> str:
-    """The file's text, line ends as `\\n`, byte order mark removed. UTF-8 or UTF-16 unless an encoding is given."""
+def read_text(path: Path, encoding: str = "", declared: Callable[[bytes], str] = lambda data: "") -> str:
+    """The file's text, line ends as `\\n`, byte order mark removed. UTF-8 or UTF-16 unless an encoding is given; what
+    is neither may have its encoding `declared` in itself."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise SourceError(f"cannot be read: {error.strerror or error}") from error
     chosen = encoding or ("utf-16" if data.startswith(_UTF16) else "utf-8-sig")
+    if not encoding and not _fits(data, chosen):
+        chosen = declared(data) or chosen
     try:
         text = data.decode(chosen)
     except LookupError:
-        raise SourceError(f"cannot be read: there is no encoding called {encoding!r}") from None
+        raise SourceError(f"cannot be read: there is no encoding called {chosen!r}") from None
     except UnicodeDecodeError as error:
         if b"\0" in data:
             raise SourceError("looks binary (it holds NUL bytes)") from None
@@ -30,3 +34,11 @@ def read_text(path: Path, encoding: str = "") -> str:
     if "\0" in text:
         raise SourceError("looks binary (it holds NUL bytes)")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _fits(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from surefind.ingest._html_tables import tidy_tables
 from surefind.ingest._tables import repeat_headers
 
 _NEVER = (
@@ -23,12 +24,14 @@ _OUTSIDE_ROLES = {"banner", "complementary"}
 _NAMES = re.compile(
     r"(?:^|[-_ ])(?:cookies?|consent|gdpr|breadcrumbs?|sidebar|side-bar|sidenav|navbar|navigation|menu|toc|"
     r"nav(?=$|[-_](?:bar|menu|links?|list|items?|side|top|bottom|wrapper|container))|table-of-contents|tableofcontents|skip-?links?|skip-?to|share|sharing|social|newsletter|subscribe|advert|"
-    r"advertisement|ads|pagination|pager|prev-next|feedback|edit-?(?:this-)?page|headerlink|related-posts|comments|"
+    r"advertisement|ads|pagination|pager|prev-next|feedback|edit-?(?:this-)?page|headerlink|comments|"
+    r"related-(?:posts|articles|stories|content|links)|ad(?=$|[-_](?:slot|unit|box|banner|wrapper|container))|"
     r"site-?header|site-?footer|page-?footer|masthead|copyright|popup|modal|toast)(?:$|[-_ ])",
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_EMBEDDED = re.compile(r"\s*(?:data|javascript):", re.IGNORECASE)
 _BLANKS = re.compile(r"\n{3,}")
 _SMALL_FORM = 300
 _CONTENT: tuple[dict[str, Any], ...] = ({"name": "main"}, {"attrs": {"role": "main"}}, {"name": "article"})
@@ -47,6 +50,11 @@ def parse(html: str) -> Any:
 def to_markdown(element: Any) -> str:
     from markdownify import MarkdownConverter
 
+    for picture in element("img", src=_EMBEDDED):
+        picture.replace_with(picture.get("alt") or "")
+    for link in element("a", href=_EMBEDDED):
+        link.unwrap()
+    tidy_tables(element)
     for cell in element(["td", "th"]):
         for text in cell.find_all(string=lambda text: "|" in text):
             text.replace_with(text.replace("|", "\\|"))

@@ -7,6 +7,8 @@ byte order mark says, unless it is given, for example `cp1252` for files that ca
 from __future__ import annotations
 
 import csv as csv_library
+import io
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,8 @@ from surefind.types import Document
 
 _SAMPLE = 8192
 _DELIMITERS = ",;\t|"
+_SAID = re.compile(r"sep=(.)\n")
+"""The first line of some files for Excel."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +42,26 @@ class Csv(Stage):
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         text = read_text(path, self.encoding)
+        said = _SAID.match(text)
+        delimiter = self.delimiter or (said[1] if said else _sniffed(text))
+        lines = io.StringIO(text[said.end() if said else 0 :])  # with their ends, which cells may hold
         try:
-            rows = [row for row in csv_library.reader(text.split("\n"), delimiter=self._delimiter(text)) if any(row)]
+            found = [(n, row) for n, row in enumerate(csv_library.reader(lines, delimiter=delimiter), 1) if any(row)]
         except csv_library.Error as error:
             raise SourceError(f"is not a table in CSV ({error})") from None
-        if not rows:
+        if not found:
             return
-        width = max(map(len, rows))
-        header = [name or f"column {i}" for i, name in enumerate(rows[0] + [""] * (width - len(rows[0])), 1)]
-        text, places = joined((numbered("row", a + 2, b + 2), piece) for a, b, piece in parts(header, rows[1:]))
+        (top, names), *rows = found
+        width = max(len(row) for _, row in found)
+        header = [name or f"column {i}" for i, name in enumerate(names + [""] * (width - len(names)), 1)]
+        numbers = [number for number, _ in rows] or [top]
+        made = ((numbered("row", numbers[a], numbers[b]), part) for a, b, part in parts(header, (r for _, r in rows)))
+        text, places = joined(made)
         yield Document(id, text, path.stem, "markdown", places=places)
 
-    def _delimiter(self, text: str) -> str:
-        if self.delimiter:
-            return self.delimiter
-        try:
-            return csv_library.Sniffer().sniff(text[:_SAMPLE], _DELIMITERS).delimiter
-        except csv_library.Error:
-            return ","
+
+def _sniffed(text: str) -> str:
+    try:
+        return csv_library.Sniffer().sniff(text[:_SAMPLE], _DELIMITERS).delimiter
+    except csv_library.Error:
+        return ","

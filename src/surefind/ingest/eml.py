@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from email import policy
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
+from mimetypes import guess_extension
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -75,7 +77,24 @@ def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
         if part.get_content_type() == "message/rfc822":
             content = cast(EmailMessage, part.get_content()).as_bytes()
         base = (part.get_filename() or "").replace("\\", "/").rpartition("/")[2]
-        name = base or ("message.eml" if part.get_content_type() == "message/rfc822" else f"attachment {number}")
+        name = base or _name(part, number)
         name = name if name not in taken else f"{number} {name}"
         taken.add(name)
-        yield name, content or b""
+        charset = part.get_content_charset("") if part.get_content_maintype() == "text" else ""
+        yield name, _as_utf8(content or b"", charset)
+
+
+def _name(part: MIMEPart, number: int) -> str:
+    """For a part without one. Some programs put the text behind a picture into a part of its own."""
+    kind = part.get_content_type()
+    return "message.eml" if kind == "message/rfc822" else f"attachment {number}{guess_extension(kind) or ''}"
+
+
+def _as_utf8(content: bytes, charset: str) -> bytes:
+    """A text in the charset that the mail names, as readers expect texts; anything else as it is."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        with contextlib.suppress(LookupError, UnicodeDecodeError):
+            return content.decode(charset).encode()
+    return content

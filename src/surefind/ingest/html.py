@@ -22,11 +22,19 @@ class Html(Stage):
     isolated: ClassVar[bool] = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        soup = parse(read_text(path))
+        soup = parse(read_text(path, declared=_declared))
         metadata = _metadata(soup)
         title = _text(soup.title) or _text(soup.find("h1")) or path.stem
         text = to_markdown(content(soup))
         yield Document(id, text, title, "markdown", metadata, access_groups(metadata))
+
+
+def _declared(page: bytes) -> str:
+    """The charset that a page names for itself. As in browsers, Latin-1 stands for the Windows set that contains it."""
+    from bs4.dammit import EncodingDetector
+
+    found = EncodingDetector.find_declared_encoding(page, is_html=True) or ""
+    return "cp1252" if found.lower().replace("_", "-") in ("iso-8859-1", "latin-1", "latin1", "us-ascii") else found
 
 
 def _text(element: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from surefind.errors import SourceError
 from surefind.ingest._decode import read_text
 from surefind.ingest._front_matter import access_groups
+from surefind.ingest._inside import complain
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -24,6 +25,7 @@ _IDS = ("id", "_id", "key", "uuid")
 _TITLES = ("title", "name", "subject", "heading", "question", "summary")
 _TEXTS = ("text", "body", "content", "answer", "description")
 _DEEPEST_HEADING = 6
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Json(Stage):
         lines = path.suffix.lower() in (".jsonl", ".ndjson")
         found = list(_lines(content)) if lines else self._records(_parsed(content))
         taken: set[str] = set()
+        without: list[int] = []
         for number, record in found:
             name = self._id(record, number)
             while name in taken:
@@ -50,9 +53,22 @@ class Json(Stage):
             taken.add(name)
             whole = f"{id}#{name}" if lines or len(found) > 1 else id
             try:
-                yield self._document(record, whole, "" if whole != id else path.stem)
+                document = self._document(record, whole, "" if whole != id else path.stem)
             except SourceError as error:
                 raise SourceError(f"{error} (record {number})") from None
+            if document:
+                yield document
+            else:
+                without.append(number)
+        if without:
+            self._complain(without, len(found))
+
+    def _complain(self, without: Sequence[int], records: int) -> None:
+        """Of records without text: a mapping that fits none of them is a mistake, one that misses some is not."""
+        named = " or ".join(map(repr, self.text))
+        if len(without) == records:
+            raise SourceError(f"has no field {named} in any record; check readers in surefind.toml")
+        complain(f"has {len(without)} of {records} records without {named}, which are left out; first: {without[0]}")
 
     def _records(self, value: Any) -> list[tuple[int, Any]]:
         if self.records:
@@ -62,14 +78,16 @@ class Json(Stage):
         return list(enumerate(value, 1)) if isinstance(value, list) else [(1, value)]
 
     def _id(self, record: Any, number: int) -> str:
-        return str(_first(record, (self.id,) if self.id else _IDS) or number)
+        found = _first(record, (self.id,) if self.id else _IDS)
+        return str(number if found is None else found)
 
-    def _document(self, record: Any, id: str, fallback: str) -> Document:
+    def _document(self, record: Any, id: str, fallback: str) -> Document | None:
+        """None for a record that has none of the fields of `text`."""
         title = str(_first(record, (self.title,) if self.title else _TITLES) or fallback)
         fields = [_at(record, name) for name in self.text] or [_first(record, _TEXTS)]
-        texts = [value if isinstance(value, str) else _markdown(value) for value in fields if value not in (None, "")]
+        texts = [value if isinstance(value, str) else _markdown(value) for value in fields if value not in _NOTHING]
         if self.text and not texts:
-            raise SourceError(f"has no field {' or '.join(map(repr, self.text))}; check readers in surefind.toml")
+            return None
         body = "\n\n".join(texts) if texts else _markdown(record)
         metadata = _metadata(record)
         return Document(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,12 @@ from surefind.ingest._places import joined
 from surefind.ingest._readers import need
 from surefind.ingest._tables import table
 from surefind.ingest.docx import package_title
-from surefind.ingest.markdown import first_heading
 from surefind.spec import Stage
 from surefind.types import Document
 
 _DEEPEST_GROUP = 20
+_DEFAULT_TITLE = re.compile(r"|PowerPoint\W?\w+|\w+ (?:de )?PowerPoint", re.IGNORECASE)
+"""None, or what PowerPoint calls a presentation that nobody named."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,27 @@ class Pptx(Stage):
         check_package(path, "ppt/presentation.xml", "a PowerPoint file (.pptx)")
         from pptx import Presentation
 
-        slides = Presentation(str(path)).slides
-        text, places = joined((f"slide {i}", self._slide(slide)) for i, slide in enumerate(slides, 1))
-        yield Document(id, text, package_title(path) or first_heading(text) or path.stem, "markdown", places=places)
+        slides = list(Presentation(str(path)).slides)
+        text, places = joined((f"slide {i}", self._slide(slide, i)) for i, slide in enumerate(slides, 1))
+        given = package_title(path)
+        title = given if not _DEFAULT_TITLE.fullmatch(given) else next(filter(None, map(_title, slides)), path.stem)
+        yield Document(id, text, title, "markdown", places=places)
 
-    def _slide(self, slide: Any) -> str:
+    def _slide(self, slide: Any, number: int) -> str:
+        """One without a title has its number for a heading, so that it is not taken for a part of the one before."""
         title = slide.shapes.title
-        named = " ".join(title.text_frame.text.split()) if title is not None else ""
         others = [s for s in _flat(slide.shapes) if title is None or s.shape_id != title.shape_id]
         body = [part for shape in others if (part := _shape(shape))]
         if self.notes and slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             noted = slide.notes_slide.notes_text_frame.text.strip()
             body += [f"Notes: {noted}\n"] if noted else []
-        return "\n".join([*([f"# {named}\n"] if named else []), *body])
+        named = _title(slide)
+        return "\n".join([f"# {named or f'Slide {number}'}\n", *body]) if named or body else ""
+
+
+def _title(slide: Any) -> str:
+    title = slide.shapes.title
+    return " ".join(title.text_frame.text.split()) if title is not None else ""
 
 
 def _flat(shapes: Any, depth: int = 0) -> Iterator[Any]:

@@ -39,6 +39,7 @@ _SETTINGS = {
     "report_level": 5,
     "halt_level": 5,
     "doctitle_xform": False,
+    "toc_backlinks": False,
     "initial_header_level": 1,
     "syntax_highlight": "none",
     "line_length_limit": 1_000_000,
@@ -62,8 +63,17 @@ class Rst(Stage):
         source = read_text(path)
         _know_all(source)
         html = publish_parts(source, writer="html5", settings_overrides=_SETTINGS)["html_body"]
-        text = to_markdown(parse(html))
+        text = to_markdown(_plain(parse(html)))
         yield Document(id, text, first_heading(text) or path.stem, "markdown")
+
+
+def _plain(soup: Any) -> Any:
+    """Without the list of contents, which repeats every heading; literal text as code. Changes the soup."""
+    for contents in soup.select("nav.contents"):
+        contents.decompose()
+    for literal in soup.select("span.literal"):
+        literal.name = "code"
+    return soup
 
 
 def _know_all(source: str) -> None:

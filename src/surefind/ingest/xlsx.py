@@ -1,12 +1,14 @@
 """`xlsx`: Excel: a section a sheet, tables with their header repeated. Sheets and rows are its places.
 
-Formulas give the value that was last computed. A row with a single cell is a caption; the first row of several cells
-after the beginning or a caption is a header.
+Formulas give the value that was last computed. A row with a single cell at the beginning or behind an empty row is a
+caption; the first row of several cells after the beginning or a caption is a header. Cells that were merged over rows
+stand in each of them.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from surefind.spec import Stage
 from surefind.types import Document
 
 Row = tuple[int, list[str]]
+_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z0-9:]+)"')
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ def _sheet(sheet: Any) -> Iterator[tuple[str, str]]:
             opening = ""
         if not header:
             continue
+        width = max(len(values) for values in (header, *(values for _, values in rows)))
+        header += [""] * (width - len(header))
         names = [name or f"column {i}" for i, name in enumerate(header, 1)]
         for first, last, text in parts(names, (values for _, values in rows)):
             place = numbered(f"{where}, row", rows[first][0], rows[last][0]) if rows else where
@@ -69,20 +74,45 @@ def _sheet(sheet: Any) -> Iterator[tuple[str, str]]:
 
 def _rows(sheet: Any) -> Iterator[Row]:
     """(number, values) of the rows that hold something."""
+    merged = _merged(sheet)
+    reaching: dict[int, tuple[str, int]] = {}  # column -> (value, last row)
     for number, row in enumerate(sheet.iter_rows(), 1):
         values = [_shown(cell) for cell in row]
+        for column, last in merged.get(number, ()):
+            if column < len(values) and values[column]:
+                reaching[column] = values[column], last
         while values and not values[-1]:
             values.pop()
         if values:
-            yield number, values
+            reaching = {column: to for column, to in reaching.items() if to[1] >= number}
+            values += [""] * (max(reaching, default=-1) + 1 - len(values))
+            yield number, [value or reaching.get(i, ("", 0))[0] for i, value in enumerate(values)]
+
+
+def _merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
+    """For each first row of cells merged over rows, their columns and last rows. A sheet that is read row by row leaves
+    this to the file, where it stands behind the rows."""
+    from openpyxl.utils import range_boundaries
+
+    with sheet.parent._archive.open(sheet._worksheet_path) as source:
+        content = source.read()
+    found: dict[int, list[tuple[int, int]]] = {}
+    for name in _MERGED.findall(content, content.rfind(b"</sheetData>") + 1):
+        bounds: Any = range_boundaries(name.decode())
+        column, first, _, last = bounds
+        if first < last:
+            found.setdefault(first, []).append((column - 1, last))
+    return found
 
 
 def _tables(rows: Iterable[Row]) -> Iterator[tuple[str, list[str], list[Row]]]:
     """(caption, header, rows) of each table; a caption may stand alone."""
     caption, header, held = "", list[str](), list[Row]()
+    before = 0
     for row in rows:
         single = sum(1 for value in row[1] if value) == 1
-        if single and not (header and row[1][0] and len(header) == 1):
+        apart, before = row[0] > before + 1, row[0]
+        if single and (apart or not header):
             if caption or header:
                 yield caption, header, held
             caption, header, held = next(value for value in row[1] if value), [], []

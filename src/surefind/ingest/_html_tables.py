@@ -1,0 +1,97 @@
+"""Tables of HTML as Markdown can hold them: a grid of plain cells, whose first row is its header.
+
+Cells that span rows stand in each of them, so that every row says what it is about; a table inside a cell becomes text;
+a table that only places things on the page, as those of e-mails do, is taken apart.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+_HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
+_CELLS = ["td", "th"]
+_WRAPPERS = ["thead", "tbody", "tfoot"]
+_NO_TABLE = ("presentation", "none")
+
+
+def tidy_tables(element: Any) -> None:
+    """From the outermost in. Changes the soup."""
+    for table in element("table"):
+        if not table.get_text(strip=True):
+            table.extract()
+        elif _only_places(table):
+            _take_apart(table)
+        elif table.find_parent(_CELLS):
+            table.replace_with(f" {_as_text(table)} ")
+        else:
+            _straighten(table)
+
+
+def _only_places(table: Any) -> bool:
+    rows = _rows(table)
+    if str(table.get("role") or "").lower() in _NO_TABLE or table.find(_HEADINGS):
+        return True
+    if table.find("th"):
+        return False
+    inside = sum(len(inner.get_text()) for inner in table("table") if inner.find_parent("table") is table)
+    if rows and rows[0].find("table") and inside > len(table.get_text()) / 2:
+        return True
+    return all(sum(1 for cell in _cells(row) if cell.get_text(strip=True)) <= 1 for row in rows)
+
+
+def _take_apart(table: Any) -> None:
+    own = [part for part in table([*_WRAPPERS, "caption", "tr", *_CELLS]) if part.find_parent("table") is table]
+    for part in (table, *own):
+        part.name = "div"
+
+
+def _straighten(table: Any) -> None:
+    for caption in table("caption"):
+        caption.name = "p"
+        table.insert_before(caption.extract())
+    for part in table([*_WRAPPERS, "colgroup", "col"]):
+        part.unwrap()
+    for row in _rows(table):
+        if not _cells(row):
+            row.extract()
+    _fill_rows(table)
+
+
+def _fill_rows(table: Any) -> None:
+    """Repeat a cell in the rows that it spans."""
+    spanning: dict[int, tuple[Any, int]] = {}
+    for row in _rows(table):
+        column = 0
+        for cell in [*_cells(row), None]:
+            while column in spanning:
+                above, left = spanning.pop(column)
+                again = copy(above)
+                row.append(again) if cell is None else cell.insert_before(again)
+                if left > 1:
+                    spanning[-1 - column] = above, left - 1  # for the next row
+                column += _span(above, "colspan")
+            if cell is not None:
+                if (rows := _span(cell, "rowspan")) > 1:
+                    spanning[-1 - column] = cell, rows - 1
+                column += _span(cell, "colspan")
+        spanning = {-1 - at if at < 0 else at: kept for at, kept in spanning.items()}
+
+
+def _as_text(table: Any) -> str:
+    """`Season, Extra; Summer, +20%`"""
+    lines = (", ".join(filter(None, (" ".join(c.get_text(" ").split()) for c in _cells(row)))) for row in _rows(table))
+    return "; ".join(filter(None, lines))
+
+
+def _rows(table: Any) -> list[Any]:
+    return [row for row in table("tr") if row.find_parent("table") is table]
+
+
+def _cells(row: Any) -> list[Any]:
+    return list(row.find_all(_CELLS, recursive=False))
+
+
+def _span(cell: Any, name: str) -> int:
+    given = str(cell.get(name) or "1")
+    return max(1, min(1000, int(given))) if given.isdecimal() else 1
