@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -236,6 +238,18 @@ def test_scan_passes_over_hidden_names_tool_folders_and_exclusions(tmp_path: Pat
 def test_scan_of_a_file_is_that_file(tmp_path: Path) -> None:
     (tmp_path / "a.md").touch()
     assert names(tmp_path / "a.md") == ["a.md"]
+
+
+def test_scan_goes_deeper_than_python_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "last.md").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    for _ in range(1200):
+        Path("d").mkdir()
+        os.chdir("d")
+    Path("leaf.md").write_text("x")
+    assert [entry.relative[-9:] for entry in scan(tmp_path)] == ["d/leaf.md", "last.md"]
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["rm", "-r", "d"], check=True)  # too deep for Python's own way of removing folders
 
 
 def test_scan_ends_on_a_loop_of_links_and_passes_over_dangling_ones(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_csv_is_a_table_whose_parts_name_their_rows(tmp_path: Path) -> None:
 
 def test_csv_in_another_encoding_is_read_when_that_is_said(tmp_path: Path) -> None:
     data = "name,fee\nZoë,1\n".encode("cp1252")
-    with pytest.raises(SourceError, match="is not UTF-8"):
+    with pytest.raises(SourceError, match=r"is not UTF-8 .* or write readers = \['csv\(encoding=cp1252\)'\]"):
         read(tmp_path / "a.csv", data)
     assert "Zoë" in read(tmp_path / "a.csv", data, "csv(encoding=cp1252)").text
     with pytest.raises(SourceError, match="no encoding called 'klingon'"):
@@ -606,6 +606,22 @@ def test_hits_say_where_they_stand(home: Home) -> None:
         assert kb.search("wire transfer fee", k=1).hits[0].location == "page 1"
         assert kb.search("nothing plain", k=1).hits[0].location == ""
         assert all(d.text[h.start : h.end] == h.text for d in kb.documents() for h in (hit,) if d.id == h.document)
+
+
+def test_hit_names_the_page_of_what_matched_and_not_of_all_that_is_returned(home: Home) -> None:
+    def build(made: object) -> None:
+        for word in ("deposit", "transfer", "loan"):
+            made.add_page()
+            made.set_font("helvetica", "", 11)
+            made.multi_cell(0, 6, f"Every {word} is reported by the branch. " * 8)
+
+    home.configure(WORDS + '[index]\nchunk = "hierarchical(parent=1000, child=80, overlap=0)"\n')
+    home.write("docs/a.pdf", real_files.pdf(build))
+    home.sync("docs")
+    with home.open() as kb:
+        (hit,) = kb.search("transfer", k=1).hits
+        assert "deposit" in hit.text and "loan" in hit.text
+        assert hit.location == "page 2"
 
 
 def test_another_mapping_reads_unchanged_files_again(home: Home) -> None:

@@ -344,6 +344,7 @@ def _hits(run: Run, snapshot: Snapshot, k: int) -> tuple[Hit, ...]:
     for rank, (ordinal, score) in enumerate(zip(ordinals[:k].tolist(), scores[:k].tolist(), strict=True), 1):
         chunk, title, metadata = snapshot.entry(ordinal, returned=True)
         stages = {name: found[ordinal] for name, found in places.items() if ordinal in found}
+        matched = snapshot.matched(ordinal)
         hits.append(
             Hit(
                 rank,
@@ -357,8 +358,8 @@ def _hits(run: Run, snapshot: Snapshot, k: int) -> tuple[Hit, ...]:
                 chunk.text,
                 metadata,
                 stages,
-                snapshot.location(ordinal, chunk.start, chunk.end),
-                snapshot.matched(ordinal),
+                snapshot.location(ordinal, *(matched or (chunk.start, chunk.end))),
+                matched,
             )
         )
     return tuple(hits)

@@ -150,7 +150,7 @@ class Hit:
     stages: Mapping[str, StageScore]
     """For each stage that saw this passage: its rank and score there."""
     location: str = ""
-    """Where in its source it stands, if that has pages, sheets or the like: `page 3`, `sheet Q2`."""
+    """Where in its source what matched stands, if that has pages, sheets or the like: `page 3`, `sheet Q2`."""
     matched: tuple[int, int] | None = None
     """Where in the document the best matching part lies, if a larger passage is returned around it."""
 

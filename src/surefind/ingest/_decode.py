@@ -8,10 +8,13 @@ from pathlib import Path
 
 from surefind.errors import SourceError
 
+_SAVE = "save it as UTF-8"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_text(path: Path, encoding: str = "", declared: Callable[[bytes], str] = lambda data: "") -> str:
+def read_text(
+    path: Path, encoding: str = "", declared: Callable[[bytes], str] = lambda data: "", way_out: str = _SAVE
+) -> str:
     """The file's text, line ends as `\\n`, byte order mark removed. UTF-8 or UTF-16 unless an encoding is given; what
     is neither may have its encoding `declared` in itself."""
     try:
@@ -30,7 +33,7 @@ def read_text(path: Path, encoding: str = "", declared: Callable[[bytes], str] =
             raise SourceError("looks binary (it holds NUL bytes)") from None
         wrong = data[error.start : error.start + 1].hex()
         name = {"utf-16": "UTF-16", "utf-8-sig": "UTF-8"}.get(chosen, chosen)
-        raise SourceError(f"is not {name} text (byte 0x{wrong} at {error.start}); save it as UTF-8") from None
+        raise SourceError(f"is not {name} text (byte 0x{wrong} at {error.start}); {way_out}") from None
     if "\0" in text:
         raise SourceError("looks binary (it holds NUL bytes)")
     return text.replace("\r\n", "\n").replace("\r", "\n")

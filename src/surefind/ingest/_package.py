@@ -29,7 +29,7 @@ def check_package(path: Path, part: str, kind: str) -> None:
                 if name.lower().endswith((".xml", ".rels", ".vml")):
                     _check_xml(package, name)
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise SourceError(f"is not a whole {kind} file ({error})") from None
+        raise SourceError(f"is damaged or not {kind} ({error})") from None
 
 
 def _check_xml(package: zipfile.ZipFile, name: str) -> None:

@@ -39,12 +39,12 @@ def scan(root: Path, exclude: Sequence[str] = (), unreadable: list[str] | None =
     while waiting:
         links: list[tuple[Path, str]] = []
         for folder, prefix in waiting:
-            yield from _scan_folder(folder, prefix, exclude, seen, links, missed)
+            yield from _walk(folder, prefix, exclude, seen, links, missed)
         waiting = [(path, prefix) for path, prefix in links if _is_new(path, seen)]
 
 
-def _scan_folder(
-    folder: Path,
+def _walk(
+    top: Path,
     prefix: str,
     exclude: Sequence[str],
     seen: set[tuple[int, int]],
@@ -52,16 +52,11 @@ def _scan_folder(
     unreadable: list[str],
 ) -> Iterator[FileEntry]:
     """In order of name. Links to folders are put off until every folder proper was seen."""
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError:
-        unreadable.append(prefix.rstrip("/"))
-        return
-    passed = _BESIDE_BEIR if any(entry.name == _BEIR for entry in entries) else frozenset()
-    for entry in entries:
-        relative = prefix + entry.name
-        if entry.name in passed or _is_passed_over(entry.name, relative, exclude):
+    open_folders = [_listed(top, prefix, exclude, unreadable)]  # no recursion: folders nest deeper than Python calls
+    while open_folders:
+        entry, relative = next(open_folders[-1], (None, ""))
+        if entry is None:
+            open_folders.pop()
             continue
         try:
             stat = entry.stat()
@@ -77,7 +72,24 @@ def _scan_folder(
             links.append((Path(entry.path), relative + "/"))
         else:
             seen.add(_identity(stat))
-            yield from _scan_folder(Path(entry.path), relative + "/", exclude, seen, links, unreadable)
+            open_folders.append(_listed(Path(entry.path), relative + "/", exclude, unreadable))
+
+
+def _listed(
+    folder: Path, prefix: str, exclude: Sequence[str], unreadable: list[str]
+) -> Iterator[tuple[os.DirEntry[str], str]]:
+    """The entries of a folder that are not passed over, each with its path below the source."""
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError:
+        unreadable.append(prefix.rstrip("/"))
+        return
+    passed = _BESIDE_BEIR if any(entry.name == _BEIR for entry in entries) else frozenset()
+    for entry in entries:
+        relative = prefix + entry.name
+        if entry.name not in passed and not _is_passed_over(entry.name, relative, exclude):
+            yield entry, relative
 
 
 def _is_passed_over(name: str, relative: str, exclude: Sequence[str]) -> bool:

@@ -21,6 +21,7 @@ from surefind.ingest._tables import parts
 from surefind.spec import Stage, require
 from surefind.types import Document
 
+_WAY_OUT = "save it as UTF-8, or write readers = ['csv(encoding=cp1252)'] in surefind.toml"
 _SAMPLE = 8192
 _DELIMITERS = ",;\t|"
 _SAID = re.compile(r"sep=(.)\n")
@@ -41,7 +42,7 @@ class Csv(Stage):
         require(len(self.delimiter) <= 1, self, "delimiter must be one character")
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        text = read_text(path, self.encoding)
+        text = read_text(path, self.encoding, way_out=_WAY_OUT)
         said = _SAID.match(text)
         delimiter = self.delimiter or (said[1] if said else _sniffed(text))
         lines = io.StringIO(text[said.end() if said else 0 :])  # with their ends, which cells may hold
