@@ -166,6 +166,7 @@ def test_xlsx_sheets_captions_tables_and_values(tmp_path: Path) -> None:
     assert "# Empty" not in document.text
     assert document.text.count("| id | note |") == 3
     assert place_of(document, "| wire") == "sheet Fees, rows 3-4"
+    assert place_of(document, "All fees\n\n| service") == "sheet Fees, rows 1-4"
     assert place_of(document, "note 0") == "sheet Q2, rows 2-28"
 
 

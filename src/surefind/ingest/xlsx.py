@@ -26,6 +26,7 @@ from surefind.spec import Stage
 from surefind.types import Document
 
 Row = tuple[int, list[str]]
+_NO_ROW: Row = (0, [])
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z0-9:]+)"')
 
 
@@ -57,17 +58,17 @@ def _sheet(sheet: Any) -> Iterator[tuple[str, str]]:
     where = f"sheet {sheet.title}"
     sheet.reset_dimensions()  # the file's word on its size may be missing or monstrous
     opening = f"# {sheet.title}\n\n"
-    for caption, header, rows in _tables(_rows(sheet)):
+    for (number, caption), (top, header), rows in _tables(_rows(sheet)):
         if caption:
-            yield where, f"{opening}{caption}\n"
+            yield f"{where}, row {number}", f"{opening}{caption[0]}\n"
             opening = ""
         if not header:
             continue
         width = max(len(values) for values in (header, *(values for _, values in rows)))
-        header += [""] * (width - len(header))
-        names = [name or f"column {i}" for i, name in enumerate(header, 1)]
+        names = [name or f"column {i}" for i, name in enumerate([*header, *[""] * (width - len(header))], 1)]
         for first, last, text in parts(names, (values for _, values in rows)):
-            place = numbered(f"{where}, row", rows[first][0], rows[last][0]) if rows else where
+            numbers = (rows[first][0], rows[last][0]) if rows else (top, top)
+            place = numbered(f"{where}, row", *numbers)
             yield place, opening + text
             opening = ""
 
@@ -105,22 +106,23 @@ def _merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def _tables(rows: Iterable[Row]) -> Iterator[tuple[str, list[str], list[Row]]]:
-    """(caption, header, rows) of each table; a caption may stand alone."""
-    caption, header, held = "", list[str](), list[Row]()
+def _tables(rows: Iterable[Row]) -> Iterator[tuple[Row, Row, list[Row]]]:
+    """(caption, header, rows) of each table; a caption may stand alone, and either may be without values."""
+    caption, header, held = _NO_ROW, _NO_ROW, list[Row]()
     before = 0
     for row in rows:
-        single = sum(1 for value in row[1] if value) == 1
-        apart, before = row[0] > before + 1, row[0]
-        if single and (apart or not header):
-            if caption or header:
+        number, values = row
+        filled = [value for value in values if value]
+        apart, before = number > before + 1, number
+        if len(filled) == 1 and (apart or not header[1]):
+            if caption[1] or header[1]:
                 yield caption, header, held
-            caption, header, held = next(value for value in row[1] if value), [], []
-        elif not header:
-            header = row[1]
+            caption, header, held = (number, filled), _NO_ROW, []
+        elif not header[1]:
+            header = row
         else:
             held.append(row)
-    if caption or header:
+    if caption[1] or header[1]:
         yield caption, header, held
 
 
