@@ -111,6 +111,33 @@ def test_another_revision_takes_the_place_of_the_first(home: Home, repository: P
     assert home.found("second") == ["guide/a.md"] and home.found("first") == []
 
 
+def test_commits_of_one_second_with_files_of_one_size_are_told_apart(
+    home: Home, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2020-01-01T00:00:00Z")
+    for words in ("gamma", "delta"):
+        (repository / "b.md").write_text(words)
+        git(repository, "commit", "-qam", words)
+    with home.open() as kb:
+        kb.sync(repository, revision=git(repository, "rev-parse", "main~1"))
+        assert kb.search("gamma").hits[0].document == "b.md"
+        assert kb.sync(repository, revision="main").changed == 1
+    assert (home.found("gamma"), home.found("delta")) == ([], ["b.md"])
+
+
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [
+        ("https://host/team/book", r"git\+https://host/team/book"),
+        ("http://host/book", r"git\+https://host/book"),
+        ("git@host:team/book.git", r"git\+ssh://git@host/team/book\.git"),
+    ],
+)
+def test_address_that_is_no_path_says_how_a_repository_is_written(home: Home, address: str, written: str) -> None:
+    with home.open() as kb, pytest.raises(SourceError, match=f"A repository is written {written}"):
+        kb.sync(address)
+
+
 def test_plain_sync_fetches_what_is_new(home: Home, repository: Path) -> None:
     with home.open() as kb:
         kb.sync(f"git+file://{repository}")

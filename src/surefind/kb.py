@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
-from surefind.errors import CorruptIndexError, DiskFullError, NothingIndexedError, QueryError, StoreError
-from surefind.ingest._git import PREFIX, GitOrigin
+from surefind.errors import CorruptIndexError, DiskFullError, NothingIndexedError, QueryError, SourceError, StoreError
+from surefind.ingest._git import PREFIX, GitOrigin, spelled
 from surefind.ingest._reading import Reading
 from surefind.ingest._scan import scan
 from surefind.intake import Problem, Report, SyncReport
@@ -319,6 +319,8 @@ def _source(path: str | Path, revision: str = "") -> Path | GitOrigin:
     if str(path).startswith(PREFIX):
         origin = GitOrigin.parse(str(path))
         return GitOrigin.at(origin.url, revision) if revision else origin
+    if (address := spelled(str(path))) and not Path(path).exists():
+        raise SourceError(f"{str(path)!r} is an address and no path. A repository is written {address}.")
     return GitOrigin.at(f"file://{Path(path).expanduser().resolve()}", revision) if revision else Path(path)
 
 

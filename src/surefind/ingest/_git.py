@@ -26,6 +26,7 @@ from surefind.errors import MissingPartError, SourceError
 PREFIX = "git+"
 _SCHEMES = ("https", "ssh", "file")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
+_ADDRESS = re.compile(r"(?P<scheme>https?|ssh)://(?P<rest>.+)|(?P<host>[\w.-]+@[\w.-]+):(?P<path>[^/].*)")
 _SECONDS = 600
 _HEAD = "refs/surefind/head"
 _SAFE = [
@@ -75,6 +76,15 @@ class GitOrigin:
         return hashlib.blake2b(self.url.encode(), digest_size=8).hexdigest()
 
 
+def spelled(address: str) -> str:
+    """How a repository is written here: git@host:a.git -> git+ssh://git@host/a.git; empty for what may be a path."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        return ""
+    scheme = "ssh" if found["host"] or found["scheme"] == "ssh" else "https"
+    return f"{PREFIX}{scheme}://{found['rest'] or '/'.join((found['host'], found['path']))}"
+
+
 def fetch(origin: GitOrigin, folder: Path, have: str, wanted: Callable[[str, int], bool]) -> str:
     """Bring `folder/tree` to the origin's revision and return its commit. `have` is the commit it holds now; `wanted`
     decides by path and size which files are laid out."""
@@ -113,7 +123,8 @@ def _fetched(origin: GitOrigin, store: Path) -> str:
 
 
 def _lay_out(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool]) -> None:
-    """Regular files only: links and submodules stay names in the archive."""
+    """Regular files only: links and submodules stay names in the archive. Commits of the same second have times of
+    their own, so that a file of the same size is not taken for unchanged."""
     with _started(store, "archive", "--format=tar", commit) as process:
         try:
             with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
@@ -121,12 +132,13 @@ def _lay_out(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int],
                     steps = member.name.split("/")
                     if not member.isreg() or ".." in steps or "" in steps or not wanted(member.name, member.size):
                         continue
+                    written = int(member.mtime) * 10**9 + int(commit[:7], 16)
                     content = archive.extractfile(member)
                     path = fresh.joinpath(*steps)
                     path.parent.mkdir(parents=True, exist_ok=True)
                     with path.open("wb") as file:
                         shutil.copyfileobj(_there(content), file)
-                    os.utime(path, (member.mtime, member.mtime))
+                    os.utime(path, ns=(written, written))
         except tarfile.TarError as error:
             raise SourceError(f"The repository's files cannot be laid out ({error}).") from None
 
