@@ -106,6 +106,12 @@ def test_view_holds_entities_relations_passages_and_communities() -> None:
     assert data["counts"]["passages"] == 4
 
 
+def test_a_community_is_called_by_whole_names_even_with_commas() -> None:
+    names = ["Huddle 7/22, by the window", "Oak Street"]
+    chunks = [passage(i, names[0], "At Oak Street we met.") for i in range(3)]
+    assert sorted(drawn(chunks)["groups"][0]["names"]) == names
+
+
 def test_view_draws_the_best_connected_only() -> None:
     assert [node["name"] for node in drawn(CHUNKS, most=1)["nodes"]] == ["Oak Street"]
 

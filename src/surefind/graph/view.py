@@ -65,7 +65,7 @@ def view(
     used = sorted({node["small"] for node in nodes if node["small"] >= 0})
     return {
         "nodes": nodes,
-        "groups": [{**group, "name": _group_name(nodes, group["id"])} for group in groups],
+        "groups": [{**group, "names": _names(nodes, group["id"])} for group in groups],
         "summaries": {small: summaries[small].text for small in used},
         "passages": [
             {"title": chunk.title or chunk.document, "headings": list(chunk.headings), "text": chunk.text[:_SNIPPET]}
@@ -122,9 +122,9 @@ def _free(discs: Sequence[tuple[float, float, float]], radius: float) -> tuple[f
         angle += 0.5 / max(1.0, away) + 0.02
 
 
-def _group_name(nodes: Sequence[dict[str, Any]], home: int) -> str:
-    """Its best connected entities."""
-    return ", ".join([node["name"] for node in nodes if node["community"] == home][:3])
+def _names(nodes: Sequence[dict[str, Any]], home: int) -> list[str]:
+    """Of a community's best connected entities."""
+    return [node["name"] for node in nodes if node["community"] == home][:3]
 
 
 def render(data: dict[str, Any]) -> str:
