@@ -182,6 +182,11 @@ def test_search_filters_by_front_matter(small: Home) -> None:
     assert surefind("search", "cash", "--where", "status=draft", kb=small.folder).code == 1
 
 
+def test_explaining_leaves_lists_in_specs_as_they_are(small: Home) -> None:
+    ran = surefind("search", "cash", "--retrieve", "ppr(seed=[bm25])", "--explain", kb=small.folder)
+    assert "ppr(seed=[bm25], " in ran.out
+
+
 def test_search_explains_its_stages(small: Home) -> None:
     ran = surefind("search", "cash", "--explain", kb=small.folder)
     assert "bm25 #1 (" in ran.out and "candidates" in ran.out

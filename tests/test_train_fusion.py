@@ -154,6 +154,16 @@ def test_verdict_recommends_static_unless_beaten(shift: float, says: str) -> Non
     assert use == ("L" if shift > 0 else "S")
 
 
+def test_verdict_recommends_a_single_retriever_that_is_no_worse() -> None:
+    scores = np.random.default_rng(1).random(50)
+    others = {("static", "S"): scores, ("RRF", "R"): scores + 0.2, ("bm25", "B"): scores, ("ppr", "P"): scores + 0.1}
+    rows = compare(("learned", "L", scores + 0.05), others, {})
+    sentence, use = verdict(rows, 1, "nDCG@10", alone=(3, 4))
+    assert sentence.startswith("ppr alone has")
+    assert use == "P"
+    assert verdict(rows, 1, "nDCG@10", alone=(3,))[1] == "L"
+
+
 def test_comparison_written_out() -> None:
     a, b = np.array([1.0, 0.5, 1.0, 0.0]), np.array([0.5, 0.5, 0.5, 0.0])
     first, second, oracle = compare(("a", "A", a), {("b", "B"): b}, {"oracle": np.ones(4)})

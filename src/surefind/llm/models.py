@@ -28,7 +28,8 @@ class Models:
         if not name:
             raise UsageError(
                 "No language model is chosen. Write one into surefind.toml, such as "
-                '[llm] model = "ollama:llama3.2", or name it in the stage: model="openai:gpt-4.1-mini".'
+                '[llm] model = "ollama:llama3.2", or name it in the stage: model="openai:gpt-4.1-mini" '
+                '(llm="…" in a retriever whose model is its encoder).'
             )
         with self._lock:
             if name not in self._chats:

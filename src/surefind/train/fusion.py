@@ -48,7 +48,8 @@ ANY_NUMBER = ("ndcg", "lambdamart")
 """Models for more than two rankings; the others predict α*."""
 NDCG = Measure("nDCG", 10)
 RRF_K = 60.0
-_BEST_STATIC = 1
+_BEST_STATIC, _SINGLE = 1, 3
+"""Rows of the report: the best static weights, and the first single retriever."""
 _SHOWN = 600
 """Questions whose α are kept for the report."""
 _LONG = ("documents", "learnt", "alphas")
@@ -173,7 +174,8 @@ def _judged(pairs: Sequence[tuple[Material, Fitted]], name: str) -> dict[str, An
     oracles = {key: values for key, values in scores.items() if key.startswith("oracle")}
     trained = (f"learned {kind}", f"{joined} >> learned(model={name}{missing})", scores["trained"])
     rows = compare(trained, others, oracles)
-    sentence, use = verdict(rows, _BEST_STATIC, str(material.held.measure))
+    alone = range(_SINGLE, _SINGLE + len(material.pipeline.retrieve))
+    sentence, use = verdict(rows, _BEST_STATIC, str(material.held.measure), alone)
     return {
         "measure": str(material.held.measure),
         "judged": "both halves, each by a model of the other" if len(pairs) > 1 else "the held-out half",

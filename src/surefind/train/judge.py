@@ -51,9 +51,17 @@ def compare(
     return rows + [Row(label, "", *intervals[len(rows) + i]) for i, label in enumerate(oracles)]
 
 
-def verdict(rows: Sequence[Row], static: int, measure: str) -> tuple[str, str]:
-    """A sentence that says whether the trained row pays, and the spec to use. `static` is the row it must beat."""
+def verdict(rows: Sequence[Row], static: int, measure: str, alone: Sequence[int] = ()) -> tuple[str, str]:
+    """A sentence that says whether the trained row pays, and the spec to use. `static` is the row it must beat; `alone`
+    are rows of single retrievers, which need no fusion at all."""
     trained, rival = rows[0], rows[static]
+    single = max((rows[i] for i in alone), key=lambda row: row.mean, default=None)
+    if single is not None and single.mean >= max(trained.mean, rival.mean):
+        return (
+            f"{single.name} alone has {single.mean:.3f} {measure} on the held-out half, {trained.name} {trained.mean:.3f}, "
+            f"{rival.name} {rival.mean:.3f}. Use {single.name}: it is simpler and no worse.",
+            single.spec,
+        )
     against = f"{trained.mean:.3f} against {rival.mean:.3f} {measure} on the held-out half"
     if rival.gain is not None and rival.gain > 0 and rival.significant:
         return f"{trained.name} beats {rival.name}: {against} (p = {rival.p:.4f}). Use it.", trained.spec

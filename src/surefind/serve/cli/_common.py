@@ -36,9 +36,11 @@ _WIDE = 140
 def console(stderr: bool = False) -> Console:
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False)
+    # What is printed is text: the list of ppr(seed=[bm25]) is no markup, and :b: in a title no emoji.
+    plain: dict[str, Any] = {"stderr": stderr, "highlight": False, "markup": False, "emoji": False}
+    made = Console(**plain)
     # A file or pipe has no width to fit into: tables keep all of their columns there.
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)
+    return made if made.is_terminal else Console(**plain, width=_WIDE)
 
 
 def print_json(value: Any) -> None:
@@ -62,7 +64,7 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as bars:
         tasks: dict[str, Any] = {}
         _shown.append(bars)
