@@ -57,9 +57,10 @@ def verdict(rows: Sequence[Row], static: int, measure: str, alone: Sequence[int]
     trained, rival = rows[0], rows[static]
     single = max((rows[i] for i in alone), key=lambda row: row.mean, default=None)
     if single is not None and single.mean >= max(trained.mean, rival.mean):
+        others = f"{trained.name} {trained.mean:.3f}, {rival.name} {rival.mean:.3f}"
         return (
-            f"{single.name} alone has {single.mean:.3f} {measure} on the held-out half, {trained.name} {trained.mean:.3f}, "
-            f"{rival.name} {rival.mean:.3f}. Use {single.name}: it is simpler and no worse.",
+            f"{single.name} alone has {single.mean:.3f} {measure} on the held-out half, {others}. "
+            f"Use {single.name}: it is simpler and no worse.",
             single.spec,
         )
     against = f"{trained.mean:.3f} against {rival.mean:.3f} {measure} on the held-out half"
