@@ -302,6 +302,7 @@ def test_reading_passages_is_quoted_and_not_begun_before(home: Home, llm: LLMSer
     llm.say(entities("Dana Whitfield"))
     walks = "ppr(seed=[bm25], extract=llm)"
     llm_settings = f'[llm]\nmodel = "{llm.model}"\n'
+    walking = f'{llm_settings}[search]\npipeline = "walks"\n[pipelines.walks]\nretrieve = ["{walks}"]\n'
     home.configure(f"{BY_WORDS}{llm_settings}")
     for i in range(3):
         home.write(f"docs/{i}.md", f"# Branch {i}\n\nAt Oak Street we met Dana Whitfield.")
@@ -310,11 +311,14 @@ def test_reading_passages_is_quoted_and_not_begun_before(home: Home, llm: LLMSer
     plan = Plan(tuple(from_texts([walks], {})), exam, parse_measures(["RR@10"]))
     with home.open() as kb:
         assert Bench(kb).quote(plan).llm_calls == 3 and llm.bodies == []
+    home.configure(walking)
+    with home.open() as kb:
+        assert [calls.calls for calls in kb.sync_calls()] == [3] and llm.bodies == []
         run_bench(kb, plan, "")
         assert len(llm.bodies) > 0 and llm_calls(kb, plan) == []
-    home.configure(f'{llm_settings}[search]\npipeline = "walks"\n[pipelines.walks]\nretrieve = ["{walks}"]\n')
+    home.write("docs/4.md", "# Branch 4\n\nAt Elm Street we met Lee Ashby.")
     with home.open() as kb:
-        assert [calls.calls for calls in kb.sync_calls()] == [3]
+        assert [calls.calls for calls in kb.sync_calls()] == [1]
 
 
 def test_neighbours_are_sought_by_words_where_the_pipeline_is_of_the_graph(llm: LLMServer) -> None:

@@ -37,6 +37,17 @@ def test_sync_is_quoted_and_asked_for(home: Home, llm: LLMServer) -> None:
     assert len(home.found("zebra")) == 6
 
 
+def test_a_sync_is_quoted_for_what_changed(home: Home, llm: LLMServer) -> None:
+    """Nothing is asked for where nothing changed, and a sync by the clock needs no --yes for it."""
+    (home.docs / "picture.png").write_bytes(b"no reader takes this")
+    assert surefind("sync", str(home.docs), "--yes", kb=home.folder).code == 0
+    assert surefind("sync", "--json", kb=home.folder).code == 0
+    home.write("docs/new.md", "passage number 7")
+    assert "This may cost money: 1 calls" in surefind("sync", "--json", kb=home.folder).err
+    home.configure((home.folder / "surefind.toml").read_text().replace('"whole"', '"fixed"'))
+    assert "This may cost money: 7 calls" in surefind("sync", "--json", kb=home.folder).err
+
+
 def test_budget_stops_a_sync_and_the_next_one_goes_on(home: Home, llm: LLMServer) -> None:
     stopped = surefind("sync", str(home.docs), "--yes", "--budget", "0.006", kb=home.folder)
     assert stopped.code == 1

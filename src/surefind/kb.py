@@ -137,20 +137,36 @@ class KnowledgeBase:
             yield
 
     def sync_calls(self, *paths: str | Path) -> list[Calls]:
-        """What a sync of these paths (or of every known source) would ask of language models at most."""
+        """What a sync of these paths (or of every known source) would ask of language models at most: about files that
+        changed, or about all where the layout or an index is new."""
         layout = self.settings.layout
         stages = [stage for stage in (layout.chunk, *layout.enrich) if isinstance(stage, Priced)]
         retrievers = [r for pipeline in self.settings.pipelines.values() for r in pipeline.retrieve]
-        stages += {str(reader): reader for reader in map(paid_reader, retrievers) if reader}.values()
-        if not stages:
+        reading = {str(reader): (r, reader) for r in retrievers if (reader := paid_reader(r))}.values()
+        if not stages and not reading:
             return []
         wanted = [_source(path) for path in paths] or [source.root for source in self.catalogue.sources()]
-        roots = [root for root in wanted if isinstance(root, Path) and root.exists()]  # a repository is not here yet
-        sizes = [entry.size for root in roots for entry in scan(root, self.settings.exclude)]
-        text = tokens(sum(sizes))
-        chunks = max(len(sizes), text // _CHUNK_TOKENS)
-        work = Workload(0, len(sizes), chunks, text // max(1, len(sizes)), _CHUNK_TOKENS)
-        return [stage.llm_calls(work) for stage in stages]
+        roots = [p.resolve() for p in wanted if isinstance(p, Path) and p.exists()]  # a repository is not here yet
+        entries = [
+            e for root in roots for e in scan(root, self.settings.exclude) if self.settings.readers.find(e.relative)
+        ]
+        cut = self.has_cut(layout)
+        known = self._known_files() if cut else {}
+        every = _workload([entry.size for entry in entries])
+        new = _workload([e.size for e in entries if known.get(e.path) != (e.size, e.mtime_ns)])
+        asked = [stage.llm_calls(new) for stage in stages]
+        for retriever, reader in reading:
+            built = cut and self.indexes.has(index_key(self.snapshot(layout), retriever))
+            asked.append(reader.llm_calls(new if built else every))
+        return [calls for calls in asked if calls.calls]
+
+    def _known_files(self) -> dict[Path, tuple[int, int]]:
+        """Size and time of every file as it was taken in."""
+        return {
+            source.root / path: (row.size, row.mtime_ns)
+            for source in self.catalogue.sources()
+            for path, row in self.catalogue.files(source).items()
+        }
 
     @contextlib.contextmanager
     def _writing(
@@ -313,6 +329,13 @@ def _label(index: str, all_of_them: Sequence[tuple[str, str]]) -> str:
     """An index without its model's fingerprint, unless only that tells two apart."""
     short = index.partition("@")[0]
     return short if sum(spec.partition("@")[0] == short for _, spec in all_of_them) == 1 else index
+
+
+def _workload(sizes: Sequence[int]) -> Workload:
+    """Of files that nobody has read yet, by their bytes."""
+    text = tokens(sum(sizes))
+    chunks = max(len(sizes), text // _CHUNK_TOKENS)
+    return Workload(0, len(sizes), chunks, text // max(1, len(sizes)), _CHUNK_TOKENS)
 
 
 def _source(path: str | Path, revision: str = "") -> Path | GitOrigin:
