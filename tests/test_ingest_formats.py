@@ -297,6 +297,25 @@ def test_pdf_headings_tables_columns_and_pages(tmp_path: Path) -> None:
     assert place_of(document, "left0 word") == "page 2"
 
 
+def test_pdf_lines_that_count_the_pages_are_left_out_and_others_that_count_are_not(tmp_path: Path) -> None:
+    def build(made: object) -> None:
+        made.set_auto_page_break(False)
+        for i in range(1, 7):
+            made.add_page()
+            made.set_font("helvetica", "", 11)
+            made.text(20, 15, f"Fees of the branches {i + 2}")
+            made.set_xy(20, 40)
+            made.multi_cell(0, 6, f"Invoice {7000 + i}")
+            made.set_xy(20, 60)
+            made.multi_cell(0, 6, f"Member {'abcdef'[i - 1] * 4} pays for the wire in {i} days. " * 5)
+            made.text(90, 290, f"page {i} of 6")
+
+    document = read(tmp_path / "a.pdf", real_files.pdf(build))
+    assert "Fees of the branches" not in document.text and " of 6" not in document.text
+    assert document.text.count("Invoice 700") == 6 and document.text.count("pays for the wire") == 30
+    assert place_of(document, "Member cccc") == "page 3"
+
+
 def test_pdf_with_a_scanned_page_is_read_in_part_and_says_which(tmp_path: Path) -> None:
     taken = take(tmp_path / "a.pdf", real_files.pdf(real_files.scan))
     assert "can be read" in taken.documents[0].text

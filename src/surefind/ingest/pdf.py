@@ -7,7 +7,8 @@ extra `ocr` it is read by RapidOCR, whose models come with its package.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +25,11 @@ from surefind.types import Document
 _MARK = b"%PDF-"
 _WITHIN = 1024
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]<>()#+\-.!~|])")
+_NUMBER = re.compile(r"\d{1,5}")
+_EDGES = (0, -1)
+_SAME_HEAD, _LONGEST_HEAD, _MOST_AHEAD = 3, 120, 50
+"""A line on this many pages, of at most so many characters, whose number runs at most so far ahead of the page: a row
+of invoices has numbers that count up, too, but from further away."""
 _SCANNED_TEXT, _SCANNED_AREA = 20, 0.3
 """A page with fewer characters than this, and pictures on more of its area than that, is a scan."""
 
@@ -47,7 +53,8 @@ class Pdf(Stage):
         pages = _parsed(path)
         scanned = [page.page_num for page in pages if _is_scan(page)]
         seen = self._recognised(path, scanned)
-        text, places = joined((f"page {page.page_num}", seen.get(page.page_num) or _text(page)) for page in pages)
+        texts = _without_folios({page.page_num: seen.get(page.page_num) or _text(page) for page in pages})
+        text, places = joined((f"page {number}", text) for number, text in texts.items())
         if not text and scanned:
             raise SourceError(f"is scanned: its {len(scanned)} pages are pictures without text{_WAY_OUT}")
         if missed := [number for number in scanned if number not in seen]:
@@ -91,6 +98,30 @@ def _text(page: Any) -> str:
         return ""
     markdown = (page.markdown or "").replace("\r\n", "\n").replace("\r", "\n")
     return repeat_headers(_ESCAPED.sub(r"\1", markdown).strip() + "\n")
+
+
+def _without_folios(pages: Mapping[int, str]) -> dict[int, str]:
+    """Without the first or last lines that count the pages, as `Chapter 4: Fees 17` does. Running heads that are the
+    same on every page are left out by the parser."""
+    seen: Counter[tuple[int, str, int]] = Counter()
+    for page, text in pages.items():
+        seen.update({key for edge in _EDGES for key in _counting(page, text, edge)})
+    kept = {}
+    for page, text in pages.items():
+        for edge in _EDGES:
+            if any(seen[key] >= _SAME_HEAD for key in _counting(page, text, edge)):
+                text = "\n\n".join(text.split("\n\n")[slice(1, None) if edge == 0 else slice(-1)]).rstrip() + "\n"
+        kept[page] = text
+    return kept
+
+
+def _counting(page: int, text: str, edge: int) -> Iterator[tuple[int, str, int]]:
+    """(edge, line without its numbers, how far ahead of the page) for each number in a page's first or last block."""
+    block = text.strip().split("\n\n")[edge]
+    if len(block) <= _LONGEST_HEAD and not block.startswith(("#", "|", "-", "`")):
+        form = _NUMBER.sub("#", block)
+        aheads = {int(number) - page for number in _NUMBER.findall(block)}
+        yield from ((edge, form, ahead) for ahead in aheads if abs(ahead) <= _MOST_AHEAD)
 
 
 def _is_scan(page: Any) -> bool:
