@@ -353,6 +353,7 @@ def test_rst_keeps_what_sphinx_adds_and_includes_nothing(tmp_path: Path) -> None
         "## Install\n",
         "Run `make` and see the manual.",
         "Mind the gap.",
+        "**New in version 2.0**\n\nFaster now.",
         "Faster now.",
         "| Wire | $25 |",
     ):

@@ -31,6 +31,13 @@ _SILENT = {
     "raw",
     "tabularcolumns",
 }
+_SAID = {
+    "versionadded": "New in version",
+    "versionchanged": "Changed in version",
+    "deprecated": "Deprecated since version",
+    "seealso": "See also",
+}
+"""Directives whose name is part of what they say."""
 _TARGET = re.compile(r"(.*\S)\s*<[^<>]*>", re.DOTALL)
 _SETTINGS = {
     "file_insertion_enabled": False,
@@ -98,7 +105,7 @@ def _directive(silent: bool) -> Any:
     from docutils.statemachine import StringList
 
     class Anything(Directive):
-        """Its argument in bold and its content as it stands."""
+        """What it says by itself and its argument in bold, then its content as it stands."""
 
         optional_arguments = 1
         final_argument_whitespace = True
@@ -110,8 +117,8 @@ def _directive(silent: bool) -> Any:
                 return []
             made = nodes.container()
             first, _, more = (self.arguments or [""])[0].partition("\n")  # text right below is taken for argument
-            if first:
-                made += nodes.paragraph("", "", nodes.strong("", first))
+            if said := f"{_SAID.get(self.name, '')} {first}".strip():
+                made += nodes.paragraph("", "", nodes.strong("", said))
             self.state.nested_parse(StringList(more.split("\n"), source="") + self.content, self.content_offset, made)
             return [made]
 
