@@ -216,5 +216,10 @@ def test_every_family_is_halved() -> None:
     assert out == {family: count // 2 for family, count in sample_exam().families().items()}
 
 
+def test_families_of_one_are_split_together() -> None:
+    queries = [replace(query(str(i), f"What is {i}?"), family=f"family {i}") for i in range(10)]
+    assert sum(held_out(queries)) == 5
+
+
 def test_family_of_one_is_not_held_out() -> None:
     assert held_out([query("1", "?")]) == [False]

@@ -137,3 +137,10 @@ def test_trees_predict_what_xgboost_predicts(tmp_path: Path) -> None:
     found = Trees.load(tmp_path / "trees.npz").predict(features)
     assert np.abs(found - booster.inplace_predict(features)).max() < 1e-5
     assert Trees.of(booster).predict(features[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_families_too_small_to_divide_are_divided_together(size: int) -> None:
+    train, validation, test = parts([f"family {i // size}" for i in range(60)])
+    assert (len(train), len(validation), len(test)) == (42, 9, 9)
+    assert sorted([*train, *validation, *test]) == list(range(60))

@@ -11,12 +11,14 @@ from surefind.exam.model import ExamQuery
 
 def held_out(queries: Sequence[ExamQuery]) -> list[bool]:
     """For each query whether it is held out: every other one of its family, in an order that depends on its words
-    alone, so that every family is in both halves and the same exam is always split the same way."""
+    alone, so that every family is in both halves and the same exam is always split the same way. Families of one
+    question are split together."""
     families: dict[str, list[int]] = defaultdict(list)
     for i, query in enumerate(queries):
         families[query.family].append(i)
+    single = [members[0] for members in families.values() if len(members) == 1]
     out = [False] * len(queries)
-    for members in families.values():
+    for members in (single, *(members for members in families.values() if len(members) > 1)):
         for turn, i in enumerate(sorted(members, key=lambda i: _lot(queries[i]))):
             out[i] = turn % 2 == 1
     return out

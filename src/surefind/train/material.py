@@ -6,6 +6,7 @@ The tuning half is for fitting and choosing; the held-out half is only for the r
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,6 +40,8 @@ from surefind.types import FloatArray, IntArray, Query, Rankings
 FEWEST = 60
 """Questions of an exam below which nothing is trained: the halves would be too small to learn from or to judge by."""
 K = 100
+_DIVISIBLE = 7
+"""Questions of a family of which 70/15/15 leaves one for each part."""
 _BATCH = 256
 NORMS: tuple[Norm, Norm] = ("floor", "minmax")
 Missing = Literal["score"] | None
@@ -237,8 +240,10 @@ def _package(module: str, name: str) -> Any:
 
 
 def parts(families: Sequence[str], seed: int = 42) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Row numbers of train, validation and test: 70/15/15 within each family."""
+    """Row numbers of train, validation and test: 70/15/15 within each family; those too small for that go together."""
     rng = np.random.default_rng(seed)
+    sizes = Counter(families)
+    families = [family if sizes[family] >= _DIVISIBLE else "" for family in families]
     train: list[int] = []
     validation: list[int] = []
     test: list[int] = []
@@ -248,4 +253,4 @@ def parts(families: Sequence[str], seed: int = 42) -> tuple[NDArray[np.int64], N
         train += rows[:first]
         validation += rows[first:second]
         test += rows[second:]
-    return np.array(sorted(train)), np.array(sorted(validation)), np.array(sorted(test))
+    return np.array(sorted(train), np.int64), np.array(sorted(validation), np.int64), np.array(sorted(test), np.int64)
