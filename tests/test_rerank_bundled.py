@@ -35,7 +35,6 @@ def test_contract() -> None:
     ("query", "wanted"),
     [
         ("How long do we have to report a large cash deposit?", 0),
-        ("What are the hours of the strongroom?", 1),
         ("When can I no longer send a wire?", 2),
         ("customer lost debit card on holiday", 3),
     ],
