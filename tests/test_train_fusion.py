@@ -559,3 +559,21 @@ def test_bench_asks_everything_where_nothing_was_learnt(kb: KnowledgeBase, exam:
 
     plan = Plan((Contender("bm25", Pipeline.parse("bm25")),), exam, (NDCG,))
     assert len(run_bench(kb, plan, "").report["query_ids"]) == len(exam.queries)
+
+
+def test_the_fusion_preset_takes_the_models_for_its_retrievers_that_fit(
+    kb: KnowledgeBase, trained: dict[str, dict[str, Any]]
+) -> None:
+    from surefind.serve.cli.bench import _trained
+
+    found = _trained(kb, Pipeline.parse("bm25 + tfidf >> tm2c2"))
+    assert {c.name for c in found} >= {f"learned {model}-known-item" for model in ("ridge", "xgboost", "lambdamart")}
+    (scored,) = [c for c in found if c.name == "learned lambdamart-known-item"]
+    assert str(scored.pipeline.fuse) == "learned(model=lambdamart-known-item, missing=score)"
+    for other in (
+        "bm25(k1=1.2) + tfidf >> rrf",
+        "tfidf + bm25 >> rrf",
+        "bm25 + tfidf @50 >> rrf",
+        "bm25 + dense >> rrf",
+    ):
+        assert _trained(kb, Pipeline.parse(other)) == []

@@ -13,11 +13,12 @@ from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
 
 if TYPE_CHECKING:
-    from surefind.bench.plan import Plan
+    from surefind.bench.plan import Contender, Plan
     from surefind.bench.run import Finished
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
     from surefind.llm.quote import Calls
+    from surefind.pipeline import Pipeline
     from surefind.sync import Report
 
 
@@ -162,6 +163,8 @@ def _plan(
     cuts = plan.layouts_from_texts(layouts)
     given = plan.from_texts(texts, named)
     if preset:
+        if preset == "fusion":
+            given += _trained(kb, plan.preset(preset)[0][0].pipeline)
         contenders, wanted = plan.preset(preset, given, cuts)
     elif texts or layouts:
         mine = given or plan.from_texts([kb.settings.pipeline], named)
@@ -169,6 +172,28 @@ def _plan(
     else:
         contenders, wanted = plan.from_settings(kb.settings.bench, named)
     return plan.Plan(tuple(contenders), exam, plan.parse_measures(measures or wanted))
+
+
+def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:
+    """Trained fusions of the same retrievers that fit the documents as they are."""
+    from dataclasses import replace
+
+    from surefind.bench.plan import Contender
+    from surefind.fuse.learned import Learned
+    from surefind.train.fusion import manifests
+
+    specs = [str(retriever) for retriever in like.retrieve]
+    fitting = [
+        made
+        for made in manifests(kb)
+        if not made.get("changed", ["unreadable"])
+        and made["depth"] == like.depth
+        and [retriever["spec"] for retriever in made["retrievers"]] == specs
+    ]
+    return [
+        Contender(f"learned {made['name']}", replace(like, fuse=Learned(made["name"], made["missing"]), name=""))
+        for made in fitting
+    ]
 
 
 def _quote(kb: KnowledgeBase, plan: Plan) -> dict[str, Any]:
