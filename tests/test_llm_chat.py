@@ -134,6 +134,15 @@ def test_tokens_that_are_not_reported_are_reckoned(
     assert (done.text, done.tokens_in, done.tokens_out) == ("fine", 6, 2)
 
 
+def test_a_prompt_that_the_server_cut_is_told(llm: LLMServer) -> None:
+    """35,000 bytes are about 10,000 tokens; a server that counts 4,096 of them read those and no more."""
+    for counted, told in ((4096, True), (8000, False)):
+        llm.usage = {"prompt_tokens": counted, "completion_tokens": 1}
+        with collecting() as heard:
+            services(llm).chat().complete([Message("user", "x" * 35_000)])
+        assert (f"{llm.model} read 4,096 tokens of a prompt of about 10,000: raise" in heard.text) is told
+
+
 def test_half_a_character_does_not_keep_answers_out_of_the_cache(llm: LLMServer, tmp_path: Path) -> None:
     """Half an emoji, as a model leaves it that is cut there; the next answers are kept as well."""
     llm.reply = lambda prompt: "so \ud83d" if prompt.endswith("a") else "fine"

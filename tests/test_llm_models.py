@@ -116,6 +116,12 @@ def test_list_price(model: str, price: tuple[float, float] | None) -> None:
     assert price_of(parse_model(model), {}) == price
 
 
+def test_a_listed_model_behind_a_local_gateway_has_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:4000")
+    assert price_of(parse_model("openai:gpt-4o"), {}) == (2.50, 10.00)
+    assert price_of(parse_model("openai:my-own"), {}) == (0.0, 0.0)
+
+
 def test_own_price_goes_first() -> None:
     assert price_of(parse_model("openai:gpt-4o"), {"openai:gpt-4o": (1.0, 2.0)}) == Price(1.0, 2.0)
 
@@ -207,6 +213,7 @@ def test_key_appears_nowhere(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", llm.url)
     services = Services(tmp_path, llm=LLMSettings(model=llm.model, retries=1))
     shown: list[str] = []
+    llm.say(f"You sent me {CANARY}.")
     for model in (llm.model, "anthropic:claude-3-5-haiku"):
         done = services.chat(model).complete(ASK)
         llm.script = ["echo", "html", "500", "500", "malformed"]

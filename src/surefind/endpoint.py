@@ -25,6 +25,8 @@ _LONGEST_WAIT = 60.0
 """Seconds between two tries. A server that asks for more is not asked again."""
 _FIRST_WAIT = 0.5
 _LONGEST_CONNECT = 10.0
+_SECRET = 8
+"""Characters of a key; shorter ones are stand-ins for servers that want any ("none"), and may be words of an answer."""
 _SHOWN = 200
 """Characters of a server's answer that an error shows."""
 _AGAIN = "Run it again later: what was answered is in the cache."
@@ -121,6 +123,8 @@ class Endpoint:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _RequestError(f"cannot be used ({error})", "Check url.") from None
         self._answered = True
+        if len(key) >= _SECRET:  # a server that sends back what it was sent must not bring the key into a cache
+            content = content.replace(key.encode(), b"[key]")
         if response.status_code != 200:
             raise self._refusal(response.status_code, response.headers, content, key)
         try:

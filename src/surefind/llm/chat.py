@@ -28,6 +28,10 @@ _FALLBACK = 1 / 3
 """Of the time that a call may take, what is kept for the fallback."""
 
 
+_MOST_BYTES = 6.5
+"""Of a token, over a whole prompt: a server that counts fewer has cut the prompt, which Ollama does without a word."""
+
+
 class Adapter(Protocol):
     """One model behind one wire protocol."""
 
@@ -142,6 +146,11 @@ class Chat:
                 answer, text=text, tokens_in=used[0], tokens_out=used[1], dollars=price.of(*used),
                 model=self.name, seconds=time.monotonic() - started,
             )  # fmt: skip
+            if 0 < answer.tokens_in * _MOST_BYTES < request.size:
+                notes.note(
+                    f"{self.name} read {answer.tokens_in:,} tokens of a prompt of about {tokens(request.size):,}: "
+                    "raise its context length, or show it less"
+                )
             empty = not text.strip() and not completion.logprobs
             if self._cache and not empty:
                 self._cache.put(key, completion)

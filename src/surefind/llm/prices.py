@@ -32,19 +32,19 @@ class Price(NamedTuple):
 
 
 def price_of(address: Address, given: Mapping[str, tuple[float, float]]) -> Price | None:
-    """None where nobody has said what it costs."""
+    """None where nobody has said what it costs. A listed model behind an address on this machine has its price as well:
+    that is a gateway."""
     if address.text in given:
         return Price(*given[address.text])
-    if address.free:
-        return Price(0.0, 0.0)
+    free = Price(0.0, 0.0) if address.free else None
     provider, _, model = address.text.partition(":")
-    if provider in ("azure", "ollama"):
+    if provider == "azure":
         provider = "openai"
     if provider == "bedrock":
         model = next((model.removeprefix(region) for region in _REGION if model.startswith(region)), model)
     listed = _list().get(provider, {})
     fitting = [name for name in listed if model == name or model.startswith((f"{name}-", f"{name}:"))]
-    return listed[max(fitting, key=len)] if fitting else None
+    return listed[max(fitting, key=len)] if fitting else free
 
 
 def tokens(size: int) -> int:

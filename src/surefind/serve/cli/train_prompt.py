@@ -116,4 +116,5 @@ def _show(made: dict[str, Any], spent: str) -> None:
         typer.echo("Nothing to learn: no question was lost, or none on which it matters. No prompt was saved.")
         return
     typer.echo(f"Use: {made['use']}")
-    typer.echo(f"Half of {made['exam']['name']} was learned from: on it, surefind bench asks only the other half.")
+    learnt = made["questions"].get("sampled") or made["questions"]["tuning"]
+    typer.echo(f"{learnt} questions of {made['exam']['name']} were learned from: surefind bench asks only the others.")
