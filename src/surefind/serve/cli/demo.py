@@ -105,7 +105,7 @@ def _tell(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None
         f"  cd {folder}\n"
         f'  surefind search "how long is a mobile deposit held" --where status=approved\n'
         f'  surefind search "vault combination change" --as audit --explain\n'
-        f'  surefind search "core is back after the outage, may all of us send the offline transactions" --rerank cross_encoder\n'
+        f'  surefind search "core is back up, may all of us send the offline items" --rerank cross_encoder\n'
         f"  surefind bench --exam questions --rerank cross_encoder\n"
         f"and with your own documents, in any folder:\n"
         f'  surefind sync path/to/docs && surefind search "your question" && surefind bench'
