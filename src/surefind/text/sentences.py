@@ -10,7 +10,9 @@ import re
 from itertools import pairwise
 
 # Every alternative looks at a character once: a line of a million dots takes no longer than one of letters.
-_END = re.compile(r"(?<![.!?…؟۔।])[.!?…؟۔।]++[\"'”’)\]*_]*+(?=\s)|[。！？]+[」』）]*|`[^`\n]+`|\]\([^()\s]*\)")
+_END = re.compile(
+    r"[.!?…؟۔।](?<![.!?…؟۔।]{2})[.!?…؟۔।]*+[\"'”’)\]*_]*+(?=\s)|[。！？]+[」』）]*|`[^`\n]+`|\]\([^()\s]*\)"
+)
 _OPENS = re.compile(r"\s+[\"'“‘(\[*_`]*[A-Z0-9À-ÞΑ-ΩА-Я]|\s*[^\x00-\u2fff]")
 _OPENS_SMALL = re.compile(r"\s+[\"'“‘(\[*_`]*\w|\s*[^\x00-\u2fff]")
 _ABBREVIATION = re.compile(
