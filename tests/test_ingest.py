@@ -193,6 +193,15 @@ def test_html_with_an_empty_acl_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "a.html", '<meta name="acl" content=","><p>secret</p>')
 
 
+def test_text_in_another_encoding_is_read_when_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("Zoë".encode("cp1252"))
+    with pytest.raises(SourceError, match=r"write readers = \['text\(encoding=cp1252\)'\]"):
+        list(Readers().find("a.txt").read(path, "id"))
+    (document,) = Readers(("text(encoding=cp1252)",)).find("a.txt").read(path, "id")
+    assert document.text == "Zoë"
+
+
 def test_text_title_is_the_file_name(tmp_path: Path) -> None:
     assert read(tmp_path / "notes.txt", "text").title == "notes"
 

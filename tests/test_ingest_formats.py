@@ -142,7 +142,16 @@ def test_csv_in_another_encoding_is_read_when_that_is_said(tmp_path: Path) -> No
     data = "name,fee\nZoë,1\n".encode("cp1252")
     with pytest.raises(SourceError, match=r"is not UTF-8 .* or write readers = \['csv\(encoding=cp1252\)'\]"):
         read(tmp_path / "a.csv", data)
-    assert "Zoë" in read(tmp_path / "a.csv", data, "csv(encoding=cp1252)").text
+    for same in (
+        data,
+        "name,fee\nZoë,1\n",
+        "name,fee\nZoë,1\n".encode("utf-8-sig"),
+        "name,fee\nZoë,1\n".encode("utf-16"),
+    ):
+        text = read(tmp_path / "a.csv", same, "csv(encoding=cp1252)").text
+        assert text == "| name | fee |\n| --- | --- |\n| Zoë | 1 |\n"
+    bare = "name,fee\nZoë,1\n".encode("utf-16-le")
+    assert "| Zoë | 1 |" in read(tmp_path / "a.csv", bare, "csv(encoding=utf-16-le)").text
     with pytest.raises(SourceError, match="no encoding called 'klingon'"):
         read(tmp_path / "a.csv", data, "csv(encoding=klingon)")
 

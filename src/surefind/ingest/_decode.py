@@ -9,21 +9,20 @@ from pathlib import Path
 from surefind.errors import SourceError
 
 _SAVE = "save it as UTF-8"
+SAVE_OR_SAY = "save it as UTF-8, or write readers = ['{}(encoding=cp1252)'] in surefind.toml"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_text(
-    path: Path, encoding: str = "", declared: Callable[[bytes], str] = lambda data: "", way_out: str = _SAVE
-) -> str:
-    """The file's text, line ends as `\\n`, byte order mark removed. UTF-8 or UTF-16 unless an encoding is given; what
-    is neither may have its encoding `declared` in itself."""
+def read_text(path: Path, otherwise: Callable[[bytes], str] = lambda data: "", way_out: str = _SAVE) -> str:
+    """The file's text, line ends as `\\n`, byte order mark removed. UTF-8, UTF-16 by its mark, or `otherwise` the
+    encoding that is known or found for what is neither: other text is hardly ever valid UTF-8 by chance."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise SourceError(f"cannot be read: {error.strerror or error}") from error
-    chosen = encoding or ("utf-16" if data.startswith(_UTF16) else "utf-8-sig")
-    if not encoding and not _fits(data, chosen):
-        chosen = declared(data) or chosen
+    chosen = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"
+    if not _fits(data, chosen):
+        chosen = otherwise(data) or chosen
     try:
         text = data.decode(chosen)
     except LookupError:
@@ -41,7 +40,6 @@ def read_text(
 
 def _fits(data: bytes, encoding: str) -> bool:
     try:
-        data.decode(encoding)
+        return "\0" not in data.decode(encoding)  # UTF-16 without its mark is UTF-8 with a NUL for every other byte
     except UnicodeDecodeError:
         return False
-    return True

@@ -1,7 +1,7 @@
 """`csv(delimiter="", encoding="")`: a table, its header repeated every so many rows. Rows are its places.
 
-The delimiter is found out among comma, semicolon, tab and bar unless it is given; the encoding is UTF-8, or what a
-byte order mark says, unless it is given, for example `cp1252` for files that came out of old spreadsheets.
+The delimiter is found out among comma, semicolon, tab and bar unless it is given. `encoding` is that of files which are
+not UTF-8 and have no byte order mark, for example `cp1252` for what Excel saves in Western Europe.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import SourceError
-from surefind.ingest._decode import read_text
+from surefind.ingest._decode import SAVE_OR_SAY, read_text
 from surefind.ingest._places import joined, numbered
 from surefind.ingest._tables import parts
 from surefind.spec import Stage, require
 from surefind.types import Document
 
-_WAY_OUT = "save it as UTF-8, or write readers = ['csv(encoding=cp1252)'] in surefind.toml"
 _SAMPLE = 8192
 _DELIMITERS = ",;\t|"
 _SAID = re.compile(r"sep=(.)\n")
@@ -42,7 +41,7 @@ class Csv(Stage):
         require(len(self.delimiter) <= 1, self, "delimiter must be one character")
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        text = read_text(path, self.encoding, way_out=_WAY_OUT)
+        text = read_text(path, lambda data: self.encoding, SAVE_OR_SAY.format("csv"))
         said = _SAID.match(text)
         delimiter = self.delimiter or (said[1] if said else _sniffed(text))
         lines = io.StringIO(text[said.end() if said else 0 :])  # with their ends, which cells may hold

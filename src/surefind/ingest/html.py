@@ -22,7 +22,7 @@ class Html(Stage):
     isolated: ClassVar[bool] = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        soup = parse(read_text(path, declared=_declared))
+        soup = parse(read_text(path, _declared))
         metadata = _metadata(soup)
         title = _text(soup.title) or _text(soup.find("h1")) or path.stem
         text = to_markdown(content(soup))

@@ -1,4 +1,4 @@
-"""`text`: plain text; the title is the file's name."""
+"""`text(encoding="")`: plain text; the title is the file's name. `encoding` is that of files which are not UTF-8."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from surefind.ingest._decode import read_text
+from surefind.ingest._decode import SAVE_OR_SAY, read_text
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -18,5 +18,8 @@ class Text(Stage):
     name: ClassVar[str] = "text"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".log")
 
+    encoding: str = ""
+
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        yield Document(id, read_text(path), path.stem, "text")
+        text = read_text(path, lambda data: self.encoding, SAVE_OR_SAY.format("text"))
+        yield Document(id, text, path.stem, "text")
