@@ -178,6 +178,12 @@ def test_search_says_how_many_documents_were_left_out(small: Home) -> None:
     assert "1 documents were left out before ranking" in surefind("search", "cash", kb=small.folder).out
 
 
+def test_a_stage_that_failed_is_told_below_the_hits(small: Home) -> None:
+    found = surefind("search", "cash", "--pipeline", "bm25 >> llm_listwise", "--as", "*", kb=small.folder)
+    assert found.code == 0
+    assert "llm_listwise fell back: No language model is chosen." in " ".join(found.out.split())
+
+
 def test_search_filters_by_front_matter(small: Home) -> None:
     assert surefind("search", "cash", "--where", "status=draft", kb=small.folder).code == 1
 

@@ -39,6 +39,9 @@ class Heard:
         return "; ".join(self.notes)
 
 
+FELL_BACK = "fell back: "
+"""Begins the note of an optional stage that failed, and left the ranking before it."""
+
 _heard: ContextVar[Heard | None] = ContextVar("heard", default=None)
 
 

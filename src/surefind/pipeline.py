@@ -20,7 +20,7 @@ from surefind import spec
 from surefind.completion import complete
 from surefind.errors import SpecError, SurefindError
 from surefind.families import enough, fold
-from surefind.notes import collecting, note
+from surefind.notes import FELL_BACK, collecting, note
 from surefind.protocols import Corpus, Fuser, Index, Passages, QueryFuser, Reranker, Retriever, TrainedFuser
 from surefind.reach import Reach
 from surefind.services import Services
@@ -125,7 +125,7 @@ class Pipeline:
                     if fallback is None:
                         raise
                     rankings = fallback
-                    note(f"fell back: {error}")
+                    note(f"{FELL_BACK}{error}")
             ms = (time.perf_counter() - started) * 1000
             stages.append((_unique(getattr(step, "name", stage), stages), rankings))
             candidates = int((rankings.ordinals >= 0).sum())

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from surefind.notes import FELL_BACK
 from surefind.serve.cli._common import console
 from surefind.types import Hit, SearchResult, TraceEntry
 
@@ -33,6 +34,10 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
         screen.print(Padding(_emphasise(text, words), (0, 0, 1, 4), expand=False))
     if explain:
         _show_trace(result)
+    for entry in result.trace if not explain else ():
+        _, mark, why = entry.note.partition(FELL_BACK)
+        if mark:
+            screen.print(f"{entry.spec.partition('(')[0]} {mark}{why}", markup=False)
     if result.withheld:
         who = "with --as " + ", ".join(groups) if groups else "without --as GROUP"
         screen.print(f"{result.withheld} documents were left out before ranking (filters, or restricted {who}).")
