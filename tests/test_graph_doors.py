@@ -61,6 +61,13 @@ def test_group_that_may_read_it_finds_it(bank: Home) -> None:
     assert "c.md" not in bank.found("Project Falcon")
 
 
+def test_the_trace_says_where_local_search_has_nowhere_to_start(bank: Home) -> None:
+    with bank.open() as kb:
+        lost, started = (kb.search(text, pipeline="graph_local(hops=0)") for text in ("why", "Oak Street"))
+    assert lost.trace[0].note == "the question names nothing that the graph knows"
+    assert started.trace[0].note == ""
+
+
 def test_page_and_stats_show_only_what_the_groups_may_read(bank: Home) -> None:
     assert surefind("graph", "show", kb=bank.folder).code == 0
     page = bank.folder / ".surefind" / "graph.html"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from surefind.fuse._features import SCORE_NAMES, Rarity, of_scores, of_words, rich, rich_names
+from surefind.fuse._join import from_floor
 from surefind.fuse._predictors import choose
 from surefind.fuse._trees import Trees
 from surefind.testing import FUSER_ROWS, rankings_of
@@ -144,3 +148,32 @@ def test_families_too_small_to_divide_are_divided_together(size: int) -> None:
     train, validation, test = parts([f"family {i // size}" for i in range(60)])
     assert (len(train), len(validation), len(test)) == (42, 9, 9)
     assert sorted([*train, *validation, *test]) == list(range(60))
+
+
+@given(st.lists(st.floats(-1, 40, width=32), max_size=14), st.sampled_from([0.0, -1.0, float("nan")]))
+@example([], 0.0)
+@example([2.0], 0.0)
+@example([3.0, 3.0], float("nan"))
+def test_shape_of_scores_written_out(scores: list[float], floor: float) -> None:
+    falling = sorted(scores, reverse=True)
+    ranking = rankings_of([(list(range(len(falling))), falling), ([], [])], "x", "dense", floor)
+    names = rich_names(["x"])
+    found, nothing = (dict(zip(names, row, strict=True)) for row in rich(["a", "a"], [ranking], Rarity({}, 1.0)))
+    assert not any(value for name, value in nothing.items() if name.startswith("x_"))
+    if not falling:
+        return
+    head = (from_floor(ranking)[0, :10].tolist() + [0.0] * 10)[:10]
+    count = min(10, len(falling))
+    mean = sum(head) / count
+    shares = [value / sum(head) for value in head if value > 0]
+    logs = [math.log(rank) for rank in range(1, 11)]
+    middle = sum(logs) / 10
+    assert found["x_best"] == falling[0]
+    assert found["x_mean"] == pytest.approx(mean)
+    assert found["x_std"] == pytest.approx(math.sqrt(sum((v - mean) ** 2 for v in head[:count]) / count), abs=1e-7)
+    assert found["x_gap_1_2"] == pytest.approx(head[0] - head[1])
+    assert found["x_gap_1_10"] == pytest.approx(head[0] - head[9])
+    assert found["x_entropy"] == pytest.approx(-sum(share * math.log(share) for share in shares), abs=1e-7)
+    slope = sum((log - middle) * value for log, value in zip(logs, head, strict=True))
+    assert found["x_slope"] == pytest.approx(slope / sum((log - middle) ** 2 for log in logs), abs=1e-9)
+    assert found["x_found"] == pytest.approx(math.log(1 + len(falling)))

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from surefind.fuse._join import Floats, from_floor, present
+from surefind.fuse._join import Floats, from_floor
 from surefind.types import PAD, Rankings
 
 TOP = 10
@@ -144,20 +145,31 @@ def _of_text(texts: Sequence[str]) -> Floats:
 
 def _shape(ranking: Rankings) -> Floats:
     """How one ranking's scores fall off; `best` is raw, the rest is on the scale from the floor to the best."""
-    whole = present(ranking)
-    there = _cut(whole.astype(np.float64), TOP)
-    count = np.maximum(there.sum(axis=1), 1.0)
-    scaled = _cut(from_floor(ranking), TOP)
-    best = _cut(np.where(whole[:, :1], ranking.scores[:, :1], 0.0), 1)[:, 0]
-    mean = scaled.sum(axis=1) / count
-    std = np.sqrt(((scaled - mean[:, None]) ** 2 * there).sum(axis=1) / count)
-    share = scaled / np.maximum(scaled.sum(axis=1, keepdims=True), 1e-12)
-    entropy = -(share * np.log(np.maximum(share, 1e-12))).sum(axis=1)
-    slope = scaled @ _STEPS
-    found = np.log1p(whole.sum(axis=1))
-    gaps = scaled[:, :1] - scaled[:, [1, TOP - 1]]
-    columns = [best, mean, std, gaps[:, 0], gaps[:, 1], entropy, slope, found]
-    return np.stack(columns, axis=1)
+    return np.asarray(_shapes(ranking.ordinals, ranking.scores, from_floor(ranking), _STEPS))
+
+
+@njit(cache=True, nogil=True)
+def _shapes(ordinals, scores, scaled, steps):  # type: ignore[no-untyped-def]
+    """A row of `_SHAPE` for each query."""
+    table = np.zeros((len(ordinals), 8))
+    for q in range(len(ordinals)):
+        found = np.sum(ordinals[q] != PAD)
+        if not found:
+            continue
+        head = np.zeros(TOP)  # what is not there has 0
+        count = min(found, TOP)
+        head[:count] = scaled[q, :count]
+        total = head.sum()
+        mean = total / count
+        spread, entropy = 0.0, 0.0
+        for value in head[:count]:
+            share = value / max(total, 1e-12)
+            spread += (value - mean) ** 2
+            entropy -= share * np.log(max(share, 1e-12))
+        table[q, 0], table[q, 1], table[q, 2] = scores[q, 0], mean, np.sqrt(spread / count)
+        table[q, 3], table[q, 4] = head[0] - head[1], head[0] - head[TOP - 1]
+        table[q, 5], table[q, 6], table[q, 7] = entropy, np.sum(head * steps), np.log1p(found)
+    return table
 
 
 def _agreement(a: NDArray[np.int64], b: NDArray[np.int64]) -> Floats:

@@ -124,6 +124,8 @@ class GraphLocal(Aided, Stage):
         """The entities of each query."""
         by_lexicon = [graph.named_in(text) for text in texts]
         if self.entities == "lexicon":
+            if by_lexicon == [[]]:
+                note("the question names nothing that the graph knows")
             return by_lexicon
         found, failed = [], []
         for read, otherwise in zip(self._reader().read(texts, services), by_lexicon, strict=True):
