@@ -577,3 +577,11 @@ def test_the_fusion_preset_takes_the_models_for_its_retrievers_that_fit(
         "bm25 + dense >> rrf",
     ):
         assert _trained(kb, Pipeline.parse(other)) == []
+
+
+def test_the_quote_counts_the_questions_that_will_be_asked(
+    kb: KnowledgeBase, exam: Exam, trained: dict[str, dict[str, Any]]
+) -> None:
+    call = ["bench", "--exam", "known-item", "-p", "bm25 + tfidf >> learned(model=ridge-known-item, missing=score)"]
+    ran = surefind(*call, "--dry-run", kb=kb.folder)
+    assert f"1 configurations × {sum(held_out(exam.queries))} queries" in ran.out, ran.err

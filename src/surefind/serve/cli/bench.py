@@ -158,6 +158,7 @@ def _plan(
     kb: KnowledgeBase, exam: Exam, preset: str | None, texts: list[str], layouts: list[str], measures: list[str]
 ) -> Plan:
     from surefind.bench import plan
+    from surefind.bench.run import unseen
 
     named = kb.settings.pipelines
     cuts = plan.layouts_from_texts(layouts)
@@ -171,7 +172,8 @@ def _plan(
         contenders, wanted = plan.distinct(plan.across(mine, cuts)), plan.DEFAULT_MEASURES
     else:
         contenders, wanted = plan.from_settings(kb.settings.bench, named)
-    return plan.Plan(tuple(contenders), exam, plan.parse_measures(measures or wanted))
+    made = plan.Plan(tuple(contenders), exam, plan.parse_measures(measures or wanted))
+    return unseen(made, kb.services)  # what will be asked is what is quoted
 
 
 def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:
