@@ -107,6 +107,21 @@ def test_total_timeout_ends_retries(llm: LLMServer) -> None:
     assert time.monotonic() - started < 1.4
 
 
+def test_a_model_that_hangs_is_left_alone_for_a_while(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefind.llm.chat._SLOW", 0.1)
+    monkeypatch.setattr("surefind.llm.chat._REST", 0.5)
+    llm.script = ["hang"] * 4
+    chat = services(llm, timeout=0.15, retries=0).chat()
+    for i in range(4):
+        with pytest.raises(SurefindError, match="did not answer within"):
+            chat.complete(ask(str(i)))
+    with pytest.raises(SurefindError, match="answered none of its last 4 calls in time and is not asked"):
+        chat.complete(ask("at once"))
+    assert len(llm.bodies) == 4
+    time.sleep(0.5)
+    assert chat.complete(ask("later")).text == chat.complete(ask("and again")).text == "fine"
+
+
 def test_a_turn_that_comes_too_late_is_told_at_once(llm: LLMServer) -> None:
     chat = services(llm, requests_per_minute=2, total_timeout=5.0).chat()
     chat.complete(ask("a"))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from surefind import notes
-from surefind.errors import AnswerError, BudgetError, SurefindError, UsageError
+from surefind.errors import AnswerError, BudgetError, RefusedError, SurefindError, UsageError
 from surefind.llm.address import Address
 from surefind.llm.cache import CompletionCache
 from surefind.llm.many import makespan, map_calls
@@ -28,6 +28,9 @@ _FALLBACK = 1 / 3
 """Of the time that a call may take, what is kept for the fallback."""
 
 
+_SLOW, _SILENT, _REST = 5.0, 4, 60.0
+"""Seconds that a failure must take to count, how many in a row are a model that hangs, and how long it is left alone:
+a sync of a thousand documents must not wait for each of them."""
 _MOST_BYTES = 6.5
 """Of a token, over a whole prompt: a server that counts fewer has cut the prompt, which Ollama does without a word."""
 
@@ -64,6 +67,7 @@ class Chat:
         self._fallback = fallback
         self._total = total
         self._flying: dict[bytes, Future[Completion]] = {}
+        self._silent, self._rested = 0, 0.0
         self._lock = threading.Lock()
 
     def complete(
@@ -139,7 +143,7 @@ class Chat:
             started = time.monotonic()
             if started >= deadline:
                 raise AnswerError(f"There was no time left to ask {self.name}. Raise total_timeout.")
-            answer = self._adapter.ask(request, deadline - started)
+            answer = self._asked(request, started, deadline)
             text = _writable(answer.text)
             used = answer.tokens_in or tokens(request.size), answer.tokens_out or tokens(len(text.encode()))
             completion = replace(
@@ -160,6 +164,23 @@ class Chat:
         if empty:  # it is paid for all the same
             raise AnswerError(f"{self.name} gave an empty answer. {_why_empty(completion.cut, request.max_tokens)}")
         return completion
+
+    def _asked(self, request: Request, started: float, deadline: float) -> Completion:
+        """One that hangs is left alone for a while: what would wait for it does without at once."""
+        if self._silent >= _SILENT and started < self._rested:
+            raise SurefindError(
+                f"{self.name} answered none of its last {self._silent} calls in time and is not asked for "
+                f"{self._rested - started:.0f} s. Is it running?"
+            )
+        try:
+            answer = self._adapter.ask(request, deadline - started)
+        except SurefindError as error:
+            silent = not isinstance(error, RefusedError)  # a server that is only busy says so
+            if silent and time.monotonic() - started >= _SLOW:
+                self._silent, self._rested = self._silent + 1, time.monotonic() + _REST
+            raise
+        self._silent = 0
+        return answer
 
     def _known_price(self) -> Price:
         if self.price is None and self._meter.limit is not None:
