@@ -124,6 +124,8 @@ def test_parameter_of_a_stage_that_has_none_is_refused() -> None:
         ("fuse", "weighted(bm25=high, dense=1)", "bm25 must be a number"),
         ("fuse", "weighted(bm25=0, dense=0)", "weights must not be negative, and not all 0"),
         ("fuse", "weighted(bm25=1, weights=[1, 1])", "give weights by name or as a list, not both"),
+        ("fuse", "weighted(nrom=floor)", "no parameter 'nrom'; did you mean 'norm'?"),
+        ("fuse", "weighted(weight=2)", "no parameter 'weight'; did you mean 'weights'?"),
         ("fuse", "tm2c2(missing=floor)", "missing must be score."),
         ("retrieve", "graph_local(hops=3)", "hops must be 0 or 1 or 2."),
         ("fuse", "convex(alpha=1.5)", "alpha must be from 0 to 1"),

@@ -20,6 +20,7 @@ import pkgutil
 import re
 import types
 import typing
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Self, TypeVar
@@ -281,16 +282,14 @@ def make(kind: str, text: str) -> Any:
 
 
 def build(cls: type[S], parameters: dict[str, Value]) -> S:
-    hints = dict(_hints(cls))  # type: ignore[arg-type]
-    if hints.pop(cls.rest, None) is not None:
-        hints |= {key: float for key in parameters if key not in hints}
-    for key in parameters:
-        if key not in hints:
+    hints = {key: hint for key, hint in _hints(cls).items() if key != cls.rest}  # type: ignore[arg-type]
+    others = [key for key in parameters if key not in hints]
+    for key in others:
+        if not cls.rest or get_close_matches(key, hints):  # rather a slip than a name of one's own
             raise SpecError(f"{cls.name} has no parameter {key!r}; {choices(key, hints)}")
-    checked = {key: _coerce(cls.name, key, value, hints[key]) for key, value in parameters.items()}
+    checked = {key: _coerce(cls.name, key, value, hints.get(key, float)) for key, value in parameters.items()}
     if cls.rest:
-        known = _hints(cls)  # type: ignore[arg-type]
-        checked[cls.rest] = tuple(sorted((key, checked.pop(key)) for key in parameters if key not in known))
+        checked[cls.rest] = tuple(sorted((key, checked.pop(key)) for key in others))
     try:
         return cls(**checked)
     except TypeError as error:
