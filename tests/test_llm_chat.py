@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -101,10 +102,12 @@ def test_slow_server_is_left_in_time(llm: LLMServer, act: str) -> None:
 
 
 def test_total_timeout_ends_retries(llm: LLMServer) -> None:
-    llm.script = ["hang"] * 9
+    """The last try is cut short; what is told is how long all of them took."""
+    llm.script = ["500", "hang", "hang"]
     started = time.monotonic()
-    assert "did not answer within 0.9 s after 3 tries" in failure(llm, timeout=0.3, total_timeout=0.9, retries=9)
-    assert time.monotonic() - started < 1.4
+    told = failure(llm, timeout=9.0, total_timeout=2.0, retries=9)
+    assert time.monotonic() - started < 3.0
+    assert re.search(r"did not answer within (2|1\.9\d) s after 2 tries", told)
 
 
 def test_a_model_that_hangs_is_left_alone_for_a_while(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +235,7 @@ def test_fallback_has_time_left_where_the_model_hangs_and_the_trace_says_so(llm:
     assert done.model == f"{llm.url}#second"
     assert heard.stood_in == 1
     assert heard.text.startswith(f"{llm.url}#second answered for {llm.model}: ")
-    assert "did not answer within 0.8 s" in heard.text
+    assert re.search(r"did not answer within 0\.[78]\d* s", heard.text)
 
 
 def test_fallback_that_fails_too_is_told(llm: LLMServer) -> None:
