@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from surefind.chunk._pieces import Piece
 from surefind.chunk.fixed import Fixed
 from surefind.chunk.hierarchical import Hierarchical
 from surefind.chunk.markdown import Markdown
@@ -415,3 +416,13 @@ def test_time_grows_with_the_text_and_not_with_its_square(name: str) -> None:
         return time.process_time() - started
 
     assert seconds(16_000) < 60 * max(seconds(1_000), 0.002)  # the square would be 256
+
+
+def test_time_for_families_grows_with_the_sections() -> None:
+    def seconds(sections: int) -> float:
+        children = [Piece(i, i + 1, 100, (), opens=True) for i in range(sections)]
+        started = time.process_time()
+        assert len(list(Hierarchical()._families(children))) == sections // 15
+        return time.process_time() - started
+
+    assert seconds(48_000) < 30 * max(seconds(3_000), 0.005)  # the square would be 256

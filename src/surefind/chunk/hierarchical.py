@@ -49,7 +49,7 @@ class Hierarchical(Stage):
         size = 0
         for i, child in enumerate(children):
             # At the start of a section the whole of it must fit, or a new parent begins here.
-            section = takewhile(lambda later: not later.opens, children[i + 1 :]) if child.opens else ()
+            section = takewhile(lambda later: not later.opens, _after(children, i)) if child.opens else ()
             if family and size + child.tokens + sum(later.tokens for later in section) > self.parent:
                 yield family
                 family, size = [], 0
@@ -70,3 +70,8 @@ class Hierarchical(Stage):
         """Where a child begins that repeats the end of the one before it, but not from before its section."""
         before = bisect_left(tokens, (own, 0))
         return max(section, tokens[max(0, before - self.overlap)][0]) if before else own
+
+
+def _after(children: list[Piece], i: int) -> Iterator[Piece]:
+    """Those behind the i-th, without a copy: a document may have very many."""
+    return (children[j] for j in range(i + 1, len(children)))
