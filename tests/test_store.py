@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -387,3 +388,18 @@ def test_settings_are_read_when_the_knowledge_base_is_opened(two: Home) -> None:
         assert list(kb.settings.pipelines) == ["words"]
     with two.open() as kb:
         assert list(kb.settings.pipelines) == ["letters"]
+
+
+def test_time_to_read_the_passages_grows_with_a_document_and_not_with_its_square(home: Home) -> None:
+    def seconds(words: int) -> float:
+        home.write("docs/a.txt", " ".join(f"word{i:06}" for i in range(words)))
+        home.sync("docs")
+        with home.open() as kb:
+            snapshot = kb.snapshot()
+            started = time.process_time()
+            chunks = snapshot.chunks()
+            assert [chunk.text for chunk in chunks] == [f"word{i:06}" for i in range(words)]
+            return time.process_time() - started
+
+    home.configure(WORDS + '[index]\nchunk = "fixed(tokens=1, overlap=0)"\nenrich = []\n')
+    assert seconds(16_000) < 40 * max(seconds(1_000), 0.005)  # the square would be 256

@@ -14,6 +14,8 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -345,15 +347,18 @@ class Catalogue:
         return (context for (context,) in rows)
 
     def chunks(self, layout: int, generation: int) -> Iterator[Chunk]:
-        """Every chunk with its text, in order of ordinal."""
+        """Every chunk with its text, in order of ordinal. A document's text is read once, not once a chunk: that
+        would take time that grows with the square of its length."""
         rows = self.db.execute(
-            "SELECT d.id, c.start, c.end, substr(d.text, c.start + 1, c.end - c.start), c.headings, c.context, "
-            "d.title FROM documents d JOIN chunks c ON c.document = d.row "
+            "SELECT d.row, d.id, c.start, c.end, c.headings, c.context, d.title "
+            "FROM documents d JOIN chunks c ON c.document = d.row "
             f"WHERE c.layout = :l AND {_LIVE} ORDER BY d.id, d.row, c.seq",
             {"l": layout, "g": generation},
         )
-        for id, start, end, text, headings, context, title in rows:
-            yield Chunk(id, start, end, text, tuple(json.loads(headings)), context, title=title)
+        for document, cut in groupby(rows, key=itemgetter(0)):
+            (text,) = self.db.execute("SELECT text FROM documents WHERE row = ?", (document,)).fetchone()
+            for _, id, start, end, headings, context, title in cut:
+                yield Chunk(id, start, end, text[start:end], tuple(json.loads(headings)), context, title=title)
 
     def chunk(
         self, layout: int, document: int, seq: int, returned: bool = False
