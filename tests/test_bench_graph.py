@@ -36,6 +36,12 @@ def test_graph_that_is_significantly_worse_does_not_pay() -> None:
     assert "significantly better. Leave it out." in said(0.3, 0.9)
 
 
+def test_graph_is_not_held_against_a_reranker() -> None:
+    """The second is better because it reranks: the third is the best that differs by the graph alone."""
+    assert "the best without it, bm252" in said(0.5, 0.9, (WALKS, f"{BEST} >> cross_encoder", "bm25"))
+    assert "the best without it, bm251" in said(0.9, 0.5, (f"{WALKS} >> cross_encoder", BEST, "bm25"))
+
+
 @pytest.mark.parametrize("texts", [("bm25", BEST, "dense"), (WALKS, "ppr", "graph_local")])
 def test_nothing_is_said_without_both_kinds(texts: tuple[str, ...]) -> None:
     assert said(0.5, 0.5, texts) == ""

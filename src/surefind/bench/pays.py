@@ -1,5 +1,5 @@
 """Whether the graph pays for itself on this corpus, in a sentence: the best configuration with it against the best
-without. Both are picked after looking, so the test is the one over all pairs."""
+without that reranks in the same way. Both are picked after looking, so the test is the one over all pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def graph_pays(
     if all(uses) or not any(uses):
         return ""
     ours = max((i for i, used in enumerate(uses) if used), key=lambda i: means[i])
-    theirs = max((i for i, used in enumerate(uses) if not used), key=lambda i: means[i])
+    without = [i for i, used in enumerate(uses) if not used]
+    # A reranker on one side only would be what is compared.
+    alike = [i for i in without if contenders[i].pipeline.rerank == contenders[ours].pipeline.rerank]
+    theirs = max(alike or without, key=lambda i: means[i])
     scores = (
         f"{contenders[ours].name} has {measure} {means[ours]:.3f}, "
         f"the best without it, {contenders[theirs].name}, {means[theirs]:.3f}"
