@@ -17,7 +17,7 @@ from typing import Any
 from surefind.errors import CorruptIndexError, MissingPartError, SurefindError
 from surefind.store.version import FileVersion, file_version
 
-GRAPHS = ("model.onnx", "onnx/model.onnx")
+_GRAPHS = ("model.onnx", "onnx/model.onnx")
 _POOLINGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -42,9 +42,9 @@ class OnnxFolder:
         config = _json(folder / "config.json")
         if "sha256" in config:
             return cls(folder, folder / "model.onnx", config)
-        model = next((folder / name for name in GRAPHS if (folder / name).is_file()), None)
+        model = next((folder / name for name in _GRAPHS if (folder / name).is_file()), None)
         if model is None or not (folder / "tokenizer.json").is_file():
-            missing = "tokenizer.json" if model else " or ".join(GRAPHS)
+            missing = "tokenizer.json" if model else " or ".join(_GRAPHS)
             raise MissingPartError(f"There is no model in {folder} ({missing} is missing).")
         return cls(folder, model)
 
@@ -99,7 +99,7 @@ class OnnxFolder:
 
 def graph_version(folder: Path) -> FileVersion | None:
     """None where there is no graph."""
-    return next((file_version(folder / name) for name in GRAPHS if (folder / name).is_file()), None)
+    return next((file_version(folder / name) for name in _GRAPHS if (folder / name).is_file()), None)
 
 
 def _json(path: Path) -> dict[str, Any]:

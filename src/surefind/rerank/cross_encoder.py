@@ -41,8 +41,8 @@ class CrossEncoder(Stage):
     """Costs time and no money: a benchmark may try it to say how long it will take."""
 
     model: str = BUNDLED
-    """A model that `surefind train reranker` made, by its name; the folder of a cross-encoder, with an ONNX graph or
-    one of the sentence-transformers library; or `bundled`, where surefind-models has one."""
+    """`bundled`; a model that `surefind train reranker` made, by its name; or the folder of a cross-encoder, with an
+    ONNX graph or one of the sentence-transformers library."""
     top: int = 20
     keep: int = 10
     blend: float = 0.5
@@ -118,8 +118,8 @@ def bundled() -> Path:
         return Path(surefind_models.path("reranker"))
     except (ModuleNotFoundError, ValueError):
         raise MissingPartError(
-            "No reranker is bundled with the installed surefind-models. Name the folder of a cross-encoder, "
-            "cross_encoder(model=FOLDER), or train one with: surefind train reranker --exam NAME."
+            "The bundled reranker is not installed. Install the package surefind-models (from a clone: pip install "
+            "./models), or name the folder of a cross-encoder: cross_encoder(model=FOLDER)."
         ) from None
 
 
