@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from surefind import KnowledgeBase
@@ -57,3 +59,25 @@ class Home:
         """(document, chunk, score) of every hit of every query."""
         with self.open() as kb:
             return [[(h.document, h.chunk, h.score) for h in kb.search(q, k=50).hits] for q in queries]
+
+
+def times_slower(large: Callable[[], object], small: Callable[[], object], enough: float, tries: int = 8) -> float:
+    """How many times longer `large` takes than `small`, by the shortest of some tries of each: what else runs on the
+    machine makes one longer, never shorter. No more tries than show that it is at most `enough`."""
+    shortest = [float("inf"), float("inf")]
+    for _ in range(tries):
+        shortest = [min(kept, _seconds(work)) for kept, work in zip(shortest, (large, small), strict=True)]
+        if shortest[0] <= enough * shortest[1]:
+            break
+    return shortest[0] / shortest[1]
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    gc.collect()
+    gc.disable()  # its turns grow with all that other tests left behind
+    try:
+        started = time.process_time()
+        work()
+        return max(time.process_time() - started, 0.002)
+    finally:
+        gc.enable()

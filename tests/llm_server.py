@@ -28,6 +28,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+HANGS = 60.0
+"""Seconds that a hanging request takes, if it is waited for."""
 WRONG = "I am sorry, but as a language model I would rather not."
 
 
@@ -187,7 +189,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer({"error": {"message": "daily limit"}}, 429, retry_after="86400")
 
     def act_hang(self, body: dict[str, Any], text: str, act: str) -> None:
-        self.server.over.wait(10)
+        self.server.over.wait(HANGS)
         self.close_connection = True
 
     def act_drip(self, body: dict[str, Any], text: str, act: str) -> None:

@@ -16,7 +16,7 @@ from exam_helpers import query
 from graph_helpers import collections, passage
 from helpers import WORDS as BY_WORDS
 from helpers import Home
-from llm_server import LLMServer, serving
+from llm_server import HANGS, LLMServer, serving
 from llm_steps import BLOCK, BROKEN, ordinals, run, services_for
 from surefind import spec
 from surefind.bench.asked import llm_calls
@@ -87,7 +87,7 @@ def test_every_misbehaviour_ends_in_extractive_summaries_within_the_timeout(llm:
     question = ["nightly backup BKP-2 EOD-7"]
     started = time.monotonic()
     found = run(GLOBAL, services_for(llm, timeout=0.3, total_timeout=0.5), question, chunks=TWO)
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < HANGS / 2
     assert ordinals(found) == ordinals(run(PLAIN, Services(), question, chunks=TWO))
     assert re.match(r"\d of \d summaries taken from the text: ", found.trace[0].note)
 
@@ -211,7 +211,7 @@ def test_every_misbehaviour_ends_in_the_names_of_the_graph(llm: LLMServer, act: 
     question = ["Who signs the CTR?"]
     started = time.monotonic()
     found = run(LOCAL, services_for(llm, timeout=0.3, total_timeout=0.5), question, chunks=BANK)
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < HANGS / 2
     assert ordinals(found) == ordinals(run(WORDS, Services(), question, chunks=BANK)) != []
     assert found.trace[0].note.startswith("names found in the graph: ")
 

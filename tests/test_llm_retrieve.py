@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from llm_server import LLMServer
+from llm_server import HANGS, LLMServer
 from llm_steps import BROKEN, CHUNKS, TEXTS, ordinals, run, services_for
 from surefind import spec
 from surefind.errors import SpecError, UsageError
@@ -140,7 +140,7 @@ def test_every_misbehaviour_ends_in_the_plain_search_within_the_timeout(llm: LLM
     llm.script = [act] * 20
     started = time.monotonic()
     found = run(stage, services_for(llm, timeout=0.3, total_timeout=0.5))
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < HANGS / 2
     assert ordinals(found) == ordinals(run(DENSE, Services()))
     assert "searched the question" in found.trace[0].note
 
@@ -203,7 +203,7 @@ def test_every_misbehaviour_ends_in_the_rules(llm: LLMServer, act: str) -> None:
     llm.script = [act] * 20
     started = time.monotonic()
     found = run(WEIGHTED, services_for(llm, timeout=0.3, total_timeout=0.5), ["fee of 7"])
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < HANGS / 2
     rules = run(f"bm25 + {DENSE} >> weighted(weights=[0.55, 0.30])", Services(), ["fee of 7"])
     assert ordinals(found) == ordinals(rules)
     assert found.trace[-1].note.startswith("weights by rule: ")

@@ -9,12 +9,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from helpers import WORDS, Home
+from helpers import WORDS, Home, times_slower
 from surefind.errors import DiskFullError, LockedError, NewerStoreError, StoreError
 from surefind.store.catalogue import _UPGRADES as UPGRADES
 from surefind.store.indexes import IndexStore
@@ -391,15 +390,16 @@ def test_settings_are_read_when_the_knowledge_base_is_opened(two: Home) -> None:
 
 
 def test_time_to_read_the_passages_grows_with_a_document_and_not_with_its_square(home: Home) -> None:
-    def seconds(words: int) -> float:
-        home.write("docs/a.txt", " ".join(f"word{i:06}" for i in range(words)))
-        home.sync("docs")
-        with home.open() as kb:
-            snapshot = kb.snapshot()
-            started = time.process_time()
-            chunks = snapshot.chunks()
-            assert [chunk.text for chunk in chunks] == [f"word{i:06}" for i in range(words)]
-            return time.process_time() - started
+    def synced(name: str, words: int) -> Home:
+        made = Home(home.folder / name, WORDS + '[index]\nchunk = "fixed(tokens=1, overlap=0)"\nenrich = []\n')
+        made.write("docs/a.txt", " ".join(f"word{i:06}" for i in range(words)))
+        made.sync("docs")
+        return made
 
-    home.configure(WORDS + '[index]\nchunk = "fixed(tokens=1, overlap=0)"\nenrich = []\n')
-    assert seconds(16_000) < 40 * max(seconds(1_000), 0.005)  # the square would be 256
+    def texts(made: Home) -> list[str]:
+        with made.open() as kb:
+            return [chunk.text for chunk in kb.snapshot().chunks()]
+
+    long, short = synced("long", 16_000), synced("short", 1_000)
+    assert texts(long) == [f"word{i:06}" for i in range(16_000)]
+    assert times_slower(lambda: texts(long), lambda: texts(short), enough=100) <= 100  # the square would be 256

@@ -38,6 +38,6 @@ class Naughty(Stage):
             print("more noise")
         if order == "steps":
             for _ in range(4):
-                time.sleep(0.4)
+                time.sleep(1)
                 still_working()
         yield Document(id, f"{order} {os.getpid()}", id)

@@ -121,8 +121,8 @@ class KnowledgeBase:
             )
 
     def changes(self, stop: Event | None = None) -> Iterator[None]:
-        """Yields whenever files of the sources have changed and then kept still for a moment. Without end, unless
-        `stop` is set."""
+        """Yields as soon as it watches (files may have changed until then), and again whenever files of the sources
+        have changed and then kept still for a moment. Without end, unless `stop` is set."""
         from watchfiles import watch
 
         roots = [source.root for source in self.catalogue.sources() if not source.origin and source.root.exists()]
@@ -133,8 +133,19 @@ class KnowledgeBase:
             below = next((Path(path).relative_to(root) for root in roots if root in Path(path).parents), Path())
             return not any(step.startswith(".") for step in below.parts)
 
-        for _ in watch(*roots, watch_filter=matters, step=_QUIET_MS, debounce=10 * _QUIET_MS, stop_event=stop):
-            yield
+        begun = False
+        for changed in watch(
+            *roots,
+            watch_filter=matters,
+            debounce=10 * _QUIET_MS,
+            step=_QUIET_MS,
+            rust_timeout=_QUIET_MS,
+            yield_on_timeout=True,
+            stop_event=stop,
+        ):
+            if changed or not begun:
+                yield
+            begun = True
 
     def sync_calls(self, *paths: str | Path) -> list[Calls]:
         """What a sync of these paths (or of every known source) would ask of language models at most: about files that

@@ -56,10 +56,10 @@ def sync(
             result = base.sync(*(paths or []), forget=forget or [], report=report, revision=rev)
         print_json(result) if as_json else show(result)
         if watch:
-            _watch(base, as_json)
+            _watch(base, result, as_json)
 
 
-def _watch(base: KnowledgeBase, as_json: bool) -> None:
+def _watch(base: KnowledgeBase, last: SyncReport, as_json: bool) -> None:
     stop = threading.Event()
 
     def end(*_: object) -> None:
@@ -68,28 +68,33 @@ def _watch(base: KnowledgeBase, as_json: bool) -> None:
 
     before = signal.signal(signal.SIGINT, end)
     try:
-        typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
-        for _ in base.changes(stop):
-            _again(base, as_json, stop)
+        for turn, _ in enumerate(base.changes(stop)):
+            if turn == 0:
+                typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
+            last = _again(base, last, as_json, stop)
     finally:
         signal.signal(signal.SIGINT, before)
     raise KeyboardInterrupt
 
 
-def _again(base: KnowledgeBase, as_json: bool, stop: threading.Event) -> None:
+def _again(base: KnowledgeBase, last: SyncReport, as_json: bool, stop: threading.Event) -> SyncReport:
+    """The sync after `last`; nothing is said where nothing came of it."""
     from surefind.errors import LockedError, SurefindError
 
     while not stop.is_set():
         try:
             with progress(quiet=as_json) as report:
                 result = base.sync(report=report)
-            print_json(result) if as_json else show(result)
+            if result.added or result.changed or result.removed or result.problems != last.problems:
+                print_json(result) if as_json else show(result)
+            return result
         except LockedError:
             time.sleep(_RETRY_SECONDS)
             continue
         except SurefindError as error:  # a source may be away for a moment: the next change is another chance
             typer.echo(f"surefind: {error}", err=True)
-        return
+            return last
+    return last
 
 
 def show(result: SyncReport) -> None:
