@@ -146,7 +146,7 @@ def test_equal_sums_of_three_rankings_stand_in_order_of_ordinal() -> None:
 # ---------------------------------------------------------------- tm2c2 and weighted, written out
 
 SPARSE = Rankings(np.array([[0, 1]], np.int32), np.array([[8.0, 2.0]], np.float32), "bm25", "sparse", 0.0)
-DENSE = Rankings(np.array([[1, 2]], np.int32), np.array([[0.6, 0.2]], np.float32), "dense", "dense", -1.0)
+DENSE = Rankings(np.array([[1, 2]], np.int32), np.array([[0.6, 0.2]]), "dense", "dense", -1.0)
 
 
 def scores_of(fused: Rankings) -> dict[int, float]:
@@ -157,18 +157,34 @@ def scores_of(fused: Rankings) -> dict[int, float]:
 def test_tm2c2_scales_from_the_theoretical_minimum() -> None:
     fused = spec.make("fuse", "tm2c2(alpha=0.4)").fuse([SPARSE, DENSE], 10)
     assert scores_of(fused) == pytest.approx(
-        {0: 0.6 * 8 / 8, 1: 0.6 * 2 / 8 + 0.4 * (0.6 + 1) / (0.6 + 1), 2: 0.4 * (0.2 + 1) / (0.6 + 1)}, abs=1e-6
+        {0: 0.6 * 8 / 8, 1: 0.6 * 2 / 8 + 0.4 * (0.6 + 1) / (0.6 + 1), 2: 0.4 * (0.2 + 1) / (0.6 + 1)}
     )
+
+
+@given(sparse=rows(), near=rows(), alpha=st.floats(0, 1))
+def test_tm2c2_equals_a_straightforward_one_to_1e_9(sparse: Row, near: Row, alpha: float) -> None:
+    sides = [
+        (1 - alpha, 0.0, (sparse[0], [abs(s) / 7 for s in sparse[1]])),
+        (alpha, -1.0, (near[0], [s / 1e3 / 3 for s in near[1]])),
+    ]
+    expected: dict[int, float] = {}
+    for weight, floor, (ordinals, scores) in sides:
+        for ordinal, score in zip(ordinals, scores, strict=True):
+            scaled = (score - floor) / (max(scores) - floor) if max(scores) > floor else 0.0
+            expected[ordinal] = expected.get(ordinal, 0.0) + weight * scaled
+    rankings = [rankings_of([sides[0][2]], "bm25", "sparse", 0.0), dense(sides[1][2])]
+    found = scores_of(spec.make("fuse", f"tm2c2(alpha={alpha!r})").fuse(rankings, 50))
+    assert found == pytest.approx(expected, abs=1e-9, rel=0)
 
 
 def test_weighted_divides_by_the_sum_of_the_weights() -> None:
     fused = spec.make("fuse", "weighted(weights=[3, 1])").fuse([SPARSE, DENSE], 10)
-    assert scores_of(fused) == pytest.approx({0: 3 / 4 * 1, 1: 3 / 4 * 0 + 1 / 4 * 1, 2: 1 / 4 * 0}, abs=1e-6)
+    assert scores_of(fused) == pytest.approx({0: 3 / 4 * 1, 1: 3 / 4 * 0 + 1 / 4 * 1, 2: 1 / 4 * 0})
 
 
 def test_weighted_can_scale_from_the_floor() -> None:
     fused = spec.make("fuse", "weighted(weights=[1, 1], norm=floor)").fuse([SPARSE, DENSE], 10)
-    assert scores_of(fused) == pytest.approx({0: 0.5, 1: 0.5 * 2 / 8 + 0.5, 2: 0.5 * 1.2 / 1.6}, abs=1e-6)
+    assert scores_of(fused) == pytest.approx({0: 0.5, 1: 0.5 * 2 / 8 + 0.5, 2: 0.5 * 1.2 / 1.6})
 
 
 def test_tm2c2_with_alpha_0_orders_as_the_sparse_ranking_does() -> None:

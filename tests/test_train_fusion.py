@@ -474,7 +474,7 @@ def slow_ndcg(material: Material, q: int, alpha: float) -> float:
         ordinals, row = ranking.row(q)
         for ordinal, score in zip(ordinals.tolist(), row.tolist(), strict=True):
             scores[ordinal] = scores.get(ordinal, 0.0) + weight * score / max(row.tolist())
-    best = sorted(scores, key=lambda ordinal: (-np.float32(scores[ordinal]), ordinal))
+    best = sorted(scores, key=lambda ordinal: (-round(scores[ordinal], 12), ordinal))
     documents = list(dict.fromkeys(material.snapshot.document_ids[ordinal] for ordinal in best))
     grades = {judgment.document: float(judgment.grade) for judgment in material.held.queries[q].judgments}
     ideal = sorted(grades.values(), reverse=True)[:10]

@@ -216,7 +216,7 @@ def check_rankings(rankings: Rankings, queries: int, k: int, chunks: int, allow:
     _rule(ordinals.ndim == 2 and len(ordinals) == queries, f"{queries} queries must have as many rows.")
     _rule(ordinals.shape[1] <= k, f"A row must hold at most k = {k} chunks, not {ordinals.shape[1]}.")
     _rule(ordinals.dtype == np.int32, f"Ordinals must be int32, not {ordinals.dtype}.")
-    _rule(scores.dtype == np.float32, f"Scores must be float32, not {scores.dtype}.")
+    _rule(scores.dtype in (np.float32, np.float64), f"Scores must be float32 or float64, not {scores.dtype}.")
     for i in range(queries):
         _check_row(ordinals[i].tolist(), scores[i].tolist(), f"row {i} of {rankings.source}", chunks, allow)
 
@@ -365,7 +365,7 @@ def _same_row(a: Rankings, i: int, b: Rankings, j: int, rule: str) -> None:
 def rankings_of(rows: Sequence[Row], source: str = "bm25", signal: Signal = "sparse", floor: float = 0.0) -> Rankings:
     """`[([3, 1], [9.0, 4.0]), ([], [])]` -> Rankings of two queries, padded."""
     width = max((len(ordinals) for ordinals, _ in rows), default=0)
-    made = np.full((len(rows), width), PAD, np.int32), np.full((len(rows), width), -np.inf, np.float32)
+    made = np.full((len(rows), width), PAD, np.int32), np.full((len(rows), width), -np.inf)
     for i, row in enumerate(rows):
         for array, values in zip(made, row, strict=True):
             array[i, : len(values)] = values

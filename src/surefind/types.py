@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float32]
+ScoreArray = NDArray[np.floating[Any]]
+"""float32 from retrievers, float64 from fusers: what they add up is exact to 1e-12."""
 BoolArray = NDArray[np.bool_]
 
 Signal = Literal["sparse", "dense", "graph", "mixed"]
@@ -112,7 +114,7 @@ class Rankings:
     """
 
     ordinals: IntArray
-    scores: FloatArray
+    scores: ScoreArray
     source: str = ""
     """The name of the stage that made it, such as `bm25`."""
     signal: Signal = "mixed"
@@ -122,7 +124,7 @@ class Rankings:
     def __len__(self) -> int:
         return int(self.ordinals.shape[0])
 
-    def row(self, i: int) -> tuple[IntArray, FloatArray]:
+    def row(self, i: int) -> tuple[IntArray, ScoreArray]:
         """Query i's ordinals and scores without the padding."""
         n = int(np.count_nonzero(self.ordinals[i] != PAD))
         return self.ordinals[i, :n], self.scores[i, :n]

@@ -126,7 +126,8 @@ def stacked(parts: Sequence[Rankings], k: int) -> Rankings:
     """Batches as one, cut or padded to the widest, which is at most k."""
     width = min(k, max(part.ordinals.shape[1] for part in parts))
     shape = (sum(len(part) for part in parts), width)
-    ordinals, scores = np.full(shape, PAD, np.int32), np.full(shape, -np.inf, np.float32)
+    precision = np.result_type(*(part.scores for part in parts))
+    ordinals, scores = np.full(shape, PAD, np.int32), np.full(shape, -np.inf, precision)
     at = 0
     for part in parts:
         n = min(width, part.ordinals.shape[1])

@@ -87,9 +87,7 @@ def join(
         sums[starts] = np.add.reduceat(gains.ravel(), starts)
         if times_found:
             sums[starts] *= np.diff([*starts, gains.size])
-    # Sorted in the precision that is returned: what is equal there is in order of ordinal.
-    scores = np.where(first & (ordinals != PAD), sums.reshape(gains.shape), -np.inf).astype(np.float32)
-
+    scores = np.where(first & (ordinals != PAD), sums.reshape(gains.shape).round(_DECIMALS), -np.inf)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     scores = np.take_along_axis(scores, best, 1)
     ordinals = np.where(np.isneginf(scores), PAD, np.take_along_axis(ordinals, best, 1))
@@ -97,6 +95,8 @@ def join(
     return Rankings(ordinals[:, :width].astype(np.int32), scores[:, :width], source, "mixed")
 
 
+_DECIMALS = 12
+"""Sums of the same numbers in another order are the same: a tie, which goes by ordinal."""
 _Alignment = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]
 _last: tuple[list[NDArray[np.int32]], _Alignment] | None = None
 

@@ -81,7 +81,7 @@ def corrected(before: Rankings, gains: Floats) -> Rankings:
             tail = np.where(np.isneginf(tail), tail, tail + np.minimum(least - tail[:, :1], 0.0))
     return Rankings(
         np.concatenate([head, before.ordinals[:, width:]], axis=1),
-        np.concatenate([scores, tail], axis=1).astype(np.float32),
+        np.concatenate([scores, tail], axis=1),
         before.source,
         before.signal,
     )

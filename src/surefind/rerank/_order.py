@@ -23,15 +23,15 @@ def reordered(rankings: Rankings, decided: Sequence[Decided], k: int, source: st
     """
     width = min(k, rankings.ordinals.shape[1])
     ordinals = np.full((len(rankings), width), PAD, np.int32)
-    scores = np.full((len(rankings), width), -np.inf, np.float32)
+    scores = np.full((len(rankings), width), -np.inf, rankings.scores.dtype)
     for i, pairs in enumerate(decided):
         given, before = rankings.row(i)
         head = np.array([ordinal for ordinal, _ in pairs], np.int32)
-        values = np.array([score for _, score in pairs], np.float32)
+        values = np.array([score for _, score in pairs], scores.dtype)
         if len(head):
             best = np.lexsort((head, -values))
             rest = given[~np.isin(given, head)]
-            below = min(0.0, float(values.min())) - np.arange(1, len(rest) + 1, dtype=np.float32)
+            below = min(0.0, float(values.min())) - np.arange(1, len(rest) + 1, dtype=scores.dtype)
             given, before = np.concatenate([head[best], rest]), np.concatenate([values[best], below])
         n = min(width, len(given))
         ordinals[i, :n], scores[i, :n] = given[:n], before[:n]

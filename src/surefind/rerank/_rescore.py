@@ -26,7 +26,7 @@ from surefind.protocols import Passages
 from surefind.rerank._order import Decided, reordered
 from surefind.services import Services
 from surefind.spec import Stage, require
-from surefind.types import Chunk, Query, Rankings
+from surefind.types import Chunk, Query, Rankings, ScoreArray
 
 Floats = NDArray[np.float64]
 Scorer = Callable[[str, Sequence[Chunk]], Floats]
@@ -82,7 +82,7 @@ class Blend:
             decided[i] = self._decide(heads[i], rankings.row(i)[1], found)
         return reordered(rankings, decided, k, source)
 
-    def _decide(self, head: list[int], before: NDArray[np.float32], found: Floats) -> Decided:
+    def _decide(self, head: list[int], before: ScoreArray, found: Floats) -> Decided:
         n = len(found)
         seen = min_max(found, self.spread)
         blended = (1 - self.blend) * min_max(before[:n].astype(np.float64)) + self.blend * seen

@@ -101,7 +101,7 @@ def _rows(rankings: Rankings, rows: Sequence[int]) -> Rankings:
 def _merged(before: Rankings, answered: Rankings, rows: Sequence[int]) -> Rankings:
     width = max(before.ordinals.shape[1], answered.ordinals.shape[1])
     ordinals = np.full((len(before), width), PAD, np.int32)
-    scores = np.full((len(before), width), -np.inf, np.float32)
+    scores = np.full((len(before), width), -np.inf, np.result_type(before.scores, answered.scores))
     kept = [i for i in range(len(before)) if i not in set(rows)]
     for places, found in ((kept, _rows(before, kept)), (list(rows), answered)):
         ordinals[places, : found.ordinals.shape[1]] = found.ordinals
