@@ -15,7 +15,7 @@ import pytest
 
 from helpers import WORDS, Home, times_slower
 from surefind.errors import DiskFullError, LockedError, NewerStoreError, StoreError
-from surefind.store.catalogue import _UPGRADES as UPGRADES
+from surefind.store._database import UPGRADES
 from surefind.store.indexes import IndexStore
 from surefind.store.lock import writer_lock
 

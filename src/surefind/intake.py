@@ -17,7 +17,8 @@ from surefind.layout import Layout
 from surefind.notes import collecting
 from surefind.protocols import Reader
 from surefind.services import Services
-from surefind.store.catalogue import Catalogue, FileRow, ProblemRow, Source
+from surefind.store.catalogue import Catalogue
+from surefind.store.rows import FileRow, ProblemRow, Source
 from surefind.types import Document
 
 Report = Callable[[str, int, int], None]

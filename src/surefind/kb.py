@@ -32,9 +32,10 @@ from surefind.protocols import Index, Priced, Retriever, Wrapper
 from surefind.reach import innermost, paid_reader
 from surefind.services import Services
 from surefind.snapshot import Filter, Snapshot
-from surefind.store.catalogue import Catalogue, Source
+from surefind.store.catalogue import Catalogue
 from surefind.store.indexes import IndexStore
 from surefind.store.lock import writer_lock
+from surefind.store.rows import Source
 from surefind.sync import Syncer, build_index, index_key
 from surefind.types import Document, Hit, Query, SearchResult, StageScore
 

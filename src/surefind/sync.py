@@ -22,8 +22,9 @@ from surefind.layout import Layout
 from surefind.protocols import Index, Retriever, Reuse
 from surefind.services import Services
 from surefind.snapshot import Snapshot
-from surefind.store.catalogue import Catalogue, Source
+from surefind.store.catalogue import Catalogue
 from surefind.store.indexes import FORMAT, IndexStore
+from surefind.store.rows import Source
 
 _BATCH = 200
 

@@ -10,147 +10,27 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from surefind.errors import NewerStoreError, StoreError
+from surefind.store._database import NEVER, connect, transaction
+from surefind.store.rows import FileRow, ProblemRow, Source
 from surefind.types import Chunk, Document, Place
 
-VERSION = 3
-_NEVER = 2**62
-
-_SCHEMA = f"""
-CREATE TABLE sources (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT UNIQUE, name TEXT, origin TEXT DEFAULT '',
-    revision TEXT DEFAULT '');
-CREATE TABLE documents (
-    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
-    seen_ns INTEGER, sha256 TEXT, content TEXT, title TEXT, format TEXT, metadata TEXT, acl TEXT, text TEXT,
-    added INTEGER, removed INTEGER DEFAULT {_NEVER}, places TEXT DEFAULT '[]', reader TEXT DEFAULT '');
-CREATE INDEX documents_by_id ON documents (id);
-CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE);
-CREATE TABLE chunked (layout INTEGER, document INTEGER, PRIMARY KEY (layout, document)) WITHOUT ROWID;
-CREATE TABLE chunks (
-    layout INTEGER, document INTEGER, seq INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
-    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, document, seq)) WITHOUT ROWID;
-CREATE TABLE problems (
-    source INTEGER, path TEXT, reason TEXT, file TEXT, size INTEGER DEFAULT -1, mtime_ns INTEGER DEFAULT 0,
-    seen_ns INTEGER DEFAULT 0, reader TEXT DEFAULT '', PRIMARY KEY (source, path));
-CREATE TABLE generations (number INTEGER PRIMARY KEY, created TEXT, documents INTEGER);
-CREATE TABLE indexes (key TEXT PRIMARY KEY, layout TEXT, spec TEXT, generation INTEGER);
-"""
-
-_UPGRADES = {
-    1: ("ALTER TABLE chunks ADD COLUMN parent_start INTEGER", "ALTER TABLE chunks ADD COLUMN parent_end INTEGER"),
-    2: (
-        "ALTER TABLE sources ADD COLUMN origin TEXT DEFAULT ''",
-        "ALTER TABLE sources ADD COLUMN revision TEXT DEFAULT ''",
-        "ALTER TABLE documents ADD COLUMN places TEXT DEFAULT '[]'",
-        "ALTER TABLE documents ADD COLUMN reader TEXT DEFAULT ''",
-        "ALTER TABLE problems ADD COLUMN file TEXT",
-        "ALTER TABLE problems ADD COLUMN size INTEGER DEFAULT -1",
-        "ALTER TABLE problems ADD COLUMN mtime_ns INTEGER DEFAULT 0",
-        "ALTER TABLE problems ADD COLUMN seen_ns INTEGER DEFAULT 0",
-        "ALTER TABLE problems ADD COLUMN reader TEXT DEFAULT ''",
-    ),
-}
-"""What brings a catalogue from one format to the next."""
-
 _LIVE = "added <= :g AND removed > :g"
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    id: int
-    root: Path
-    name: str
-    origin: str = ""
-    """Where its files are fetched from, such as `git+https://host/repository@main`; empty for a plain folder."""
-    revision: str = ""
-    """What was fetched from the origin: a commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """What is known of a file without reading it again."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    seen_ns: int
-    sha256: str
-    reader: str
-    """The spec of the reader that read it; empty if that was not noted."""
-    rows: tuple[int, ...]
-    """The document rows that came out of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProblemRow:
-    """A file, or something inside one, that could not be read."""
-
-    path: str
-    """What is shown: the file, or the file and its member."""
-    reason: str
-    file: str
-    size: int = -1
-    """Size, times and reader are those of the attempt: while they stay, there is no use in another. -1: try again."""
-    mtime_ns: int = 0
-    seen_ns: int = 0
-    reader: str = ""
 
 
 class Catalogue:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "catalogue.db"
-        folder.mkdir(parents=True, exist_ok=True)
-        self.db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
-        try:
-            self.db.execute("PRAGMA journal_mode=WAL")
-            self.db.execute("PRAGMA synchronous=FULL")
-            self._open()
-        except sqlite3.DatabaseError as error:
-            self.db.close()
-            raise StoreError(
-                f"The catalogue {self.path} cannot be read ({error}). Move the folder {folder} away and sync again."
-            ) from error
+        self.db = connect(self.path)
 
-    def _open(self) -> None:
-        found = self.db.execute("PRAGMA user_version").fetchone()[0]
-        if found > VERSION:
-            self.db.close()
-            raise NewerStoreError(
-                f"{self.path.parent} was written by a newer Surefind (format {found}, this one reads {VERSION}). "
-                "Upgrade with: pip install -U surefind."
-            )
-        for version in range(max(1, found), VERSION) if found else ():
-            with self.transaction():
-                if self.db.execute("PRAGMA user_version").fetchone()[0] == version:  # nobody was faster
-                    for statement in _UPGRADES[version]:
-                        self.db.execute(statement)
-                    self.db.execute(f"PRAGMA user_version={version + 1}")
-        if found == 0:
-            with self.transaction():
-                if self.db.execute("PRAGMA user_version").fetchone()[0] == 0:  # nobody was faster
-                    for statement in _SCHEMA.strip().split(";\n"):
-                        self.db.execute(statement)
-                    self.db.execute(f"PRAGMA user_version={VERSION}")
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self.db.execute("ROLLBACK")
-            raise
-        self.db.execute("COMMIT")
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
+        return transaction(self.db)
 
     def close(self) -> None:
         self.db.close()
@@ -178,7 +58,7 @@ class Catalogue:
             self._delete_documents("added > ?", current)
             self.db.execute("DELETE FROM indexes WHERE generation > ?", (current,))
             self.db.execute(
-                f"UPDATE documents SET removed = {_NEVER} WHERE removed > ? AND removed < {_NEVER}",
+                f"UPDATE documents SET removed = {NEVER} WHERE removed > ? AND removed < {NEVER}",
                 (current,),
             )
 

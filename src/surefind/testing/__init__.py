@@ -1,0 +1,38 @@
+"""Contract suites: what every stage of a kind must hold, for our own tests and for plugin authors.
+
+    from surefind.testing import check_chunker
+
+    def test_my_chunker_keeps_the_contract():
+        check_chunker(MyChunker(tokens=100))
+
+Each check raises `AssertionError` with a sentence that names the broken rule and shows where. The samples
+(`DOCUMENTS`, `TEXTS`, `FUSER_ROWS`) are what the checks use when nothing else is given; give your own where a stage
+wants a special kind of input.
+"""
+
+from surefind.testing.documents import DOCUMENTS, check_chunker, check_enricher, check_reader
+from surefind.testing.fusers import FUSER_ROWS, check_fuser
+from surefind.testing.rankings import TOLERANCE, Row, check_rankings, rankings_of
+from surefind.testing.rerankers import check_reranker
+from surefind.testing.retrievers import check_retriever
+from surefind.testing.stages import check_stage
+from surefind.testing.texts import TEXTS, check_analyzer, check_embedder
+
+__all__ = [
+    "DOCUMENTS",
+    "FUSER_ROWS",
+    "TEXTS",
+    "TOLERANCE",
+    "Row",
+    "check_analyzer",
+    "check_chunker",
+    "check_embedder",
+    "check_enricher",
+    "check_fuser",
+    "check_rankings",
+    "check_reader",
+    "check_reranker",
+    "check_retriever",
+    "check_stage",
+    "rankings_of",
+]

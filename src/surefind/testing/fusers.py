@@ -1,0 +1,50 @@
+"""Fusers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from surefind.protocols import Fuser
+from surefind.testing._rule import rule
+from surefind.testing.rankings import Row, check_rankings, rankings_of, same_row, scores_of
+from surefind.types import Rankings
+
+FUSER_ROWS: tuple[tuple[Row, Row], ...] = (
+    (([3, 1, 2], [9.0, 4.0, 1.5]), ([2, 5, 3], [0.9, 0.8, 0.1])),
+    (([0], [2.0]), ([0], [0.5])),
+    (([0], [2.0]), ([7], [0.5])),
+    (([], []), ([4, 2], [0.7, 0.6])),
+    (([6, 8], [3.0, 1.0]), ([], [])),
+    (([], []), ([], [])),
+    (([1, 2, 3], [5.0, 5.0, 5.0]), ([2, 3, 4], [0.3, 0.3, 0.3])),
+    (([4, 9], [-1.0, -7.0]), ([9, 4, 1], [-0.1, -0.2, -0.9])),
+    (([1, 2], [1e30, 1e-30]), ([2, 1], [1e-30, 0.0])),
+    (([1, 2], [0.0, 0.0]), ([2, 1], [0.0, 0.0])),
+)
+"""For each query a row of a lexical ranking and one of a dense ranking: ties, negatives, nothing, extremes."""
+
+
+def check_fuser(fuser: Fuser, rows: Sequence[tuple[Row, Row]] = FUSER_ROWS, k: int = 10) -> None:
+    """Each of `rows` is one query: its row of a lexical ranking and its row of a dense ranking."""
+    whole = fuser.fuse(_pair(rows), k)
+    check_rankings(whole, len(rows), k, _highest(rows) + 1)
+    head = fuser.fuse(_pair(rows), 2)
+    check_rankings(head, len(rows), 2, _highest(rows) + 1)
+    for i, row in enumerate(rows):
+        union = {*row[0][0], *row[1][0]}
+        found = scores_of(whole, i)
+        rule(found.keys() <= union, f"A fuser must not invent candidates: row {i} found {found.keys() - union}.")
+        rule(bool(found) == bool(union), f"A fuser must not lose every candidate: row {i}.")
+        same_row(fuser.fuse(_pair([row]), k), 0, whole, i, "A batch of n must equal n batches of one")
+        first = whole.row(i)[0][:2].tolist()
+        rule(head.row(i)[0].tolist() == first, f"A smaller k must give the head of a larger one: row {i}.")
+    rule(len(fuser.fuse(_pair([]), k)) == 0, "No queries must give no rows.")
+
+
+def _pair(rows: Sequence[tuple[Row, Row]]) -> list[Rankings]:
+    lexical, dense = [row[0] for row in rows], [row[1] for row in rows]
+    return [rankings_of(lexical), rankings_of(dense, "dense", "dense", -1.0)]
+
+
+def _highest(rows: Sequence[tuple[Row, Row]]) -> int:
+    return max((ordinal for row in rows for part in row for ordinal in part[0]), default=0)

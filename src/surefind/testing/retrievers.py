@@ -1,0 +1,128 @@
+"""Retrievers and their indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from surefind.protocols import Index, Retriever, Reuse
+from surefind.services import Services
+from surefind.testing._rule import rule
+from surefind.testing.rankings import TOLERANCE, check_rankings, same_row, scores_of
+from surefind.types import PAD, BoolArray, Chunk, Query, Rankings
+
+
+def check_retriever(
+    retriever: Retriever, chunks: Sequence[Chunk], queries: Sequence[Query], services: Services, folder: Path
+) -> None:
+    """`queries` should find something among `chunks`; `folder` is an empty one that the check may write to."""
+    index = retriever.build(chunks, services)
+    every = _search(retriever, index, queries, len(chunks), len(chunks))
+    rule(len(every.row(0)[0]) > 0, f"The first query must find something: {queries[0].text!r}.")
+    _check_queries(retriever, index, queries, every, len(chunks))
+    _check_depth(retriever, index, queries, every, len(chunks))
+    if retriever.signal == "graph":
+        _check_unseen(retriever, index, chunks, queries, services)
+    else:
+        _check_masks(retriever, index, queries, every, len(chunks))
+    _check_saved(retriever, index, queries, every, services, folder)
+    _check_reuse(retriever, chunks, queries, every, services)
+    nothing = _search(retriever, retriever.build([], services), queries, 10, 0)
+    rule(nothing.ordinals.size == 0 or (nothing.ordinals == PAD).all(), "An index of nothing must find nothing.")
+
+
+def _search(
+    retriever: Retriever, index: Index, queries: Sequence[Query], k: int, n: int, allow: BoolArray | None = None
+) -> Rankings:
+    rankings = index.search(retriever, queries, k, allow)
+    check_rankings(rankings, len(queries), k, n, allow)
+    rule(rankings.signal == retriever.signal, f"Rankings must carry the retriever's signal, {retriever.signal}.")
+    return rankings
+
+
+def _check_queries(retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings, n: int) -> None:
+    rule(len(_search(retriever, index, [], n, n)) == 0, "No queries must give no rows.")
+    _search(retriever, index, [Query("qzxv wvxzq"), Query("?!")], n, n)
+    for i, query in enumerate(queries):
+        alone = _search(retriever, index, [query], n, n)
+        same_row(alone, 0, every, i, "A query's answer must not depend on the batch")
+
+
+def _check_depth(retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings, n: int) -> None:
+    deeper = _search(retriever, index, queries, n + 100, n)
+    for i in range(len(queries)):
+        same_row(deeper, i, every, i, "A k above the number of chunks must give all that match")
+    few = _search(retriever, index, queries, 2, n)
+    for i in range(len(queries)):
+        best = every.row(i)[1][:2]
+        close = np.allclose(few.row(i)[1], best, atol=TOLERANCE) if len(best) == len(few.row(i)[1]) else False
+        rule(close, f"A smaller k must give the head of a larger one: query {i}.")
+
+
+def _check_masks(retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings, n: int) -> None:
+    """A mask must give what filtering the full ranking gives: it decides before top-k, not after."""
+    last = np.zeros(n, np.bool_)
+    last[[int(every.row(i)[0][-1]) for i in range(len(queries)) if len(every.row(i)[0])]] = True
+    odd = np.arange(n) % 2 == 1
+    for allow in (last, odd, np.ones(n, np.bool_), np.zeros(n, np.bool_)):
+        masked = _search(retriever, index, queries, n, n, allow)
+        narrow = _search(retriever, index, queries, 1, n, allow)
+        for i in range(len(queries)):
+            expected = {o: s for o, s in scores_of(every, i).items() if allow[o]}
+            found = scores_of(masked, i)
+            rule(found.keys() == expected.keys(), f"A mask must leave exactly the allowed matches: query {i}.")
+            close = all(abs(found[o] - expected[o]) <= TOLERANCE for o in found)
+            rule(close, f"A mask must not change scores: query {i}.")
+            rule(len(narrow.row(i)[0]) == min(1, len(expected)), f"A mask must be applied before top-k: query {i}.")
+
+
+def _check_unseen(
+    retriever: Retriever, index: Index, chunks: Sequence[Chunk], queries: Sequence[Query], services: Services
+) -> None:
+    """A graph joins chunks, so leaving some out of the answer is not enough: a mask must give what an index of the
+    allowed chunks alone gives, in everything."""
+    n = len(chunks)
+    for allow in (np.arange(n) % 2 == 1, np.arange(n) % 3 > 0, np.ones(n, np.bool_), np.zeros(n, np.bool_)):
+        seen = np.flatnonzero(allow)
+        alone = retriever.build([chunks[i] for i in seen.tolist()], services)
+        expected = _search(retriever, alone, queries, len(seen), len(seen))
+        masked = _search(retriever, index, queries, n, n, allow)
+        for i in range(len(queries)):
+            wanted = {int(seen[o]): s for o, s in scores_of(expected, i).items()}
+            found = scores_of(masked, i)
+            same = found.keys() == wanted.keys() and all(abs(found[o] - wanted[o]) <= TOLERANCE for o in found)
+            rule(same, f"A mask must answer as if the other chunks did not exist: query {i}.")
+
+
+def _check_saved(
+    retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings, services: Services, folder: Path
+) -> None:
+    index.save(folder)
+    loaded = retriever.load(folder, services).search(retriever, queries, every.ordinals.shape[1])
+    same = np.array_equal(loaded.ordinals, every.ordinals) and np.array_equal(loaded.scores, every.scores)
+    rule(same, "A saved and loaded index must answer exactly as before.")
+
+
+def _check_reuse(
+    retriever: Retriever, chunks: Sequence[Chunk], queries: Sequence[Query], every: Rankings, services: Services
+) -> None:
+    """From an index that has too little and from one that has too much."""
+    n = len(chunks)
+    half = retriever.build(chunks[::2], services)
+    grown = retriever.build(chunks, services, Reuse(half, _places(range(n), range(0, n, 2))))
+    for i in range(len(queries)):
+        found = _search(retriever, grown, queries, n, n)
+        same_row(found, i, every, i, "An index grown from an earlier one must equal one built from nothing")
+    odd = range(1, n, 2)
+    whole = retriever.build(chunks, services)
+    shrunk = retriever.build(chunks[1::2], services, Reuse(whole, _places(odd, range(n))))
+    fresh = retriever.build(chunks[1::2], services)
+    a, b = (_search(retriever, index, queries, len(odd), len(odd)) for index in (shrunk, fresh))
+    for i in range(len(queries)):
+        same_row(a, i, b, i, "An index shrunk from an earlier one must equal one built from nothing")
+
+
+def _places(wanted: range, earlier: range) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    return np.array([earlier.index(i) if i in earlier else -1 for i in wanted], dtype=np.int32)

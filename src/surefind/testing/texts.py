@@ -1,0 +1,52 @@
+"""Analyzers and encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from surefind.protocols import Analyzer, Embedder
+from surefind.testing._rule import rule
+from surefind.testing.rankings import TOLERANCE
+
+TEXTS = (
+    "A currency transaction report is due within 15 calendar days.",
+    "Restart kube-apiserver v1.2.3 when KubeAPIErrorBudgetBurn fires.",
+    "Holds follow 31 CFR 1020.320(d); see CU*BASE job EOD-7.",
+    "Crème brûlée für 東京 — naïve café 🍮",
+    "cash",
+    "The teller counts cash twice and the cash report once.",
+)
+
+
+def check_analyzer(analyzer: Analyzer, texts: Sequence[str] = TEXTS) -> None:
+    for text in texts:
+        tokens = analyzer.tokens(text)
+        rule(tokens, f"A text with words must give tokens: {text!r}.")
+        rule(analyzer.tokens(text) == tokens, f"Tokens must be a function of the text: {text!r}.")
+        for token in tokens:
+            terms = analyzer.terms(token)
+            rule(isinstance(terms, tuple), f"Terms must be a tuple: {token!r}.")
+            rule(all(isinstance(t, str) and t.strip() for t in terms), f"A term must hold something: {token!r}.")
+            rule(analyzer.terms(token) == terms, f"Terms must be a function of the token: {token!r}.")
+    for text in ("", " \n", "…—!?"):
+        rule(analyzer.tokens(text) == [], f"A text without words has no tokens: {text!r}.")
+
+
+def check_embedder(embedder: Embedder, texts: Sequence[str] = TEXTS) -> None:
+    vectors = embedder.embed(texts)
+    shape = (len(texts), embedder.dimension)
+    rule(vectors.shape == shape, f"There must be a row for each text: expected {shape}, got {vectors.shape}.")
+    rule(vectors.dtype == np.float32, f"Vectors must be float32, not {vectors.dtype}.")
+    lengths = np.linalg.norm(vectors, axis=1)
+    rule(np.allclose(lengths, 1, atol=1e-4), f"Vectors must have unit length; these have {lengths}.")
+    backwards = embedder.embed(list(reversed(texts)))[::-1]
+    rule(np.allclose(vectors, backwards, atol=TOLERANCE), "A vector must not depend on the order of the batch.")
+    alone = np.vstack([embedder.embed([text]) for text in texts])
+    rule(np.allclose(vectors, alone, atol=TOLERANCE), "A vector must not depend on the rest of the batch.")
+    nothing = embedder.embed([])
+    rule(nothing.shape == (0, embedder.dimension), f"No texts must give no rows, not shape {nothing.shape}.")
+    blank = embedder.embed([""])
+    rule(bool(np.isfinite(blank).all()), "An empty text must have a vector of finite numbers.")
+    rule(embedder.fingerprint and embedder.fingerprint == embedder.fingerprint, "The fingerprint must be stable.")
