@@ -16,9 +16,9 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "notes", "sample"},
+    {"types", "errors", "notes", "crew", "sample"},
     {"spec", "protocols"},
-    {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services", "endpoint", "bedrock"},
+    {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services", "endpoint", "deadline", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"completion", "families", "layout", "pipeline", "reach", "snapshot", "intake", "sync", "config"},
     {"kb"},

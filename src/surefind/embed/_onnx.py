@@ -15,13 +15,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from surefind.crew import Crew
 from surefind.embed._onnx_folder import OnnxFolder
 from surefind.errors import SurefindError
 from surefind.protocols import Progress
@@ -64,8 +64,8 @@ class OnnxEncoder:
             vectors[0] = self._run(tokens[0], _CORES)
             return vectors
         order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))
-        with ThreadPoolExecutor(_CORES) as pool:
-            found = pool.map(lambda i: self._run(tokens[i], 1), order)
+        with Crew(_CORES) as crew:
+            found = crew.map(lambda i: self._run(tokens[i], 1), order)
             for done, (i, vector) in enumerate(zip(order, found, strict=True), 1):
                 vectors[i] = vector
                 if progress:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefind.bedrock import bedrock_client, explained
+from surefind.crew import Crew
 from surefind.embed._remote import quote, sendable, unit_rows
 from surefind.errors import SurefindError
 from surefind.protocols import Progress
@@ -69,15 +69,11 @@ class Bedrock(Stage):
         if not texts:
             return vectors
         client = _client(self)
-        pool = ThreadPoolExecutor(min(self.concurrency, len(texts)))
-        try:
-            found = pool.map(lambda text: self._one(client, text), self._sent(texts))
-            for i, vector in enumerate(found):
+        with Crew(self.concurrency) as crew:
+            for i, vector in enumerate(crew.map(lambda text: self._one(client, text), self._sent(texts))):
                 vectors[i] = vector
                 if progress:
                     progress(i + 1, len(texts))
-        finally:
-            pool.shutdown(cancel_futures=True)  # after a failure, texts that wait are not paid for
         return vectors
 
     def cost(self, texts: Sequence[str]) -> float:

@@ -48,10 +48,14 @@ class GGUFChat:
         return made
 
     def close(self) -> None:
-        with self._lock:
-            if self._llama is not None:
-                self._llama.close()
-                self._llama = None
+        """Frees the model, unless it is answering: then Ctrl-C was pressed, and it ends with the program."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._llama is not None:
+                    self._llama.close()
+                    self._llama = None
+            finally:
+                self._lock.release()
 
     def _spoken(self, llama: Any, call: dict[str, Any], total: float) -> Completion:
         """Token by token: only between two of them can llama.cpp be stopped."""

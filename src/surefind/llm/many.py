@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from heapq import heapreplace
 from typing import Any
 
 from surefind import notes
+from surefind.crew import Crew
 from surefind.errors import BudgetError, SurefindError
 from surefind.notes import Heard
 from surefind.protocols import Progress
@@ -18,7 +18,8 @@ def map_calls(
 ) -> list[Any]:
     """`work` on each item, `concurrency` at a time: results in order, a SurefindError in place of a failed one.
 
-    A `BudgetError` is raised, as is Ctrl-C: calls that have not begun are then dropped, those under way are waited for.
+    A `BudgetError` is raised, as is Ctrl-C: calls that have not begun are then dropped, those under way are waited for,
+    after Ctrl-C for a moment only.
     """
     if not items:
         return []
@@ -32,19 +33,15 @@ def map_calls(
             except SurefindError as error:
                 return error, heard
 
-    pool = ThreadPoolExecutor(min(concurrency, len(items)), thread_name_prefix="llm")
     found: list[Any] = []
     waits: list[float] = []
-    try:
-        for done, future in enumerate([pool.submit(one, item) for item in items], 1):
-            result, heard = future.result()
+    with Crew(concurrency) as crew:
+        for done, (result, heard) in enumerate(crew.map(one, items), 1):
             found.append(result)
             waits.append(heard.waited)
             notes.pass_on(heard, 0.0)
             if progress:
                 progress(done, len(items))
-    finally:
-        pool.shutdown(cancel_futures=True)  # what is under way is paid for, and must be kept
     notes.wait(makespan(waits, concurrency))
     return found
 

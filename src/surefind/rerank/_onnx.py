@@ -11,12 +11,12 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from surefind.crew import Crew
 from surefind.embed._onnx import open_session
 from surefind.embed._onnx_folder import OnnxFolder
 from surefind.errors import SurefindError
@@ -55,8 +55,8 @@ class OnnxCrossEncoder:
 
         order = range(len(passages)) if end is not None else _longest_first(passages)
         scores = np.full(len(passages), np.nan)
-        with ThreadPoolExecutor(_CORES) as pool:
-            for i, score in zip(order, pool.map(one, order), strict=True):
+        with Crew(_CORES) as crew:
+            for i, score in zip(order, crew.map(one, order), strict=True):
                 scores[i] = np.nan if score is None else score
         done = np.isnan(scores)
         return scores[: int(done.argmax()) if done.any() else len(scores)]

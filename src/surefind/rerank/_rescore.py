@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -22,6 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.crew import Crew
 from surefind.protocols import Passages
 from surefind.rerank._order import Decided, reordered
 from surefind.services import Services
@@ -90,18 +89,12 @@ class Blend:
         return [(head[j], float(blended[j])) for j in best]
 
 
-def _each(work: Sequence[Callable[[], Floats]], workers: int) -> Iterator[Floats]:
-    """The results in order; the first error ends it. Each runs in a copy of the context: its notes are heard."""
+def _each(work: Sequence[Callable[[], Floats]], workers: int) -> list[Floats]:
+    """The results in order; the first error ends it."""
     if min(workers, len(work)) < 2:
-        yield from (one() for one in work)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        waiting = [pool.submit(copy_context().run, one) for one in work]
-        try:
-            yield from (one.result() for one in waiting)
-        finally:
-            for one in waiting:
-                one.cancel()
+        return [one() for one in work]
+    with Crew(workers) as crew:
+        return list(crew.map(lambda one: one(), work))
 
 
 def min_max(scores: Floats, least: float = 0.0) -> Floats:

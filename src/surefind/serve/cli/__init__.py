@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from typing import NoReturn
 
 import typer
 
+from surefind.crew import still_working
 from surefind.errors import SurefindError
 from surefind.serve.cli import bench, demo, doctor, exam, graph, init, search, status, sync, train
 
@@ -57,10 +60,19 @@ def main() -> None:
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         _fail("Stopped. What was done before is kept; run the same command to go on.", "Interrupted", as_json)
-        sys.exit(_INTERRUPTED)
+        _leave()
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+
+
+def _leave() -> NoReturn:
+    """At once where a call is still under way: to tidy up would be to free a model under the thread that runs it."""
+    if still_working():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_INTERRUPTED)
+    sys.exit(_INTERRUPTED)
 
 
 def _refuse(error: Exception, as_json: bool) -> None:
