@@ -13,7 +13,8 @@ Words for `script`:
 
     good      malformed (JSON cut in the middle)      truncated (the connection ends before the body does)
     garbage (prose instead of what was asked)         empty      html (wrong content type)    plain (as text/plain)
-    limit (429, Retry-After 0.2)      tomorrow (429, a day)      hang      drip (a byte now and then, for ever)
+    limit (429, Retry-After 0.2)      tomorrow (429, a day)      hang
+    drip (a byte of the body now and then, for ever)             crawl (the same with a header)
     drop      echo (401 that repeats the key)         thought (no content: max_tokens went into thoughts)
     gateway (200 with an error in it)                 any status code
 """
@@ -192,11 +193,18 @@ class Handler(BaseHTTPRequestHandler):
         self.server.over.wait(HANGS)
         self.close_connection = True
 
+    def act_crawl(self, body: dict[str, Any], text: str, act: str) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: ")
+        self.slowly()
+
     def act_drip(self, body: dict[str, Any], text: str, act: str) -> None:
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", "100000")
         self.end_headers()
+        self.slowly()
+
+    def slowly(self) -> None:
         self.close_connection = True
         try:
             while not self.server.over.wait(0.02):

@@ -94,12 +94,20 @@ def test_lasting_trouble_is_told_at_once(llm: LLMServer, act: str, expected: str
     assert len(llm.bodies) == 1
 
 
-@pytest.mark.parametrize("act", ["hang", "drip"])
+@pytest.mark.parametrize("act", ["hang", "drip", "crawl"])
 def test_slow_server_is_left_in_time(llm: LLMServer, act: str) -> None:
     llm.script = [act] * 3
     started = time.monotonic()
     assert "did not answer within 0.2 s after 2 tries" in failure(llm, timeout=0.2, retries=1)
     assert time.monotonic() - started < HANGS / 2
+
+
+def test_a_proxy_that_drips_its_headers_is_left_in_time(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", llm.url.removesuffix("/v1"))
+    monkeypatch.setenv("LLM_API_KEY", "none")
+    llm.script = ["crawl"]
+    assert "did not answer within 0.5 s" in failure(llm, model="http://far.invalid/v1#toy", timeout=0.5, retries=0)
+    assert llm.paths == ["http://far.invalid/v1/chat/completions"]
 
 
 def test_total_timeout_ends_retries(llm: LLMServer) -> None:

@@ -288,6 +288,14 @@ def test_bedrock_failure_is_told(bedrock: LLMServer) -> None:
         chat.complete(ASK, logprobs=2)
 
 
+def test_bedrock_that_drips_is_left_in_time(bedrock: LLMServer) -> None:
+    """boto3 would read for ever: each byte comes within the timeout."""
+    bedrock.script = ["crawl"] * 3
+    chat = Services(llm=LLMSettings(model="bedrock:m", total_timeout=1.0)).chat()
+    with pytest.raises(AnswerError, match=r"Bedrock \(model m\) did not answer within [01]\.?\d* s"):
+        chat.complete(ASK)
+
+
 # ---------------------------------------------------------------- in this process
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -66,6 +67,11 @@ class Handler(BaseHTTPRequestHandler):
         act = self.server.script.pop(0) if self.server.script else "good"
         if act == "hang":
             self.server.over.wait(30)
+        elif act == "crawl":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: ")
+            with contextlib.suppress(OSError):
+                while not self.server.over.wait(0.02):
+                    self.wfile.write(b"x")
         elif act == "cut":
             self.answer(b'{"results": [', status=200)
         elif act == "html":
@@ -159,8 +165,9 @@ def test_passing_trouble_is_tried_again(server: Server, act: str) -> None:
     assert len(server.bodies) == 3
 
 
-def test_hanging_server_ends_with_the_timeout(server: Server) -> None:
-    server.script = ["hang"]
+@pytest.mark.parametrize("act", ["hang", "crawl"])
+def test_slow_server_ends_with_the_timeout(server: Server, act: str) -> None:
+    server.script = [act]
     with pytest.raises(SurefindError, match="did not answer within"):
         rerank(server.stage(timeout=0.2, retries=0))
 

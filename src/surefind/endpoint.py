@@ -104,16 +104,15 @@ class Endpoint:
         """`told` are the seconds that an error names: of a last try, which is cut short, those of all tries."""
         import httpx
 
-        deadline = time.monotonic() + timeout
+        from surefind.deadline import until
+
         limits = httpx.Timeout(max(timeout, 0.001), connect=max(min(timeout, _LONGEST_CONNECT), 0.001))
         try:
-            with self._http().stream(
-                "POST", self.url, json=body, headers=self._headers(key), timeout=limits
-            ) as response:
-                content = _read(response, deadline)
+            with until(time.monotonic() + timeout):
+                response = self._http().post(self.url, json=body, headers=self._headers(key), timeout=limits)
         except httpx.ConnectTimeout:
             raise self._unreachable("no connection in time") from None
-        except (httpx.TimeoutException, _TooLateError):
+        except httpx.TimeoutException:
             what = f"did not answer within {told:.3g} s"
             raise _RequestError(what, f"Raise timeout or ask for less at once. {_AGAIN}", passing=True) from None
         except httpx.ConnectError as error:
@@ -123,6 +122,7 @@ class Endpoint:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _RequestError(f"cannot be used ({error})", "Check url.") from None
         self._answered = True
+        content = response.content
         if len(key) >= _SECRET:  # a server that sends back what it was sent must not bring the key into a cache
             content = content.replace(key.encode(), b"[key]")
         if response.status_code != 200:
@@ -185,23 +185,11 @@ class Endpoint:
             if self._client is None:
                 import httpx
 
+                from surefind.deadline import bounded
+
                 limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._connections)
-                self._client = httpx.Client(limits=limits, trust_env=not is_local(self.url))
+                self._client = bounded(httpx.Client(limits=limits, trust_env=not is_local(self.url)))
             return self._client
-
-
-class _TooLateError(Exception):
-    pass
-
-
-def _read(response: Any, deadline: float) -> bytes:
-    """The whole body; a server that sends a byte now and then never runs into a read timeout, so time is kept here."""
-    parts = []
-    for part in response.iter_bytes():
-        parts.append(part)
-        if time.monotonic() > deadline:
-            raise _TooLateError
-    return b"".join(parts)
 
 
 class _Pace:

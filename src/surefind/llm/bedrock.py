@@ -6,9 +6,11 @@ Client, retries and errors are those of `surefind.bedrock`. A schema becomes a t
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from surefind.bedrock import bedrock_client, explained
+from surefind.crew import within
 from surefind.errors import AnswerError
 from surefind.llm.address import Address
 from surefind.llm.openai import closed, count
@@ -34,7 +36,12 @@ class BedrockChat:
         if request.logprobs:
             raise AnswerError(f"Bedrock (model {self._model}) gives no log-probabilities. Take an OpenAI address.")
         with explained(self._model, _WAYS_OUT, "Check region and network."):
-            answer = self._client.converse(**_body(self._model, request))
+            try:  # boto3 knows the time of a read, not of a call with all its tries
+                answer = within(total, partial(self._client.converse, **_body(self._model, request)))
+            except TimeoutError:
+                raise AnswerError(
+                    f"Bedrock (model {self._model}) did not answer within {total:.3g} s. Raise total_timeout."
+                ) from None
         try:
             blocks = answer["output"]["message"]["content"]
             text = "".join(_part(block) for block in blocks)
