@@ -17,7 +17,7 @@ from helpers import WORDS, Home, times_slower
 from surefind.errors import DiskFullError, LockedError, NewerStoreError, StoreError
 from surefind.store._database import UPGRADES
 from surefind.store.indexes import IndexStore
-from surefind.store.lock import writer_lock
+from surefind.store.lock import training_lock, writer_lock
 
 
 @pytest.fixture
@@ -403,3 +403,25 @@ def test_time_to_read_the_passages_grows_with_a_document_and_not_with_its_square
     long, short = synced("long", 16_000), synced("short", 1_000)
     assert texts(long) == [f"word{i:06}" for i in range(16_000)]
     assert times_slower(lambda: texts(long), lambda: texts(short), enough=100) <= 100  # the square would be 256
+
+
+def test_a_name_is_trained_once_at_a_time_and_a_crash_leaves_no_lock(tmp_path: Path) -> None:
+    hold = "import sys, pathlib; from surefind.store.lock import training_lock\n"
+    hold += f"with training_lock(pathlib.Path({str(tmp_path)!r}), 'mine'): print('held', flush=True); sys.stdin.read()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, "train", "encoder"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout and holder.stdout.readline() == "held\n"
+        told = (
+            rf"^Process {holder.pid} \(.*train encoder, since .*\) is training 'mine'\. Wait until it ends, stop it, or"
+        )
+        with pytest.raises(LockedError, match=told), training_lock(tmp_path, "mine"):
+            pass
+        with training_lock(tmp_path, "another"):
+            pass
+    finally:
+        holder.kill()
+        holder.communicate()
+    with training_lock(tmp_path, "mine"):
+        pass

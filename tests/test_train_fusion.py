@@ -18,7 +18,7 @@ from exam_helpers import surefind
 from helpers import EXAMPLE, Home
 from surefind import KnowledgeBase, spec
 from surefind.bench.plan import parse_measures, preset
-from surefind.errors import ExamError, MissingPartError, SpecError, StoreError
+from surefind.errors import ExamError, LockedError, MissingPartError, SpecError, StoreError
 from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
 from surefind.exam.split import held_out
@@ -28,6 +28,7 @@ from surefind.fuse.learned import Learned
 from surefind.layout import Layout
 from surefind.pipeline import Pipeline
 from surefind.services import Services
+from surefind.store.lock import training_lock
 from surefind.testing import FUSER_ROWS, check_rankings, rankings_of
 from surefind.train.alpha import fit_mlp, r_squared
 from surefind.train.fusion import MODELS, train_fusion
@@ -133,6 +134,11 @@ def test_manifest_holds_fingerprints(trained: dict[str, dict[str, Any]], kb: Kno
     assert saved["exam"]["fingerprint"] == exam.fingerprint
     assert [r["name"] for r in saved["retrievers"]] == PAIR
     assert all(spec.make("retrieve", r["spec"]) for r in saved["retrievers"])
+
+
+def test_a_name_that_is_being_trained_is_refused(kb: KnowledgeBase, exam: Exam) -> None:
+    with training_lock(kb.data, "mine"), pytest.raises(LockedError, match="is training 'mine'"):
+        train_fusion(kb, exam, "ridge", PAIR, "mine", missing="score")
 
 
 def test_training_twice_gives_the_same(kb: KnowledgeBase, exam: Exam, trained: dict[str, dict[str, Any]]) -> None:

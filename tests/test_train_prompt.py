@@ -13,7 +13,7 @@ from llm_server import LLMServer
 from llm_steps import ranking
 from surefind.bench.plan import Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
-from surefind.errors import SpecError
+from surefind.errors import LockedError, SpecError
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
@@ -21,7 +21,9 @@ from surefind.fuse.learned import question_key
 from surefind.llm.trained import trained_prompt
 from surefind.pipeline import Pipeline
 from surefind.rerank.llm_listwise import LLMListwise
+from surefind.store.lock import training_lock
 from surefind.train.prompt import ListwiseTrainer
+from surefind.train.weight_examples import weigh_examples
 
 WORDS = "amber birch cedar delta ember fjord grove heath islet jetty kiosk lodge".split()
 
@@ -73,6 +75,16 @@ def test_failures_improve_the_prompt_and_the_hardest_is_the_example(home: Home, 
     assert made["use"].startswith("llm_listwise(") and "mode=meta, trained=mine" in made["use"]
     asked = [text for text in llm.prompts if "failure analysis" in text]
     assert len(asked) == 1 and "The relevant passages are number 1." in asked[0]
+
+
+def test_a_name_that_is_being_trained_is_refused_before_anything_is_asked(home: Home, llm: LLMServer) -> None:
+    (measure,) = parse_measures(["nDCG@10"])
+    with home.open() as kb, training_lock(kb.data, "mine"):
+        with pytest.raises(LockedError, match="is training 'mine'"):
+            trainer(kb, exam_of(), llm).train("mine")
+        with pytest.raises(LockedError, match="is training 'mine'"):
+            weigh_examples(kb, exam_of(), ["bm25", "tfidf"], "mine", measure)
+    assert llm.bodies == []
 
 
 def test_a_held_out_question_is_never_shown(home: Home, llm: LLMServer) -> None:

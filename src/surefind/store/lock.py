@@ -1,4 +1,7 @@
-"""One writer at a time, by a lock on a file. The system drops the lock when its holder dies, however it dies."""
+"""One writer at a time, and one training of a name, by a lock on a file.
+
+The system drops the lock when its holder dies, however it dies.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,24 @@ from pathlib import Path
 from surefind.errors import LockedError
 
 
+def writer_lock(folder: Path) -> contextlib.AbstractContextManager[None]:
+    return _held(folder / "writer.lock", f"is writing to {folder}. Wait until it ends, or stop it.")
+
+
+def training_lock(data: Path, name: str) -> contextlib.AbstractContextManager[None]:
+    """Two trainings under one name would write into one folder."""
+    told = f"is training {name!r}. Wait until it ends, stop it, or train under another --name."
+    return _held(data / "locks" / f"train-{name}.lock", told)
+
+
 @contextlib.contextmanager
-def writer_lock(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "writer.lock"
+def _held(path: Path, doing: str) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LockedError(f"{_holder(path)} is writing to {folder}. Wait until it ends, or stop it.") from None
+            raise LockedError(f"{_holder(path)} {doing}") from None
         file.truncate(0)
         command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
         json.dump({"pid": os.getpid(), "command": command, "since": time.strftime("%H:%M:%S")}, file)

@@ -30,6 +30,7 @@ from surefind.measure.names import Measure
 from surefind.pipeline import Pipeline
 from surefind.protocols import Retriever
 from surefind.spec import Stage
+from surefind.store.lock import training_lock
 from surefind.sync import Report
 from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost, r_squared
 from surefind.train.gain import fit_ndcg
@@ -79,22 +80,23 @@ def train_fusion(
     _check(model, name, retrieve)
     if missing == "auto":
         missing = "score" if model in ANY_NUMBER else None
-    material = gather(kb, exam, retrieve, measure, missing, report)
-    if model == "mlp" and not material.embedder:
-        raise SpecError(
-            "The mlp reads the query's vector, so one of the retrievers must be dense. Add --retrieve dense."
-        )
-    started = time.perf_counter()
-    fitted = MODELS[model](material, tell)
-    seconds = time.perf_counter() - started
-    pairs = [(material, fitted)]
-    if cross:
-        pairs.append((material.swapped, MODELS[model](material.swapped, tell)))
-    tell("Judging", 0, 1)
-    manifest = _manifest(material, fitted, name, seconds) | _judged(pairs, name)
-    tell("Judging", 1, 1)
-    _save(kb, name, fitted, manifest, _training(material, fitted))
-    return manifest
+    with training_lock(kb.data, name):
+        material = gather(kb, exam, retrieve, measure, missing, report)
+        if model == "mlp" and not material.embedder:
+            raise SpecError(
+                "The mlp reads the query's vector, so one of the retrievers must be dense. Add --retrieve dense."
+            )
+        started = time.perf_counter()
+        fitted = MODELS[model](material, tell)
+        seconds = time.perf_counter() - started
+        pairs = [(material, fitted)]
+        if cross:
+            pairs.append((material.swapped, MODELS[model](material.swapped, tell)))
+        tell("Judging", 0, 1)
+        manifest = _manifest(material, fitted, name, seconds) | _judged(pairs, name)
+        tell("Judging", 1, 1)
+        _save(kb, name, fitted, manifest, _training(material, fitted))
+        return manifest
 
 
 def _check(model: str, name: str, retrieve: Sequence[str]) -> None:

@@ -34,6 +34,7 @@ from surefind.protocols import Reranker, Retriever
 from surefind.rerank._onnx import OnnxCrossEncoder
 from surefind.rerank._trained import RECORD, record_of
 from surefind.retrieve.dense import Dense
+from surefind.store.lock import training_lock
 from surefind.sync import Report
 from surefind.train.judge import Row, compare, verdict
 from surefind.train.material import FEWEST
@@ -107,10 +108,14 @@ def train_model(
     `agree` is told what a language model will be asked, before it is."""
     need_torch()
     tell: Report = report or (lambda what, done, total: None)
-    material = _Material(kb, exam, job, pipeline, tell, agree)
-    start = start_folder(job, pipeline)
+    with training_lock(kb.data, job.name):
+        return _train(exam, _Material(kb, exam, job, pipeline, tell, agree), job, measure, tell)
+
+
+def _train(exam: Exam, material: _Material, job: Job, measure: Measure, tell: Report) -> dict[str, Any]:
+    start = start_folder(job, material.pipeline)
     started = time.perf_counter()
-    work = kb.data / "models" / f".{job.name}.training"
+    work = material.kb.data / "models" / f".{job.name}.training"
     losses = _learn(material, job, start, work, tell)
     seconds = time.perf_counter() - started
     rows, use, better = _judge(material, job, work / "model", measure, tell)
@@ -120,7 +125,7 @@ def train_model(
         "surefind": __version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "corpus": material.snapshot.fingerprint,
-        "retrievers": [{"spec": str(r)} for r in pipeline.retrieve],
+        "retrievers": [{"spec": str(r)} for r in material.pipeline.retrieve],
         "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
         "questions": {"tuning": len(material.tuning), "held_out": len(material.held)},
         "pairs": dict(Counter(pair.source for pair in material.pairs)),
@@ -134,7 +139,7 @@ def train_model(
         "better": better,
     }
     learnt = [question_key(query.text) for query in material.tuning]
-    place = kb.data / "models" / job.name
+    place = material.kb.data / "models" / job.name
     if better:
         _keep(work / "model", place, {**manifest, "learnt": learnt})
     shutil.rmtree(work, ignore_errors=True)

@@ -40,6 +40,7 @@ from surefind.pipeline import Pipeline
 from surefind.rerank._listwise import ListPrompt
 from surefind.rerank._permutation import describe
 from surefind.rerank.llm_listwise import LLMListwise
+from surefind.store.lock import training_lock
 from surefind.sync import Report
 from surefind.types import Query, Rankings
 
@@ -114,6 +115,10 @@ class ListwiseTrainer:
 
     def train(self, name: str) -> dict[str, Any]:
         check_name(name, "llm_listwise")
+        with training_lock(self.kb.data, name):
+            return self._train(name)
+
+    def _train(self, name: str) -> dict[str, Any]:
         rankings = self._retrieve()
         before = self._recall(rankings, self.stage.top)
         rows = np.flatnonzero(before >= ENOUGH).tolist()

@@ -19,6 +19,7 @@ from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.llm.trained import TrainedPrompt, Weighed, save_prompt
 from surefind.measure.names import Measure
+from surefind.store.lock import training_lock
 from surefind.sync import Report
 from surefind.train.material import best_static, gather, simplex
 from surefind.train.prompt import check_name
@@ -31,6 +32,13 @@ def weigh_examples(
 ) -> dict[str, Any]:
     """Chosen, saved, and what was done."""
     check_name(name, "llm_weights")
+    with training_lock(kb.data, name):
+        return _weighed(kb, exam, retrieve, name, measure, report)
+
+
+def _weighed(
+    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], name: str, measure: Measure, report: Report | None
+) -> dict[str, Any]:
     material = gather(kb, exam, retrieve, measure, report=report)
     half = material.tuning
     candidates = simplex(len(half.rankings))
