@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 import typer
 
-from exam_helpers import QUESTIONS, Ran, copy_few, surefind
+from exam_helpers import QUESTIONS, Ran, copy_few, query, surefind
 from helpers import EXAMPLE, WORDS, Home
 from surefind import __version__
+from surefind.exam.model import Exam, Judgment
+from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.serve.cli import app
 from surefind.store.lock import writer_lock
@@ -491,6 +493,15 @@ def test_second_writer_exits_3_and_names_the_first(small: Home) -> None:
 def test_search_goes_on_while_another_process_writes(small: Home) -> None:
     with writer_lock(small.folder / ".surefind"):
         assert surefind("search", "cash", kb=small.folder).code == 0
+
+
+def test_full_disk_exits_3_in_one_sentence(small: Home) -> None:
+    """/dev/full takes nothing, whatever is written to it."""
+    store = ExamStore(small.folder / ".surefind" / "exams")
+    store.save(Exam("e", (query("q", "cash", Judgment("a.md")),)))
+    check_complaint(
+        surefind("exam", "export", "e", "/dev/full", kb=small.folder), 3, "The disk is full .* free some space"
+    )
 
 
 def test_store_of_a_newer_version_exits_3(small: Home) -> None:

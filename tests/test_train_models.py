@@ -21,23 +21,25 @@ from helpers import Home  # noqa: E402
 from surefind.bench.plan import Plan, from_texts, parse_measures  # noqa: E402
 from surefind.bench.run import unseen  # noqa: E402
 from surefind.embed.onnx import Onnx  # noqa: E402
-from surefind.errors import SurefindError  # noqa: E402
+from surefind.errors import DiskFullError, LockedError, SurefindError  # noqa: E402
 from surefind.exam.model import Exam, Judgment  # noqa: E402
 from surefind.exam.store import ExamStore  # noqa: E402
 from surefind.measure.names import parse_measure  # noqa: E402
 from surefind.pipeline import Pipeline  # noqa: E402
 from surefind.rerank._onnx import OnnxCrossEncoder  # noqa: E402
+from surefind.store.lock import training_lock  # noqa: E402
 from surefind.testing import check_embedder  # noqa: E402
 from surefind.train.export import export  # noqa: E402
 from surefind.train.learning import Example, Settings, train  # noqa: E402
 from surefind.train.network import Network, Shape, load_network  # noqa: E402
-from surefind.train.neural import Job, train_model  # noqa: E402
+from surefind.train.neural import Job, _keep, train_model  # noqa: E402
 from surefind.types import Chunk  # noqa: E402
 
 BUNDLED = surefind_models.path("minilm")
 TOKENIZER = BUNDLED / "tokenizer.json"
 TINY = Shape(32, 2, 2, 64, 30522, 64)
 QUIET = lambda what, done, total: None  # noqa: E731
+ONE = Settings("multiple-negatives", epochs=1, batch=8)
 
 
 def network(ranks: bool, seed: int = 0) -> Network:
@@ -175,7 +177,7 @@ def test_first_loss_is_the_formula(tmp_path: Path) -> None:
 
 
 def test_stopped_training_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    settings = Settings("multiple-negatives", epochs=4, batch=8, rate=1e-3, every=100)
+    settings = Settings("multiple-negatives", epochs=4, batch=8, rate=1e-3)
     whole = network(ranks=False)
     losses = train(whole, examples(False), settings, tmp_path / "whole.pt", QUIET)
 
@@ -186,7 +188,7 @@ def test_stopped_training_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(network(ranks=False), examples(False), settings, tmp_path / "c.pt", stop)
     seen: list[int] = []
-    second = network(ranks=False, seed=9)  # whatever it is, the checkpoint decides
+    second = network(ranks=False)
     again = train(second, examples(False), settings, tmp_path / "c.pt", lambda what, done, total: seen.append(done))
     assert seen[0] == 5
     assert again == pytest.approx(losses, rel=1e-4)
@@ -194,13 +196,72 @@ def test_stopped_training_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
         assert torch.allclose(second.state_dict()[key], value, atol=1e-5), key
 
 
-def test_checkpoint_of_other_settings_is_left_alone(tmp_path: Path) -> None:
-    settings = Settings("multiple-negatives", epochs=1, batch=8, every=1)
-    train(network(False), examples(False), settings, tmp_path / "c.pt", QUIET)
+def first_step(checkpoint: Path, settings: Settings = ONE, seed: int = 0) -> int:
+    """Where a training begins that finds this checkpoint."""
     seen: list[int] = []
-    other = Settings("triplet", epochs=1, batch=8, every=1)
-    train(network(False), examples(False), other, tmp_path / "c.pt", lambda what, done, total: seen.append(done))
-    assert seen[0] == 0
+    train(network(False, seed), examples(False), settings, checkpoint, lambda what, done, total: seen.append(done))
+    return seen[0]
+
+
+def test_a_training_that_is_over_need_not_be_done_again(tmp_path: Path) -> None:
+    """As when Ctrl-C comes while the model is judged."""
+    losses = train(network(False), examples(False), ONE, tmp_path / "c.pt", QUIET)
+    assert first_step(tmp_path / "c.pt") == len(losses)
+
+
+def test_checkpoint_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    train(network(False), examples(False), ONE, tmp_path / "c.pt", QUIET)
+    assert first_step(tmp_path / "c.pt", Settings("triplet", batch=8)) == 0
+    train(network(False), examples(False), ONE, tmp_path / "c.pt", QUIET)
+    assert first_step(tmp_path / "c.pt", seed=9) == 0  # other weights to start from
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text"])
+def test_damaged_checkpoint_is_begun_again(tmp_path: Path, damage: str) -> None:
+    """One byte of the weights is enough: torch itself would load it."""
+    path = tmp_path / "c.pt"
+    train(network(False), examples(False), ONE, path, QUIET)
+    data = path.read_bytes()
+    middle = len(data) // 2
+    flipped = data[:middle] + bytes([data[middle] ^ 0x40]) + data[middle + 1 :]
+    path.write_bytes({"cut": data[:middle], "flipped": flipped, "empty": b"", "text": b"{}"}[damage])
+    assert first_step(path) == 0
+
+
+def test_stopped_within_a_step_it_goes_on_from_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the weights have made the step; doing it again on top of that would be another training."""
+    settings = Settings("multiple-negatives", epochs=2, batch=8, rate=1e-3, pause=0.0)
+    whole = train(network(False), examples(False), settings, tmp_path / "whole.pt", QUIET)
+    step = torch.optim.AdamW.step
+    turns = iter(range(100))
+
+    def broken(self: Any, *more: Any) -> Any:
+        if next(turns) == 2:
+            with torch.no_grad():
+                self.param_groups[0]["params"][0].add_(1.0)
+            raise KeyboardInterrupt
+        return step(self, *more)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", broken)
+    with pytest.raises(KeyboardInterrupt):
+        train(network(False), examples(False), settings, tmp_path / "c.pt", QUIET)
+    monkeypatch.setattr(torch.optim.AdamW, "step", step)
+    seen: list[int] = []
+    again = train(
+        network(False), examples(False), settings, tmp_path / "c.pt", lambda what, done, total: seen.append(done)
+    )
+    assert seen[0] == 2
+    assert again == pytest.approx(whole, rel=1e-4)
+
+
+def test_full_disk_is_told_and_the_checkpoint_before_stays(tmp_path: Path) -> None:
+    """/dev/full takes nothing, whatever is written to it."""
+    train(network(False), examples(False), ONE, tmp_path / "c.pt", QUIET)
+    before = (tmp_path / "c.pt").read_bytes()
+    (tmp_path / "c.writing").symlink_to("/dev/full")
+    with pytest.raises(DiskFullError, match=r"checkpoint .*c\.pt cannot be written .* Free some space"):
+        train(network(False, seed=1), examples(False), ONE, tmp_path / "c.pt", QUIET)
+    assert (tmp_path / "c.pt").read_bytes() == before
 
 
 # ---------------------------------------------------------------- all together
@@ -239,6 +300,12 @@ def test_model_that_is_not_better_is_not_kept(corpus: tuple[Home, Exam], start: 
     assert made["pairs"]["exam"] > 20 and made["loss"]["steps"] > 2
 
 
+def test_name_that_is_being_trained_is_refused(corpus: tuple[Home, Exam], start: Path) -> None:
+    home, exam = corpus
+    with home.open() as kb, training_lock(kb.data, "mine"), pytest.raises(LockedError, match="is training 'mine'"):
+        train_model(kb, exam, job("reranker", start), Pipeline.parse("bm25"), parse_measure("nDCG@10"))
+
+
 def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, Exam], start: Path) -> None:
     home, exam = corpus
     ExamStore(home.folder / ".surefind" / "exams").save(exam)
@@ -261,5 +328,12 @@ def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, 
         assert len(unseen(contender, kb.services).exam.queries) == len(exam.queries) // 2
     listed = surefind("train", "list", kb=home.folder)
     assert "mine" in listed.out and "encoder" in listed.out
+    again = surefind("train", "encoder", "--exam", "stations", "--name", "mine", "--use", kb=home.folder)
+    assert again.code == 2 and "has a pipeline called 'mine' already" in again.err
+    models = home.folder / ".surefind" / "models"
+    (models / "new").mkdir()
+    _keep(
+        models / "new", models / "mine", {"name": "mine"}
+    )  # a better one takes its place, and can be taken back as well
     assert surefind("train", "undo", "mine", kb=home.folder).code == 0
     assert (home.folder / "surefind.toml").read_text() == before

@@ -23,6 +23,7 @@ A message is one sentence that names the bad value, and one that gives the way o
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -95,6 +96,11 @@ class BudgetError(SurefindError):
 
 class MissingPartError(SurefindError):
     exit_code = 4
+
+
+def is_full(error: Exception) -> bool:
+    """Whether the disk, or SQLite on it, had no room left."""
+    return getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
 
 
 def choices(wrong: str, known: Iterable[str]) -> str:

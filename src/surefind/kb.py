@@ -9,7 +9,6 @@ for hit in kb.search("CTR filing deadline").hits:
 from __future__ import annotations
 
 import contextlib
-import errno
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,15 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
-from surefind.errors import CorruptIndexError, DiskFullError, NothingIndexedError, QueryError, SourceError, StoreError
+from surefind.errors import (
+    CorruptIndexError,
+    DiskFullError,
+    NothingIndexedError,
+    QueryError,
+    SourceError,
+    StoreError,
+    is_full,
+)
 from surefind.ingest._git import PREFIX, GitOrigin, spelled
 from surefind.ingest._reading import Reading
 from surefind.ingest._scan import scan
@@ -200,7 +207,7 @@ class KnowledgeBase:
             raise self._explained(error) from error
 
     def _explained(self, error: OSError | sqlite3.Error) -> Exception:
-        if getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error):
+        if is_full(error):
             return DiskFullError(
                 f"The disk that holds {self.data} is full. What was indexed before is intact; "
                 "free some space and run the command again: it goes on where it stopped."

@@ -15,14 +15,25 @@ from surefind.errors import UsageError
 from surefind.pipeline import Pipeline
 
 _BEFORE, _AFTER = "surefind.toml.before", "surefind.toml.after"
+UNDO = (_BEFORE, _AFTER)
+"""What is kept beside a model that is in use: a new one of its name takes it over."""
+
+
+def check_free(folder: Path, name: str) -> None:
+    """To be asked before hours of training: a pipeline of this name would stand in the way of `adopt`."""
+    file = folder / FILE_NAME
+    if file.exists() and _has(file.read_text(encoding="utf-8"), name):
+        raise UsageError(
+            f"{FILE_NAME} has a pipeline called {name!r} already. Take it out (surefind train undo {name}), or train "
+            "under another --name."
+        )
 
 
 def adopt(folder: Path, model: Path, name: str, pipeline: Pipeline) -> None:
     """Add the pipeline under the model's name and let it answer searches."""
     file = folder / FILE_NAME
+    check_free(folder, name)
     before = file.read_text(encoding="utf-8") if file.exists() else TEMPLATE
-    if re.search(rf"^\[pipelines\.{re.escape(name)}\]", before, re.MULTILINE):
-        raise UsageError(f"{FILE_NAME} has a pipeline called {name!r} already. Train under another --name.")
     after = _chosen(before, name).rstrip("\n") + "\n\n" + _table(name, pipeline)
     parse_settings(after, FILE_NAME)
     if file.exists():
@@ -49,6 +60,10 @@ def undo(folder: Path, model: Path, name: str) -> None:
     else:  # there was none
         file.unlink()
     (model / _AFTER).unlink()
+
+
+def _has(text: str, name: str) -> bool:
+    return re.search(rf"^\[pipelines\.{re.escape(name)}\]", text, re.MULTILINE) is not None
 
 
 def _chosen(text: str, name: str) -> str:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
+import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from surefind.errors import DiskFullError
 from surefind.sync import Report
 from surefind.train.network import Network
 
@@ -39,8 +42,8 @@ class Settings:
     max_tokens: int = 256
     seed: int = 42
     device: str = "cpu"
-    every: int = 25
-    """Steps between checkpoints."""
+    pause: float = 60.0
+    """Seconds between checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,9 @@ def train(
     device = torch.device(settings.device)
     network.to(device).train()
     optimizer = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=0.01)
-    mark = _mark(settings, examples)
+    mark = _mark(settings, examples, network)
     losses = _resume(network, optimizer, checkpoint, mark, device)
+    saved, whole = time.monotonic(), True
     try:
         for step in range(len(losses), len(steps)):
             report("Training", step, len(steps))
@@ -69,13 +73,18 @@ def train(
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            whole = False
             optimizer.step()
             losses.append(float(loss.detach()))
-            if len(losses) % settings.every == 0:
+            whole = True
+            if time.monotonic() - saved >= settings.pause:
                 _save(network, optimizer, checkpoint, mark, losses)
+                saved = time.monotonic()
     except KeyboardInterrupt:
-        _save(network, optimizer, checkpoint, mark, losses)
+        if whole:  # a step that was done by half would be done again on top of its first half
+            _save(network, optimizer, checkpoint, mark, losses)
         raise
+    _save(network, optimizer, checkpoint, mark, losses)  # whoever is stopped while it is judged need not train again
     report("Training", len(steps), len(steps))
     network.eval()
     return losses
@@ -127,9 +136,12 @@ def _padded(rows: Sequence[tuple[list[int], list[int]]], device: torch.device) -
 # ---------------------------------------------------------------- checkpoints
 
 
-def _mark(settings: Settings, examples: Sequence[Example]) -> str:
-    """Of what is being trained: a checkpoint of anything else is not gone on with."""
+def _mark(settings: Settings, examples: Sequence[Example], network: Network) -> str:
+    """Of what is being trained, from which weights: a checkpoint of anything else is not gone on with."""
     digest = hashlib.blake2b(json.dumps(asdict(settings), sort_keys=True).encode(), digest_size=12)
+    for name, value in network.state_dict().items():
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().numpy().tobytes())
     for example in examples:
         digest.update(json.dumps(example.rows).encode())
     return digest.hexdigest()
@@ -139,7 +151,14 @@ def _save(network: Network, optimizer: Any, checkpoint: Path, mark: str, losses:
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     aside = checkpoint.with_suffix(".writing")
     state = {"mark": mark, "losses": losses, "network": network.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save(state, aside)
+    try:
+        torch.save(state, aside)
+    except (OSError, RuntimeError) as error:  # torch has an error of its own for a write that fails
+        aside.unlink(missing_ok=True)
+        raise DiskFullError(
+            f"The checkpoint {checkpoint} cannot be written ({str(error).splitlines()[0]}). Free some space and run "
+            "the same command again: it goes on from the checkpoint before, if there is one."
+        ) from error
     aside.replace(checkpoint)
 
 
@@ -148,8 +167,10 @@ def _resume(network: Network, optimizer: Any, checkpoint: Path, mark: str, devic
     if not checkpoint.is_file():
         return []
     try:
-        state = torch.load(checkpoint, map_location=device, weights_only=True)
-    except Exception:  # half-written by another version, or damaged: begin again
+        with zipfile.ZipFile(checkpoint) as parts:
+            damaged = parts.testzip()  # torch does not look at the checksums
+        state = {} if damaged else torch.load(checkpoint, map_location=device, weights_only=True)
+    except Exception:  # of another version, or damaged: begin again
         return []
     if state.get("mark") != mark:
         return []

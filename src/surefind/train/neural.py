@@ -36,6 +36,7 @@ from surefind.rerank._trained import RECORD, record_of
 from surefind.retrieve.dense import Dense
 from surefind.store.lock import training_lock
 from surefind.sync import Report
+from surefind.train.adopt import UNDO
 from surefind.train.judge import Row, compare, verdict
 from surefind.train.material import FEWEST
 from surefind.train.negatives import filled, mine
@@ -350,6 +351,9 @@ def _available(pipeline: Pipeline, kb: KnowledgeBase) -> bool:
 def _keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
     """Moved into place whole: a reader sees the old model or the new one."""
     (model / RECORD).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
+    for file in UNDO:  # the one before may be in use
+        if (place / file).is_file():
+            shutil.copy(place / file, model / file)
     old = place.with_name(f".{place.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if place.exists():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 from typing import NoReturn
 
 import typer
 
 from surefind.crew import still_working
-from surefind.errors import SurefindError
+from surefind.errors import DiskFullError, SurefindError, is_full
 from surefind.serve.cli import bench, demo, doctor, exam, graph, init, search, status, sync, train
 
 app = typer.Typer(
@@ -64,6 +65,14 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except (OSError, sqlite3.Error) as error:
+        if not is_full(error):
+            raise
+        full = DiskFullError(
+            f"The disk is full ({error}). What was there before is intact; free some space and run the command again."
+        )
+        _fail(str(full), type(full).__name__, as_json)
+        sys.exit(full.exit_code)
 
 
 def _leave() -> NoReturn:

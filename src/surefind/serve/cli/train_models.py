@@ -152,6 +152,7 @@ def _train(
 ) -> None:
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
+    from surefind.train.adopt import check_free
     from surefind.train.fusion import check_name
     from surefind.train.neural import Job, train_model
     from surefind.train.pairs import SOURCES
@@ -161,6 +162,8 @@ def _train(
         name = name or f"{kind}-{questions.name}"
         check_name(name)
         job = Job(kind, name, tuple(source or SOURCES), **given)
+        if use:
+            check_free(base.folder, name)
         improved = base.pipeline(pipeline)
         made = train_model(
             base, questions, job, improved, parse_measure(measure), report,
