@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,8 +43,20 @@ class Finished:
 
 
 def run_bench(
-    kb: KnowledgeBase, plan: Plan, command: str, fresh: bool = False, report: Report | None = None
+    kb: KnowledgeBase,
+    plan: Plan,
+    command: str,
+    fresh: bool = False,
+    report: Report | None = None,
+    ask_again: bool = False,
 ) -> Finished:
+    """`ask_again`: where a language model's answer of an earlier run is of no use. Without, a benchmark repeated is
+    free and comes out the same."""
+    with contextlib.nullcontext() if ask_again else kb.services.llm.replaying():
+        return _run(kb, plan, command, fresh, report)
+
+
+def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: Report | None) -> Finished:
     plan = unseen(plan, kb.services)
     bench = Bench(kb, report=report, fresh=fresh)
     specs = [f"{contender.name}={contender}{_stamp(contender, kb.services)}" for contender in plan.contenders]

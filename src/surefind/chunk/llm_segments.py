@@ -24,6 +24,7 @@ from surefind.llm.ask import ask
 from surefind.llm.fence import Data
 from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
+from surefind.llm.values import Completion
 from surefind.notes import note, went_without
 from surefind.protocols import Chunker
 from surefind.spec import Stage, require
@@ -104,16 +105,23 @@ class LLMSegments(Stage):
         listed = Data("sentences", "\n".join(f"{i}: {text}" for i, text in enumerate(texts)))
         template = services.prompt(self.name, self.prompt, _SLOTS)
         complaint = ""
+
+        def read(answer: Completion) -> list[int] | str:
+            return read_breakpoints(spoken(answer.text), len(sentences), low, high)
+
+        def right(at: int, answer: Completion) -> bool:
+            return isinstance(read(answer), list)
+
         for turn in range(self.tries):
             asked = template.messages(
                 n_sentences=len(sentences), word_count=words, sentences=listed, min_breakpoints=low - 1,
                 max_breakpoints=min(high, len(sentences)) - 1,
                 correction=f"\nTry {turn + 1}: the answer before was wrong, since {complaint}." if complaint else "",
             )  # fmt: skip
-            (answer,) = ask(services, self.model, [asked], max_tokens=_MAX_TOKENS)
+            (answer,) = ask(services, self.model, [asked], max_tokens=_MAX_TOKENS, usable=right)
             if isinstance(answer, SurefindError):
                 return answer
-            found = read_breakpoints(spoken(answer.text), len(sentences), low, high)
+            found = read(answer)
             if not isinstance(found, str):
                 return found
             complaint = found

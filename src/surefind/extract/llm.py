@@ -96,7 +96,7 @@ class LLM(Stage):
         for start in range(0, len(texts), _BATCH):
             part = texts[start : start + _BATCH]
             prompts = [template.messages(chunk=Data("chunk", text)) for text in part]
-            answers = ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=_TOKENS)
+            answers = ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=_TOKENS, usable=_lists)
             found += [_read(text, answer) for text, answer in zip(part, answers, strict=True)]
             if progress:
                 progress(len(found), len(texts))
@@ -109,7 +109,7 @@ class LLM(Stage):
 def _read(text: str, answer: Completion | SurefindError) -> Extraction | SurefindError:
     if isinstance(answer, SurefindError):
         return answer
-    listed = (read_object(answer.text) or {}).get("entities")
+    listed = _listed(answer)
     if not isinstance(listed, list):
         return AnswerError("The model gave no list of entities.")
     rows = [row for row in listed if isinstance(row, dict)]
@@ -120,6 +120,14 @@ def _read(text: str, answer: Completion | SurefindError) -> Extraction | Surefin
         for place in _places(text, name)
     )
     return Extraction(mentions, relations=tuple(_relations(standing)))
+
+
+def _listed(answer: Completion) -> Any:
+    return (read_object(answer.text) or {}).get("entities")
+
+
+def _lists(at: int, answer: Completion) -> bool:
+    return isinstance(_listed(answer), list)
 
 
 def _places(text: str, name: str) -> list[int]:

@@ -89,7 +89,10 @@ class LLMWeights(Stage):
         names = labels(rankings)
         signals = [ranking.signal for ranking in rankings]
         prompts = [self._messages(query, rankings, i, services) for i, query in enumerate(queries)]
-        answers = ask(services, self.model, prompts, schema=_schema(names), max_tokens=_MAX_TOKENS)
+        answers = ask(
+            services, self.model, prompts, schema=_schema(names), max_tokens=_MAX_TOKENS,
+            usable=lambda at, answer: isinstance(check_weights(read_object(answer.text), names), list),
+        )  # fmt: skip
         made: list[list[float]] = []
         failed: list[SurefindError] = []
         for query, answer in zip(queries, answers, strict=True):

@@ -50,7 +50,11 @@ class Writer:
     ) -> tuple[list[Summary], list[SurefindError]]:
         """The summary of every small community, and why some are still `plain`."""
         prompts = [self._asked(outline) for outline in outlines(graph, found, ENTITIES, LEADS)]
-        answers = [_read(answer) for answer in ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=TOKENS)]
+        said = ask(
+            services, self.model, prompts, schema=_SCHEMA, max_tokens=TOKENS,
+            usable=lambda at, answer: isinstance(_read(answer), str),
+        )  # fmt: skip
+        answers = [_read(answer) for answer in said]
         failures = [answer for answer in answers if isinstance(answer, SurefindError)]
         pairs = zip(plain, answers, strict=True)
         return [replace(one, text=text) if isinstance(text, str) else one for one, text in pairs], failures

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageError
-from surefind.llm.chat import complete_many
+from surefind.llm.chat import Usable, complete_many
 from surefind.llm.values import Completion, Message
 from surefind.notes import note, went_without
 
@@ -31,10 +31,17 @@ def ask(
     max_tokens: int = 512,
     logprobs: int = 0,
     temperature: float = 0.0,
+    usable: Usable | None = None,
 ) -> list[Completion | SurefindError]:
-    """The answer to each prompt, in order, or why there is none."""
+    """The answer to each prompt, in order, or why there is none.
+
+    One that was kept from an earlier run and is not `usable` is asked for again, once: whoever repeats a search or a
+    sync hopes for a better one. A benchmark repeats what it did before (`Models.replaying`).
+    """
     if not prompts:
         return []
+    if services.llm.replays:
+        usable = None
     chat = services.chat(model or "")
     send = partial(
         complete_many, chat, schema=schema, max_tokens=max_tokens, logprobs=logprobs, temperature=temperature
@@ -43,9 +50,10 @@ def ask(
     first = int(getattr(chat, "concurrency", 1))
     answers: list[Completion | SurefindError] = []
     try:
-        answers += send(prompts[:first])
+        answers += send(prompts[:first], usable=usable)
         dead = all(isinstance(answer, SurefindError) for answer in answers)
-        answers += [answers[0]] * len(prompts[first:]) if dead else send(prompts[first:])
+        rest = (lambda i, answer: usable(first + i, answer)) if usable else None
+        answers += [answers[0]] * len(prompts[first:]) if dead else send(prompts[first:], usable=rest)
     except BudgetError as refused:
         return [*answers, *[_told_again(services, refused)] * (len(prompts) - len(answers))]
     for answer in answers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,9 @@ from surefind.llm.meter import Meter
 from surefind.llm.prices import Price, most_tokens, tokens
 from surefind.llm.values import Completion, Message, Request
 from surefind.protocols import ChatModel, Progress
+
+Usable = Callable[[int, Completion], bool]
+"""Whether the answer to the prompt at this place is of any use to the step that asks."""
 
 _FALLBACK = 1 / 3
 """Of the time that a call may take, what is kept for the fallback."""
@@ -68,6 +71,8 @@ class Chat:
         self._total = total
         self._flying: dict[bytes, Future[Completion]] = {}
         self._silent, self._rested = 0, 0.0
+        self._new: set[bytes] = set()
+        """What was answered in this run: however useless, it is not asked for again."""
         self._lock = threading.Lock()
 
     def complete(
@@ -88,10 +93,17 @@ class Chat:
     def key(self, request: Request) -> bytes:
         return request.key(self._adapter.fingerprint)
 
-    def known(self, keys: Sequence[bytes]) -> dict[bytes, Completion]:
-        """Those that are in the cache, found in one go; they count as asked."""
+    def known(
+        self, keys: Sequence[bytes], usable: Callable[[bytes, Completion], bool] | None = None
+    ) -> dict[bytes, Completion]:
+        """Those that are in the cache, found in one go; they count as asked. Those of an earlier run that are not
+        `usable` are left out, to be asked for again."""
         found = self._cache.get(keys) if self._cache else {}
-        return {key: self._counted(completion) for key, completion in found.items()}
+        return {
+            key: self._counted(completion)
+            for key, completion in found.items()
+            if usable is None or key in self._new or usable(key, completion)
+        }
 
     def close(self) -> None:
         self._adapter.close()
@@ -158,6 +170,7 @@ class Chat:
             empty = not text.strip() and not completion.logprobs
             if self._cache and not empty:
                 self._cache.put(key, completion)
+                self._new.add(key)
             self._counted(completion)  # before what was set aside for it is free again
         finally:
             self._meter.release(worst)
@@ -222,10 +235,11 @@ def complete_many(
     temperature: float = 0.0,
     logprobs: int = 0,
     progress: Progress | None = None,
+    usable: Usable | None = None,
 ) -> list[Completion | SurefindError]:
     """The answer to each prompt, in order, or what went wrong with it; a spent budget ends it all.
 
-    The same prompt twice is asked once, and what is in the cache is fetched in one go.
+    The same prompt twice is asked once, and what is in the cache is fetched in one go, unless it is not `usable`.
     """
     if not isinstance(chat, Chat):
         one = partial(chat.complete, schema=schema, max_tokens=max_tokens, temperature=temperature, logprobs=logprobs)
@@ -233,8 +247,10 @@ def complete_many(
     requests = [Request(tuple(messages), schema, max_tokens, temperature, logprobs) for messages in prompts]
     keys = [chat.key(request) for request in requests]
     asked = dict(zip(keys, requests, strict=True))
+    place = {key: i for i, key in enumerate(keys)}
+    serves = (lambda key, completion: usable(place[key], completion)) if usable else None
     with notes.collecting() as heard:
-        known: dict[bytes, Any] = dict(chat.known(list(asked)))
+        known: dict[bytes, Any] = dict(chat.known(list(asked), serves))
     notes.pass_on(heard, makespan((c.seconds for c in known.values()), chat.concurrency))
     new = [key for key in asked if key not in known]
     told = _after(len(known), len(asked), progress)

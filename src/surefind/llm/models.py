@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from surefind.errors import UsageError
@@ -19,6 +21,8 @@ class Models:
         self.settings = settings or LLMSettings()
         self.meter = Meter(self.settings.budget)
         self.cache = CompletionCache(cache_folder / "answers.db") if cache_folder else None
+        self.replays = False
+        """Whether useless answers of an earlier run are taken as they are, too."""
         self._chats: dict[str, Chat] = {}
         self._lock = threading.RLock()
 
@@ -35,6 +39,15 @@ class Models:
             if name not in self._chats:
                 self._chats[name] = self._make(name)
             return self._chats[name]
+
+    @contextlib.contextmanager
+    def replaying(self) -> Iterator[None]:
+        """For work that must come out the same when it is repeated, and cost nothing."""
+        before, self.replays = self.replays, True
+        try:
+            yield
+        finally:
+            self.replays = before
 
     def close(self) -> None:
         for chat in self._chats.values():

@@ -126,7 +126,11 @@ class Agentic(Stage):
         """One call for each active query; what each wants searched next, for those that go on."""
         views = {i: [*states[i].evidence, *states[i].look] for i in active}
         prompts = [self._messages(queries[i], states[i], views[i], step, passages, services) for i in active]
-        answers = ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=self.max_tokens)
+        sizes = [len(view) for view in views.values()]
+        answers = ask(
+            services, self.model, prompts, schema=_SCHEMA, max_tokens=self.max_tokens,
+            usable=lambda at, answer: not isinstance(read_step(answer.text, sizes[at]), SurefindError),
+        )  # fmt: skip
         wanted: dict[int, list[str]] = {}
         for i, answer in zip(active, answers, strict=True):
             state = states[i]

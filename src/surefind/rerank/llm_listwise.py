@@ -82,8 +82,12 @@ class LLMListwise(Stage):
             prompts.append(prompt.messages(queries[i].text, chunks, self.keep, self.passage_tokens))
             if self.reverse:
                 prompts.append(prompt.messages(queries[i].text, chunks[::-1], self.keep, self.passage_tokens))
-        answers = ask(services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens)
         passes = 2 if self.reverse else 1
+        sizes = [len(heads[i]) for i in asked for _ in range(passes)]
+        answers = ask(
+            services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens,
+            usable=lambda at, answer: read_order(answer.text, sizes[at], self.keep) is not None,
+        )  # fmt: skip
         decided: list[list[tuple[int, float]]] = [[] for _ in queries]
         failed: list[SurefindError] = []
         for turn, i in enumerate(asked):

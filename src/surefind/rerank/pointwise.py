@@ -66,7 +66,12 @@ class Pointwise(Stage):
             for i in asked
             for chunk in passages[heads[i]]
         ]
-        answers = iter(ask(services, self.model, prompts, max_tokens=1, logprobs=_ALTERNATIVES))
+        answers = iter(
+            ask(
+                services, self.model, prompts, max_tokens=1, logprobs=_ALTERNATIVES,
+                usable=lambda at, answer: isinstance(likelihood(answer), float),
+            )
+        )  # fmt: skip
         decided: list[list[tuple[int, float]]] = [[] for _ in queries]
         failed: list[SurefindError] = []
         for i in asked:

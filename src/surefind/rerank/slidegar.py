@@ -102,11 +102,14 @@ class SlideGAR(Stage):
             prompt.messages(queries[i].text, passages[slides[i].window], self.window, self.passage_tokens)
             for i in active
         ]
-        answers = ask(services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens)
+        sizes = [len(slides[i].window) for i in active]
+        answers = ask(
+            services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens,
+            usable=lambda at, answer: read_order(answer.text, sizes[at], sizes[at]) is not None,
+        )  # fmt: skip
         failed: list[SurefindError] = []
         more: list[int] = []
-        for i, answer in zip(active, answers, strict=True):
-            size = len(slides[i].window)
+        for i, size, answer in zip(active, sizes, answers, strict=True):
             if isinstance(answer, SurefindError):  # an endpoint that fails would fail again: no more windows
                 slides[i].stop()
                 failed.append(answer)

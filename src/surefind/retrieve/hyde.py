@@ -72,7 +72,10 @@ class HyDE(Wrapping, Stage):
             several = [system._replace(content=f"{system.content}\n\nDraft {n + 1}.") for n in range(self.drafts)]
             prompts += [[head, *rest] for head in (several if self.drafts > 1 else [system])]
         warmth = _VARIED if self.drafts > 1 else 0.0
-        answers = ask(services, self.model, prompts, max_tokens=_MAX_TOKENS, temperature=warmth)
+        answers = ask(
+            services, self.model, prompts, max_tokens=_MAX_TOKENS, temperature=warmth,
+            usable=lambda at, answer: bool(spoken(answer.text)),
+        )  # fmt: skip
         texts = [None if isinstance(a, SurefindError) else spoken(a.text) for a in answers]
         made = [[t for t in texts[at : at + self.drafts] if t] for at in range(0, len(texts), self.drafts)]
         failed = [a if isinstance(a, SurefindError) else AnswerError("The draft was empty.") for a in answers]

@@ -69,7 +69,10 @@ class MultiQuery(Wrapping, Stage):
         """Other wordings of each query; none where the model failed."""
         template = services.prompt(self.name, self.prompt, _SLOTS)
         prompts = [template.messages(query=Data("query", query.text), rewrites=self.rewrites) for query in queries]
-        answers = ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=_MAX_TOKENS)
+        answers = ask(
+            services, self.model, prompts, schema=_SCHEMA, max_tokens=_MAX_TOKENS,
+            usable=lambda at, answer: bool(read_rewrites(answer.text, queries[at].text, self.rewrites)),
+        )  # fmt: skip
         made: list[list[str]] = []
         failed: list[SurefindError] = []
         for query, answer in zip(queries, answers, strict=True):

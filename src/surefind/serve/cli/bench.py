@@ -72,6 +72,10 @@ def bench(
         bool, typer.Option("--dry-run", help="Check the plan, say what it would cost, and stop.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Compute again even if nothing changed.")] = False,
+    ask_again: Annotated[
+        bool,
+        typer.Option("--ask-again", help="Ask a language model again where its answer of an earlier run is of no use."),
+    ] = False,
     budget: Budget = None,
     yes: Yes = False,
     kb: Folder = HERE,
@@ -109,7 +113,7 @@ def bench(
             if not dry_run:
                 agree(base, _calls(base, plans), budget, yes, as_json)
             for plan in plans if not dry_run else ():
-                finished.append(_run(base, plan, fresh or runs, report))
+                finished.append(_run(base, plan, fresh or runs, report, ask_again))
                 folder = out / plan.exam.name if out and len(plans) > 1 else out
                 pages.append(_write(base, finished[-1], folder, runs))
     reports = [one.report for one in finished]
@@ -148,10 +152,10 @@ def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int) -> l
     return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed)]
 
 
-def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: Report | None) -> Finished:
+def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: Report | None, ask_again: bool) -> Finished:
     from surefind.bench.run import run_bench
 
-    return run_bench(kb, plan, _command(), fresh, report)
+    return run_bench(kb, plan, _command(), fresh, report, ask_again)
 
 
 def _plan(
