@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -219,6 +220,23 @@ def test_catalogue_that_is_no_database_gives_a_sentence(two: Home) -> None:
     (two.folder / ".surefind/catalogue.db").write_bytes(b"not a database at all" * 500)
     with pytest.raises(StoreError, match=r"cannot be read .*Move the folder .* away and sync again"):
         two.found("alpha")
+
+
+@pytest.mark.parametrize(("free", "expected"), [(0, DiskFullError), (1 << 30, StoreError)])
+def test_catalogue_on_a_full_disk_is_not_called_damaged(
+    two: Home, monkeypatch: pytest.MonkeyPatch, free: int, expected: type[StoreError]
+) -> None:
+    """SQLite has an "I/O error" for both; whoever moved a sound catalogue away would lose it."""
+
+    def fails(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("surefind.store._database._bring_up_to_date", fails)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
+    with pytest.raises(StoreError) as caught:
+        two.found("alpha")
+    assert type(caught.value) is expected
+    assert ("Move the folder" in str(caught.value)) is (expected is StoreError)
 
 
 def test_catalogue_with_damaged_pages_gives_a_sentence(home: Home) -> None:

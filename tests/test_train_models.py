@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from helpers import Home  # noqa: E402
 from surefind.bench.plan import Plan, from_texts, parse_measures  # noqa: E402
 from surefind.bench.run import unseen  # noqa: E402
 from surefind.embed.onnx import Onnx  # noqa: E402
-from surefind.errors import DiskFullError, LockedError, SurefindError  # noqa: E402
+from surefind.errors import DiskFullError, LockedError, SpecError, SurefindError  # noqa: E402
 from surefind.exam.model import Exam, Judgment  # noqa: E402
 from surefind.exam.store import ExamStore  # noqa: E402
 from surefind.measure.names import parse_measure  # noqa: E402
@@ -32,7 +34,7 @@ from surefind.testing import check_embedder  # noqa: E402
 from surefind.train.export import export  # noqa: E402
 from surefind.train.learning import Example, Settings, train  # noqa: E402
 from surefind.train.network import Network, Shape, load_network  # noqa: E402
-from surefind.train.neural import Job, _keep, train_model  # noqa: E402
+from surefind.train.neural import Job, _keep, stopped_trainings, train_model  # noqa: E402
 from surefind.types import Chunk  # noqa: E402
 
 BUNDLED = surefind_models.path("minilm")
@@ -259,9 +261,19 @@ def test_full_disk_is_told_and_the_checkpoint_before_stays(tmp_path: Path) -> No
     train(network(False), examples(False), ONE, tmp_path / "c.pt", QUIET)
     before = (tmp_path / "c.pt").read_bytes()
     (tmp_path / "c.writing").symlink_to("/dev/full")
-    with pytest.raises(DiskFullError, match=r"checkpoint .*c\.pt cannot be written .* Free some space"):
+    with pytest.raises(
+        DiskFullError, match=r"A checkpoint takes about \d+ MB, and the disk that holds .* Free some space"
+    ):
         train(network(False, seed=1), examples(False), ONE, tmp_path / "c.pt", QUIET)
     assert (tmp_path / "c.pt").read_bytes() == before
+
+
+def test_too_little_room_is_told_before_the_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=5 << 20))
+    seen: list[int] = []
+    with pytest.raises(DiskFullError, match=r"takes about 11 MB, and the disk that holds .* has 5 MB left"):
+        train(network(False), examples(False), ONE, tmp_path / "c.pt", lambda what, done, total: seen.append(done))
+    assert seen == []
 
 
 # ---------------------------------------------------------------- all together
@@ -300,10 +312,43 @@ def test_model_that_is_not_better_is_not_kept(corpus: tuple[Home, Exam], start: 
     assert made["pairs"]["exam"] > 20 and made["loss"]["steps"] > 2
 
 
+def test_encoder_for_a_pipeline_without_one_is_refused_before_training(corpus: tuple[Home, Exam], start: Path) -> None:
+    home, exam = corpus
+    with home.open() as kb, pytest.raises(SpecError, match="no dense retriever that a new encoder could serve"):
+        train_model(
+            kb, replace(exam, queries=()), job("encoder", start), Pipeline.parse("bm25"), parse_measure("RR@10")
+        )
+
+
 def test_name_that_is_being_trained_is_refused(corpus: tuple[Home, Exam], start: Path) -> None:
     home, exam = corpus
     with home.open() as kb, training_lock(kb.data, "mine"), pytest.raises(LockedError, match="is training 'mine'"):
         train_model(kb, exam, job("reranker", start), Pipeline.parse("bm25"), parse_measure("nDCG@10"))
+
+
+def test_training_that_was_stopped_is_listed_and_goes_on(corpus: tuple[Home, Exam], start: Path) -> None:
+    home, exam = corpus
+    pipeline, measure = Pipeline.parse("bm25"), parse_measure("nDCG@10")
+
+    def stop(what: str, done: int, total: int) -> None:
+        if (what, done) == ("Training", 3):
+            raise KeyboardInterrupt
+
+    with home.open() as kb:
+        with pytest.raises(KeyboardInterrupt):
+            train_model(kb, exam, job("reranker", start), pipeline, measure, stop)
+        assert stopped_trainings(kb) == [{"name": "mine", "stopped": str(kb.data / "models" / ".mine.training")}]
+        assert (
+            "mine                     stopped: the same command goes on"
+            in surefind("train", "list", kb=home.folder).out
+        )
+        seen: list[int] = []
+        train_model(
+            kb, exam, job("reranker", start), pipeline, measure,
+            lambda what, done, total: seen.append(done) if what == "Training" else None,
+        )  # fmt: skip
+        assert seen[0] == 3
+        assert stopped_trainings(kb) == []
 
 
 def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, Exam], start: Path) -> None:

@@ -26,6 +26,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+
+_ROOM = 1 << 16
+"""Bytes that SQLite needs beside a database to open it."""
 
 
 class SurefindError(Exception):
@@ -98,8 +102,13 @@ class MissingPartError(SurefindError):
     exit_code = 4
 
 
-def is_full(error: Exception) -> bool:
-    """Whether the disk, or SQLite on it, had no room left."""
+def is_full(error: Exception, folder: Path | None = None) -> bool:
+    """Whether the disk, or SQLite on it, had no room left. SQLite does not always say so: a catalogue on a full disk,
+    which is `folder`'s, has an "I/O error" when it is only read."""
+    if "disk I/O error" in str(error) and folder is not None:
+        import shutil  # this module is imported by every command
+
+        return shutil.disk_usage(folder).free < _ROOM
     return getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
 
 

@@ -207,7 +207,7 @@ class KnowledgeBase:
             raise self._explained(error) from error
 
     def _explained(self, error: OSError | sqlite3.Error) -> Exception:
-        if is_full(error):
+        if is_full(error, self.data):
             return DiskFullError(
                 f"The disk that holds {self.data} is full. What was indexed before is intact; "
                 "free some space and run the command again: it goes on where it stopped."

@@ -22,7 +22,8 @@ class GGUFChat:
     def __init__(self, address: Address, settings: LLMSettings) -> None:
         self._path = Path(address.model).expanduser()
         if not self._path.is_file():
-            raise UsageError(f"There is no model file {self._path}. Write the model as 'gguf:PATH'.")
+            where = "" if self._path.is_absolute() else f" in {Path.cwd()}"
+            raise UsageError(f"There is no model file {self._path}{where}. Write the model as 'gguf:PATH'.")
         with self._path.open("rb") as file:
             digest = hashlib.blake2b(file.read(_HEAD), digest_size=8).hexdigest()
         self.fingerprint = f"gguf:{digest}:{self._path.stat().st_size}"

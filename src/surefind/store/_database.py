@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from surefind.errors import NewerStoreError, StoreError
+from surefind.errors import DiskFullError, NewerStoreError, StoreError, is_full
 
 VERSION = 3
 NEVER = 2**62
@@ -60,6 +60,11 @@ def connect(path: Path) -> sqlite3.Connection:
         _bring_up_to_date(db, path.parent)
     except sqlite3.DatabaseError as error:
         db.close()
+        if is_full(error, path.parent):
+            raise DiskFullError(
+                f"The disk that holds {path.parent} is full, and a catalogue cannot even be read then. Free some "
+                "space; nothing is lost."
+            ) from error
         raise StoreError(
             f"The catalogue {path} cannot be read ({error}). Move the folder {path.parent} away and sync again."
         ) from error

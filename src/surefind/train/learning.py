@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 import zipfile
 from collections.abc import Sequence
@@ -63,6 +64,7 @@ def train(
     optimizer = torch.optim.AdamW(network.parameters(), lr=settings.rate, weight_decay=0.01)
     mark = _mark(settings, examples, network)
     losses = _resume(network, optimizer, checkpoint, mark, device)
+    _check_room(network, checkpoint)
     saved, whole = time.monotonic(), True
     try:
         for step in range(len(losses), len(steps)):
@@ -153,13 +155,30 @@ def _save(network: Network, optimizer: Any, checkpoint: Path, mark: str, losses:
     state = {"mark": mark, "losses": losses, "network": network.state_dict(), "optimizer": optimizer.state_dict()}
     try:
         torch.save(state, aside)
-    except (OSError, RuntimeError) as error:  # torch has an error of its own for a write that fails
+    except RuntimeError as error:  # torch's own for a write that fails
         aside.unlink(missing_ok=True)
-        raise DiskFullError(
-            f"The checkpoint {checkpoint} cannot be written ({str(error).splitlines()[0]}). Free some space and run "
-            "the same command again: it goes on from the checkpoint before, if there is one."
-        ) from error
+        raise _no_room(network, checkpoint) from error
     aside.replace(checkpoint)
+
+
+def _check_room(network: Network, checkpoint: Path) -> None:
+    """Before the first step, not an hour later."""
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(checkpoint.parent).free < _bytes(network):
+        raise _no_room(network, checkpoint)
+
+
+def _no_room(network: Network, checkpoint: Path) -> DiskFullError:
+    free, needed = shutil.disk_usage(checkpoint.parent).free >> 20, _bytes(network) >> 20
+    return DiskFullError(
+        f"A checkpoint takes about {needed:,} MB, and the disk that holds {checkpoint.parent} has {free:,} MB left. "
+        "Free some space and run the same command again: it goes on from the last checkpoint."
+    )
+
+
+def _bytes(network: Network) -> int:
+    """Of a checkpoint: the weights, and for each two numbers of the optimiser."""
+    return int(3 * sum(value.numel() * value.element_size() for value in network.parameters()))
 
 
 def _resume(network: Network, optimizer: Any, checkpoint: Path, mark: str, device: torch.device) -> list[float]:

@@ -108,6 +108,8 @@ def train_model(
     """Trains, judges on the held-out half, and keeps the model if it is better. The manifest, which is the report.
     `agree` is told what a language model will be asked, before it is."""
     need_torch()
+    if job.kind == "encoder" and not any(isinstance(r, Dense) for r in pipeline.retrieve):
+        raise SpecError(f"The pipeline {pipeline} has no dense retriever that a new encoder could serve.")
     tell: Report = report or (lambda what, done, total: None)
     with training_lock(kb.data, job.name):
         return _train(exam, _Material(kb, exam, job, pipeline, tell, agree), job, measure, tell)
@@ -181,8 +183,9 @@ class _Material:
         self.pairs = _most(pairs, job.most)
         if len(self.pairs) < _FEWEST_PAIRS:
             raise ExamError(
-                f"There are {len(self.pairs)} pairs to learn from ({', '.join(job.sources)}); at least {_FEWEST_PAIRS} "
-                "are needed. Take more sources, or an exam with more questions."
+                f"There are {len(self.pairs)} pairs to learn from ({', '.join(job.sources)}) beside the passages that "
+                f"answer a question of the held-out half; at least {_FEWEST_PAIRS} are needed. Take more sources or "
+                "documents, or an exam that asks for fewer of them."
             )
 
     def _written(self, shelf: Shelf, job: Job, tell: Report, agree: Callable[[Calls], None] | None) -> list[Pair]:
@@ -302,8 +305,6 @@ def _examples(material: _Material, negatives: Sequence[Sequence[int]], job: Job,
 
 def with_encoder(pipeline: Pipeline, folder: Path) -> Pipeline:
     """The pipeline with every dense retriever on another encoder."""
-    if not any(isinstance(r, Dense) for r in pipeline.retrieve):
-        raise SpecError(f"The pipeline {pipeline} has no dense retriever that a new encoder could serve.")
     other = str(spec.make("embed", spec.format_spec("onnx", [("path", str(folder))])))
     retrieve = tuple(r.replace(model=other) if isinstance(r, Dense) else r for r in pipeline.retrieve)
     return replace(pipeline, retrieve=cast("tuple[Retriever, ...]", retrieve))
@@ -373,6 +374,13 @@ def trained_models(kb: KnowledgeBase) -> list[dict[str, Any]]:
             shown = {key: value for key, value in record.items() if key != "learnt"}
             found.append({**shown, "changed": [], "drift": drift})
     return found
+
+
+def stopped_trainings(kb: KnowledgeBase) -> list[dict[str, Any]]:
+    """Trainings that were stopped and can go on, each with the folder that waits for that."""
+    found = sorted((kb.data / "models").glob(".*.training/checkpoint.pt"))
+    names = [(path.parent.name.removeprefix(".").removesuffix(".training"), path.parent) for path in found]
+    return [{"name": name, "stopped": str(folder)} for name, folder in names]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -137,11 +137,11 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
     from surefind.llm.trained import trained_prompts
     from surefind.train.fusion import manifests
-    from surefind.train.neural import trained_models
+    from surefind.train.neural import stopped_trainings, trained_models
 
     with KnowledgeBase.open(kb) as base:
         corpus = base.snapshot().fingerprint
-        models = [*manifests(base), *trained_models(base)]
+        models = [*manifests(base), *trained_models(base), *stopped_trainings(base)]
         for prompt in trained_prompts(base.data / "models"):  # a prompt goes on working: it was only tried elsewhere
             drift = "documents changed since it was trained" if prompt["corpus"] != corpus else ""
             models.append({**prompt, "changed": [], "drift": drift})
@@ -151,6 +151,9 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
     for made in models:
         if "unreadable" in made:
             typer.echo(f"{made['name']:<24} {made['unreadable']}")
+            continue
+        if "stopped" in made:
+            typer.echo(f"{made['name']:<24} stopped: the same command goes on with it, or delete {made['stopped']}")
             continue
         refusal = f"refuses: {'; '.join(made['changed'])}; train again" if made["changed"] else ""
         state = refusal or made["drift"] or "up to date"
