@@ -13,6 +13,7 @@ import sys
 import tempfile
 from difflib import SequenceMatcher
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from surefind.ingest._ocr import recognise
 from surefind.ingest.markdown import Markdown
 
 SAMPLE = Path(__file__).parent.parent / "examples" / "quillhaven"
-LINES = 40
+WORDS = 380
+"""As many as fit on a page."""
 
 
 def printed(text: str) -> bytes:
@@ -66,7 +68,9 @@ def right(wanted: str, found: str) -> float:
 def plain(path: Path) -> str:
     (document,) = Markdown().read(path, path.name)
     lines = [line for line in document.text.splitlines() if line.strip() and not set("|`") & set(line)]
-    return "\n".join(lines[:LINES]).encode("latin-1", "ignore").decode("latin-1")
+    kept = accumulate((len(words(line)) for line in lines), initial=0)
+    fitting = [line for line, before in zip(lines, kept, strict=False) if before + len(words(line)) <= WORDS]
+    return "\n".join(fitting).encode("latin-1", "ignore").decode("latin-1")
 
 
 def as_it_comes(path: Path) -> str:

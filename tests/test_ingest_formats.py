@@ -340,7 +340,9 @@ def test_pdf_of_scans_only_is_refused(tmp_path: Path) -> None:
             made.add_page()
             made.image(Image.new("L", (62, 87), 200), x=0, y=0, w=210, h=297)
 
-    with pytest.raises(SourceError, match="is scanned: its 2 pages are pictures"):
+    with pytest.raises(
+        SourceError, match=r"is scanned: pages that are pictures without text: 1-2; to read them, write"
+    ):
         take(tmp_path / "a.pdf", real_files.pdf(build))
 
 
@@ -349,6 +351,24 @@ def test_scanned_page_is_recognised_with_the_extra(tmp_path: Path) -> None:
     taken = take(tmp_path / "a.pdf", real_files.pdf(real_files.scan), "pdf(ocr=true)")
     assert taken.complaints == []
     assert place_of(taken.documents[0], "PICTURE OF A CONTRACT") == "page 2"
+
+
+def test_page_that_lies_on_its_head_is_turned_and_a_blank_one_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("rapidocr")
+    from PIL import Image, ImageDraw
+
+    page = Image.new("L", (620, 877), 255)
+    ImageDraw.Draw(page).text((60, 100), "TWO OFFICERS OPEN THE VAULT", fill=0, font_size=28)
+
+    def build(made: object) -> None:
+        for picture in (page.rotate(180), Image.new("L", (62, 87), 200)):
+            made.add_page()
+            made.image(picture, x=0, y=0, w=210, h=297)
+
+    taken = take(tmp_path / "a.pdf", real_files.pdf(build), "pdf(ocr=true)")
+    assert place_of(taken.documents[0], "TWO OFFICERS OPEN THE VAULT") == "page 1"
+    ((_, reason),) = taken.complaints
+    assert reason == "has scanned pages, which are pictures without text: 2; none was recognised on them"
 
 
 # ---------------------------------------------------------------- text formats

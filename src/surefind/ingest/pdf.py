@@ -56,10 +56,14 @@ class Pdf(Stage):
         texts = _without_folios({page.page_num: seen.get(page.page_num) or _text(page) for page in pages})
         text, places = joined((f"page {number}", text) for number, text in texts.items())
         if not text and scanned:
-            raise SourceError(f"is scanned: its {len(scanned)} pages are pictures without text{_WAY_OUT}")
+            raise SourceError(f"is scanned: pages that are pictures without text: {_ranges(scanned)}{self._way_out}")
         if missed := [number for number in scanned if number not in seen]:
-            complain(f"has scanned pages, which are pictures without text: {_ranges(missed)}{_WAY_OUT}")
+            complain(f"has scanned pages, which are pictures without text: {_ranges(missed)}{self._way_out}")
         yield Document(id, text, first_heading(text) or path.stem, "markdown", places=places)
+
+    @property
+    def _way_out(self) -> str:
+        return "; none was recognised on them" if self.ocr else _WAY_OUT
 
     def _recognised(self, path: Path, numbers: Sequence[int]) -> dict[int, str]:
         if not (self.ocr and numbers):
