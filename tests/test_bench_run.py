@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import SPAN_MEASURES
 from surefind.retrieve._postings import Postings
+from surefind.testing import rankings_of
 from surefind.types import Query, Rankings
 
 TEXTS = ("bm25", "bm25(k1=0, b=0)", "bm25 + bm25(k1=0, b=0) >> rrf(k=[10, 60])")
@@ -384,7 +386,20 @@ def test_trec_run_ranks_each_document_once_by_falling_score(runs: Path) -> None:
         for rows in found.values():
             assert len({document for document, _, _ in rows}) == len(rows)
             assert [rank for _, rank, _ in rows] == list(range(1, len(rows) + 1))
-            assert [score for _, _, score in rows] == sorted((score for _, _, score in rows), reverse=True)
+            scores = np.array([score for _, _, score in rows], np.float32)  # as trec_eval reads them
+            assert (np.diff(scores) < 0).all()
+
+
+def test_trec_run_keeps_the_order_of_equal_and_of_tiny_scores(finished: Finished, tmp_path: Path) -> None:
+    assert finished.outcome
+    snapshot = finished.outcome.snapshots[0]
+    places = {id: i for i, id in reversed(list(enumerate(snapshot.document_ids)))}
+    ordinals = sorted(places.values())
+    scores = [2e-9 if i == 0 else 1e-9 for i in range(len(ordinals))]
+    write_runs(tmp_path, ["ties"], [rankings_of([(ordinals, scores)])], ["q"], [snapshot])
+    rows = [line.split() for line in (tmp_path / "ties.trec").read_text(encoding="utf-8").splitlines()]
+    assert [row[2] for row in rows] == [quote(snapshot.document_ids[o], safe="/") for o in ordinals]
+    assert (np.diff(np.array([row[4] for row in rows], np.float32)) < 0).all()
 
 
 def test_trec_run_gives_the_recall_of_the_report(finished: Finished, runs: Path) -> None:

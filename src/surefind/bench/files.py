@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+
 from surefind.bench.html import render
 from surefind.bench.movement import in_words
 from surefind.bench.terminal import cut_into, exam_label, layout_cells, layout_heads, mark, ordered
@@ -166,7 +168,11 @@ def write_runs(
     queries: Sequence[str],
     snapshots: Sequence[Snapshot],
 ) -> None:
-    """One TREC run a configuration: documents, each at the rank of its first chunk; spaces in ids are %20."""
+    """One TREC run a configuration: documents, each at the rank of its first chunk; spaces in ids are %20.
+
+    trec_eval goes by the score, in single precision, and puts equal ones in an order of its own: so that it measures
+    the ranking that was measured here, a score that would be equal is written as the next lower number.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name, ranking, snapshot in zip(names, rankings, snapshots, strict=True):
         tag = re.sub(r"[^\w.=-]+", "_", name).strip("_")
@@ -176,5 +182,7 @@ def write_runs(
                 seen: dict[str, float] = {}
                 for ordinal, score in zip(ordinals.tolist(), scores.tolist(), strict=True):
                     seen.setdefault(snapshot.document_ids[ordinal], score)
+                last = np.float32(np.inf)
                 for rank, (document, score) in enumerate(seen.items(), 1):
-                    file.write(f"{query} Q0 {quote(document, safe='/')} {rank} {score:.6f} {tag}\n")
+                    last = min(np.float32(score), np.nextafter(last, np.float32(-np.inf)))
+                    file.write(f"{query} Q0 {quote(document, safe='/')} {rank} {last:.9g} {tag}\n")
