@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from surefind.protocols import Analyzer
 
+VERSION = 2
+"""Raised when the same text gives other terms than before: part of the name of every index of terms, so that one is
+built anew and never searched, or continued, with terms that it does not know."""
+
 
 def analyze(analyzer: Analyzer, text: str) -> list[str]:
     return [term for token in analyzer.tokens(text) for term in analyzer.terms(token)]

@@ -1,25 +1,60 @@
-"""Finding words and identifiers in text, and the parts of an identifier."""
+"""Finding words and identifiers in text, the parts of an identifier, and the terms of scripts other than ASCII."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Callable
+from itertools import pairwise
+
+from surefind.analyze._fold import fold
+from surefind.text.scripts import CLUSTER, HAN, HANGUL, MARKS, UNSPACED_RUN, pattern
 
 # An amount with thousands separators, or
 # a run of letters and digits, then any number of runs joined by one of the characters that hold identifiers
-# together, then clause letters as in 1020.320(d)(2).
-TOKEN = re.compile(
-    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|,\d)"
-    r"|[^\W_]+(?:[-.*/@&+'’_:]+[^\W_]+)*(?:\([^\W_]{1,4}\))*"
+# together (or by marks and other characters inside a word), then clause letters as in 1020.320(d)(2).
+_TOKEN = (
+    r"\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?!\w|,\d)"
+    r"|[^\W_]+(?:[-.*/@&+'_:{joins}]+[^\W_]+)*{marks}(?:\([^\W_]{{1,4}}\))*"
     r"|_+[^\W_]+(?:_+[^\W_]+)*"
 )
-_RUN = re.compile(r"[^\W_]+")
+_ASCII_TOKEN = re.compile(_TOKEN.format(joins="", marks=""), re.ASCII)
+TOKEN = re.compile(_TOKEN.format(joins=f"’－．／＿\u200b{MARKS}", marks=f"[{MARKS}]*"))
+_RUN = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _APOSTROPHES = re.compile(r"['’]")
+_PIECE = rf"{CLUSTER}|[{HANGUL}]"
+_GRAMS = rf"({UNSPACED_RUN}|[{HANGUL}]+)"
 
 
 def raw_tokens(text: str) -> list[str]:
     """`CU*BASE job EOD-7 (see 31 CFR 1020.320(d))` -> CU*BASE, job, EOD-7, see, 31, CFR, 1020.320(d)."""
-    return TOKEN.findall(text)
+    return _ASCII_TOKEN.findall(text) if text.isascii() else TOKEN.findall(text)
+
+
+def terms_of(token: str, of_word: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
+    """The terms of any token, where `of_word` knows those of an English word or identifier.
+
+    `ＡＭＬ－２０４の手順` -> AML-204's, and pairs of characters: の手, 手順.
+    """
+    if token.isascii():
+        return of_word(token)
+    found: list[str] = []
+    for i, run in enumerate(pattern(_GRAMS).split(unicodedata.normalize("NFKC", token))):
+        if i % 2:
+            found += grams(run)
+        else:
+            found += [term for word in TOKEN.findall(fold(run)) for term in of_word(word)]
+    return tuple(found)
+
+
+def grams(run: str) -> list[str]:
+    """Overlapping pairs of characters (clusters), since words cannot be told apart, as Lucene's CJKAnalyzer does:
+    `東京都` -> 東京, 京都. Chinese characters also by themselves: many a word has but one."""
+    pieces = pattern(_PIECE).findall(run)
+    if len(pieces) == 1:
+        return pieces
+    return [a + b for a, b in pairwise(pieces)] + pattern(f"[{HAN}]").findall(run)
 
 
 def split_identifier(token: str) -> tuple[str, list[str]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-from surefind.analyze._tokens import raw_tokens, split_identifier
+from surefind.analyze._tokens import raw_tokens, split_identifier, terms_of
 from surefind.spec import Stage
 
 STOPWORDS = frozenset(
@@ -44,6 +44,9 @@ class English(Stage):
         return raw_tokens(text)
 
     def terms(self, token: str) -> tuple[str, ...]:
+        return terms_of(token, self._of_word)
+
+    def _of_word(self, token: str) -> tuple[str, ...]:
         whole, parts = split_identifier(token)
         if not parts:
             if self.stopwords and whole in STOPWORDS:

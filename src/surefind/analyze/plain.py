@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefind.analyze._tokens import raw_tokens
+from surefind.analyze._tokens import raw_tokens, terms_of
 from surefind.spec import Stage
 
 
@@ -18,4 +18,4 @@ class Plain(Stage):
         return raw_tokens(text)
 
     def terms(self, token: str) -> tuple[str, ...]:
-        return (token.lower(),)
+        return terms_of(token, lambda word: (word.lower(),))

@@ -25,6 +25,7 @@ from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import bootstrap
 from surefind.snapshot import Snapshot
+from surefind.text.scripts import count_words
 from surefind.types import Rankings
 
 Floats = NDArray[np.float64]
@@ -84,7 +85,7 @@ class Movement:
         firsts = [_first_relevant(g.gains) for g in gains]
         worse = np.flatnonzero(change < -_HELD)
         order = worse[np.argsort(change[worse], kind="stable")][:_WORST].tolist()
-        lengths = np.array([len(query.text.split()) for query in self._queries])
+        lengths = np.array([count_words(query.text) for query in self._queries])
         numeric = np.array([bool(re.search(r"\d", query.text)) for query in self._queries])
         return {
             "measure": str(self._measure),

@@ -28,6 +28,7 @@ from surefind.llm.values import Completion
 from surefind.notes import note, went_without
 from surefind.protocols import Chunker
 from surefind.spec import Stage, require
+from surefind.text.scripts import count_words
 from surefind.text.sections import Section, sections
 from surefind.text.sentences import sentence_spans
 from surefind.types import Chunk, Document
@@ -85,7 +86,7 @@ class LLMSegments(Stage):
 
     def _parts(self, document: Document, sentences: list[Span]) -> list[tuple[int, int]]:
         """Runs of sentences of at most `part_words` words, as even as they come."""
-        counts = [len(document.text[slice(*span)].split()) for span in sentences]
+        counts = [count_words(document.text[slice(*span)]) for span in sentences]
         parts = -(-sum(counts) // self.part_words) or 1
         share = sum(counts) / parts
         cuts, so_far = [0], 0
@@ -98,7 +99,7 @@ class LLMSegments(Stage):
     def _ask(self, document: Document, sentences: list[Span], services: Services) -> list[int] | str | SurefindError:
         """Where chunks begin after the first; or why that is not known."""
         texts = [" ".join(document.text[slice(*span)].split()) for span in sentences]
-        words = sum(len(text.split()) for text in texts)
+        words = sum(map(count_words, texts))
         low, high = chunk_range(words, self.words)
         if len(sentences) < low:
             return f"it has {len(sentences)} sentences, fewer than the least number of chunks, {low}"

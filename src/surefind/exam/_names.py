@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from surefind.text.scripts import HANGUL, UNSPACED, pattern
+
 _CITE = r"\b\d+ (?:CFR|USC|U\.S\.C\.) (?:Part )?\d+(?:\.\d+)*(?:\([a-z0-9]{1,3}\))*"
 _CODE = r"\b[A-Za-z]+(?:[-_*/.][A-Za-z0-9]+)*[-_*/]?\d[\w-]*(?:\.\d+)*\b|\b[A-Z]{2,}\*[A-Z]+\b"
 _ACRONYM = r"\b[A-Z][A-Z0-9]{2,9}\b"
@@ -19,6 +21,10 @@ _NOISE = re.compile(r"^(?:[0-9a-f]{12,}|\d{4}-\d\d(?:-\d\d)?|https?.*|.*@.*|[A-Z
 def named(text: str) -> Iterator[tuple[str, int]]:
     """Each name and where it begins; what stands in link targets and tags is no name."""
     bare = _TARGET.sub(lambda m: " " * len(m.group()), text)  # same length: offsets stay
+    if not bare.isascii():
+        bare = pattern(f"[{UNSPACED}{HANGUL}]").sub(
+            "\u3000", bare
+        )  # `AML-204` ends where `AML-204の` goes on in another script
     for match in _ENTITY.finditer(bare):
         entity = match.group()
         # Capitals at the start of a sentence or heading are no name.

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 from surefind.extract._words import COMMON
 from surefind.protocols import Progress
 from surefind.spec import Stage
+from surefind.text.scripts import spaced
 from surefind.text.sentences import sentence_spans
 from surefind.types import Extraction, Mention
 
@@ -63,7 +64,7 @@ class Phrases(Stage):
         return found
 
     def _one(self, text: str) -> Extraction:
-        plain = _MARKUP.sub(lambda m: m.group(1) or " ", text)
+        plain = spaced(_MARKUP.sub(lambda m: m.group(1) or " ", text))
         mentions = []
         for number, (start, end) in enumerate(sentence_spans(plain, 0, len(plain))):
             mentions += [Mention(name, number) for name in _names(plain[start:end], self.nouns)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from surefind.protocols import Progress
 from surefind.spec import Stage
+from surefind.text.scripts import spaced
 from surefind.types import Extraction, Mention
 
 if TYPE_CHECKING:
@@ -32,4 +33,5 @@ class Regex(Stage):
 
 
 def _names(text: str) -> list[str]:
+    text = spaced(text)
     return [*_CAPITALISED.findall(text), *_NUMBER.findall(text)]

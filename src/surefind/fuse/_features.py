@@ -22,13 +22,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from surefind.fuse._join import Floats, from_floor
+from surefind.text.scripts import words
 from surefind.types import PAD, Rankings
 
 TOP = 10
 _DEEP = 50
 _NEAR = 3
 _DEPTHS = (1, 3, 5, 10, 50)
-_WORD = re.compile(r"\w+")
 _WH = re.compile(r"\b(?:who|what|where|when|why|how)\b", re.IGNORECASE)
 _ACRONYM = re.compile(r"\b[A-Z]{2,}")
 _DIGIT = re.compile(r"\d")
@@ -46,10 +46,6 @@ _STEPS = _LOGS / (_LOGS @ _LOGS)
 _SHAPE = ("best", "mean", "std", "gap_1_2", "gap_1_10", "entropy", "slope", "found")
 _TEXT = (*WORD_NAMES, "letters_per_word", "capitals", "question_mark")
 _RARITY = ("idf_max", "idf_mean", "idf_min", "idf_std", "unseen")
-
-
-def words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
 
 
 def alpha_at(signals: Sequence[str]) -> int:

@@ -7,7 +7,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-_RUN = re.compile(r"[^\W_]+")
+from surefind.text.scripts import MARKS, spaced
+
+_RUN = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
 _POSSESSIVE = re.compile(r"['’]s\b|['’](?=\W|$)")
 _BRACKET = re.compile(r"\s*\([^)]*\)\s*$")
 _ARTICLES = ("the", "a", "an")
@@ -48,7 +50,7 @@ class Lexicon:
         A single word must be written as a name is, with a capital or a digit, unless the whole text is in lower case.
         Both numbers of a noun count, whichever is known: that one name is known must never hide another.
         """
-        words = _RUN.findall(_POSSESSIVE.sub("", text))
+        words = _RUN.findall(_POSSESSIVE.sub("", spaced(text)))
         lower = [word.casefold() for word in words]
         plain = lower == words
         for start, word in enumerate(lower):

@@ -16,7 +16,6 @@ folded before "contains" is asked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -25,10 +24,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from surefind.exam.model import ExamQuery
+from surefind.text.scripts import words
 from surefind.types import Rankings
 
 Words = NDArray[np.int32]
-_WORD = re.compile(r"\w+")
 
 
 @njit(cache=True, nogil=True)
@@ -123,7 +122,7 @@ class SpanJudge:
 
     def _words(self, text: str) -> Words:
         ids = self._ids
-        return np.array([ids.setdefault(w, len(ids)) for w in _WORD.findall(text.lower())], dtype=np.int32)
+        return np.array([ids.setdefault(w, len(ids)) for w in words(text)], dtype=np.int32)
 
     @staticmethod
     def _fold(text: str) -> str:

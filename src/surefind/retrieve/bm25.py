@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from surefind import spec
+from surefind.analyze import VERSION
 from surefind.protocols import Analyzer, Progress, Reuse
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
@@ -40,7 +41,7 @@ class BM25(Stage):
 
     @property
     def index_spec(self) -> str:
-        return f"bm25(analyzer={self._analyzer()})"
+        return f"bm25(analyzer={self._analyzer()})@{VERSION}"
 
     def build(
         self,

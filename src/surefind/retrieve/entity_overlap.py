@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from surefind.services import Services
 
 
+_FORMAT = 2
+"""Raised when the same text gives other entities."""
+
+
 @dataclass(frozen=True)
 class EntityOverlap(Stage):
     kind: ClassVar[str] = "retrieve"
@@ -45,7 +49,7 @@ class EntityOverlap(Stage):
 
     @property
     def index_spec(self) -> str:
-        return f"entity_overlap(extract={self._extractor()})"
+        return f"entity_overlap(extract={self._extractor()})@{_FORMAT}"
 
     def build(
         self,

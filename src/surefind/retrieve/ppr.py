@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from surefind.retrieve._graph import GraphIndex
     from surefind.services import Services
 
-_FORMAT = 1
+_FORMAT = 2
 """Raised when the same text gives other facts."""
 _EPSILON = 1e-5
 """How much of the walk may be left out at a node, for each way out of it."""

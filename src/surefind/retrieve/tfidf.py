@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from surefind import spec
+from surefind.analyze import VERSION
 from surefind.protocols import Analyzer, Progress, Reuse
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
@@ -43,7 +44,7 @@ class TfIdf(Stage):
 
     @property
     def index_spec(self) -> str:
-        return f"tfidf(ngrams={self.ngrams}, features={self.features}, analyzer={self._analyzer()})"
+        return f"tfidf(ngrams={self.ngrams}, features={self.features}, analyzer={self._analyzer()})@{VERSION}"
 
     def build(
         self,

@@ -1,7 +1,8 @@
 """Sentence boundaries that survive `31 CFR 1020.320(d)`, `e.g.`, `U.S.`, initials, version numbers and inline code.
 
-A sentence ends at `.`, `!`, `?` or `…` before white space and a letter or digit that may open the next one: a capital,
-a digit, or any letter in a text that has no capitals. Stops inside a code span or a link never end one.
+A sentence ends at `.`, `!`, `?`, `…` or a stop of another script (`।`, `؟`, `።`; Greek `;`) before white space and a
+letter or digit that may open the next one: a digit, a capital, a letter of a script without capitals, or any letter in
+a text that has no capitals. It ends at `。`, `！` and `？` whatever follows. Stops inside code or a link never do.
 """
 
 from __future__ import annotations
@@ -10,34 +11,47 @@ import re
 from itertools import pairwise
 
 # Every alternative looks at a character once: a line of a million dots takes no longer than one of letters.
+_STOP = ".!?…؟۔।॥։።፧។៕။"
 _END = re.compile(
-    r"[.!?…؟۔।](?<![.!?…؟۔।]{2})[.!?…؟۔।]*+[\"'”’)\]*_]*+(?=\s)|[。！？]+[」』）]*|`[^`\n]+`|\]\([^()\s]*\)"
+    rf"[{_STOP}](?<![{_STOP}]{{2}})[{_STOP}]*+[\"'”’“»)\]*_]*+(?=\s)|;(?<=[\u0370-\u03ff\u1f00-\u1fff]{{2}};)(?=\s)"
+    r"|[。！？｡]++[」』）】〉》”’\"')\]*_]*+|`[^`\n]+`|\]\([^()\s]*\)"
 )
-_OPENS = re.compile(r"\s+[\"'“‘(\[*_`]*[A-Z0-9À-ÞΑ-ΩА-Я]|\s*[^\x00-\u2fff]")
-_OPENS_SMALL = re.compile(r"\s+[\"'“‘(\[*_`]*\w|\s*[^\x00-\u2fff]")
+_ASCII_END = re.compile(r"[.!?](?<![.!?]{2})[.!?]*+[\"')\]*_]*+(?=\s)|`[^`\n]+`|\]\([^()\s]*\)")
+"""As `_END`, for text that has no other characters: it has less to try."""
+_OPENS = re.compile(r"\s+[\"'“‘«„¿¡(\[*_`]*(\w)|\s*[^\x00-\u2fff]")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|incl|excl|ext|no|nos|sec|para|paras|subsec|fig|figs|eq|art|ch|"
     r"vol|pp|eds|dept|inc|ltd|llc|corp|co|bros|mr|mrs|ms|mx|dr|prof|st|jr|sr|gov|gen|rep|sen|hon|sgt|capt|"
     r"(?-i:Pub|Stat|Reg|Fed|Rev|Proc|Supp|Treas|Nr|Abs|Tel)|"
-    r"a\.m|p\.m|u\.s|u\.k|e\.u|ph\.d|b\.v|n\.v|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|\b[A-Za-z]|\d)\.$",
+    r"a\.m|p\.m|u\.s|u\.k|e\.u|ph\.d|b\.v|n\.v|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|"
+    r"bzw|ggf|evtl|usw|vgl|inkl|zzgl|гг|рис|стр|см|др|им|ул|руб|тыс|млн|млрд)|\b[A-Za-zА-Яа-я]|\d)\.$",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"(?:^|\n)\s*\d+\.$")
+_FULL = frozenset("。！？｡")
+"""Stops that need no white space behind them and end no abbreviation."""
 _CAPITAL = re.compile(r"[A-ZÀ-ÞΑ-ΩА-Я]")
 
 
 def sentence_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """Spans that tile [start, end): each sentence with the white space behind it."""
-    opens = _OPENS if _CAPITAL.search(text, start, end) else _OPENS_SMALL
+    capitals = _CAPITAL.search(text, start, end) is not None
     cuts = [start]
-    for match in _END.finditer(text, start, end):
+    for match in (_ASCII_END if text.isascii() else _END).finditer(text, start, end):
         at = match.end()
-        if match.group()[0] in "`]":
+        if match.group()[0] in "`]" or at == end:
             continue
-        if at < end and opens.match(text, at, end) and not _abbreviates(text[max(start, at - 12) : at]):
+        ends = _opens(text, at, end, capitals) and not _abbreviates(text[max(start, at - 12) : at])
+        if ends or match.group()[0] in _FULL:
             cuts.append(at)
     cuts.append(end)
     return [(a, b) for a, b in pairwise(cuts) if a < b]
+
+
+def _opens(text: str, at: int, end: int, capitals: bool) -> bool:
+    """Whether a sentence may begin here. In a text with capitals it does not begin with a small letter."""
+    first = _OPENS.match(text, at, end)
+    return first is not None and not (capitals and first[1] and (first[1].islower() or first[1] == "_"))
 
 
 def _abbreviates(tail: str) -> bool:

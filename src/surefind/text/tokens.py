@@ -1,21 +1,24 @@
-"""Tokens for counting: a word, a single punctuation mark, or a single character of Chinese and Japanese.
+"""Tokens for counting: a word, a single punctuation mark, or a single character of a script without spaces.
 
-Independent of any model, so that a chunking means the same whatever embeds it. Scripts without spaces have no words to
-count, and a run of characters without end (encoded data) counts once every hundred: a passage's size is bounded.
+Independent of any model, so that a chunking means the same whatever embeds it. Marks go with their letter: no cut
+parts them. A run of characters without end (encoded data) counts once every hundred: a passage's size is bounded.
 """
 
 from __future__ import annotations
 
 import re
 
-_ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_TOKEN = re.compile(rf"[^\W{_ALONE}]{{1,100}}|[{_ALONE}]|[^\w\s]")
+from surefind.text.scripts import CLUSTER, MARKS, UNSPACED, pattern
+
+_ASCII_TOKEN = re.compile(r"\w{1,100}|[^\w\s]")
+_LETTERS = rf"[^\W{UNSPACED}]"
+_TOKEN = rf"(?:{_LETTERS}{{1,100}}(?:[{MARKS}]{{1,4}}{_LETTERS}{{0,9}}){{0,20}}|{CLUSTER}|[^\w\s])\u200b*"
 _WORD = re.compile(r"\S+")
 
 
 def token_spans(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
     """The (start, end) of every token."""
-    return [m.span() for m in _TOKEN.finditer(text, start, len(text) if end is None else end)]
+    return [m.span() for m in _pattern(text).finditer(text, start, len(text) if end is None else end)]
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -24,4 +27,8 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def count_tokens(text: str) -> int:
-    return len(_TOKEN.findall(text))
+    return len(_pattern(text).findall(text))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return _ASCII_TOKEN if text.isascii() else pattern(_TOKEN)

@@ -21,6 +21,7 @@ from surefind.llm.quote import Calls
 from surefind.llm.reply import read_object
 from surefind.services import Services
 from surefind.sync import Report
+from surefind.text.scripts import count_words
 from surefind.train.pairs import Pair, Shelf
 
 Form = Literal["questions", "triplets"]
@@ -90,7 +91,7 @@ def _pairs(shelf: Shelf, ordinal: int, said: dict[str, object], form: Form) -> l
     chunk = shelf.chunks[ordinal]
     if form == "triplets":
         texts, negative = [said.get("query")], said.get("negative")
-        if not isinstance(negative, str) or len(negative.split()) < 5 or negative in chunk.text:
+        if not isinstance(negative, str) or count_words(negative) < 5 or negative in chunk.text:
             return []
     else:
         listed = said.get("questions")
@@ -99,5 +100,5 @@ def _pairs(shelf: Shelf, ordinal: int, said: dict[str, object], form: Form) -> l
     return [
         Pair(text, chunk.context, chunk.text, chunk.document, "llm", str(negative))
         for text in asked
-        if 2 < len(text.split()) < 60 and text not in chunk.text and shelf.free(text, ordinal)
+        if 2 < count_words(text) < 60 and text not in chunk.text and shelf.free(text, ordinal)
     ]

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.exam.model import ExamQuery
-from surefind.fuse._features import TOP, alpha_at, words
+from surefind.fuse._features import TOP, alpha_at
 from surefind.fuse._join import Floats, from_floor
 from surefind.snapshot import Snapshot
+from surefind.text.scripts import words
 from surefind.types import Rankings
 
 Words = NDArray[np.int32]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from surefind.exam.families.heading_direct import clean_heading
 from surefind.exam.model import ExamQuery
 from surefind.measure.gains import Judge, Places
+from surefind.text.scripts import count_words
 from surefind.types import Chunk, Document
 
 SOURCES = ("exam", "headings", "links")
@@ -123,7 +124,7 @@ def _from_links(shelf: Shelf, documents: Mapping[str, Document]) -> Iterator[Pai
         for words, target in _LINK.findall(document.text):
             path, _, section = target.partition("#")
             aim = resolve(document.id, path)
-            if aim == document.id or aim not in documents or len(words.split()) < 2:
+            if aim == document.id or aim not in documents or count_words(words) < 2:
                 continue
             for ordinal in _aimed(shelf, aim, section):
                 if shelf.free(words, ordinal):

@@ -6,19 +6,18 @@ question and that holds the answer might be enough by itself, so the model is sh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from surefind.exam.by_llm.questions import Question, find_answer
 from surefind.llm.reply import read_object
+from surefind.text.scripts import words
 
 ANSWER: dict[str, Any] = {
     "type": "object",
     "properties": {"answerable": {"type": "boolean"}, "answer": {"type": "string"}},
 }
 _F1 = 0.6
-_WORD = re.compile(r"\w+")
 
 Ask = Callable[[Sequence[tuple[str, Sequence[str]]]], list[str | None]]
 """(question, passages) -> the model's words for each, None where it failed."""
@@ -54,14 +53,10 @@ def answers(said: str, gold: str) -> bool:
     found = read_object(said)
     if not found or found.get("answerable") is not True or not isinstance(found.get("answer"), str):
         return False
-    mine, wanted = _words(found["answer"]), _words(gold)
+    mine, wanted = words(found["answer"]), words(gold)
     if not mine or not wanted:
         return False
     if find_answer(" ".join(wanted), " ".join(mine)) or find_answer(" ".join(mine), " ".join(wanted)):
         return True
     shared = len(set(mine) & set(wanted))
     return 2 * shared / (len(set(mine)) + len(set(wanted))) >= _F1
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())

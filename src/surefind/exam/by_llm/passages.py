@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from surefind.text.scripts import count_words
 from surefind.text.sections import sections
 from surefind.text.sentences import sentence_spans
 from surefind.types import Document
@@ -36,7 +37,7 @@ def passages(documents: Iterable[Document]) -> list[Passage]:
         for section in sections(document):
             for start, end in _parts(document.text, section.start, section.end):
                 text = document.text[start:end]
-                if len(text.split()) >= _FEWEST:
+                if count_words(text) >= _FEWEST:
                     found.append(Passage(document.id, start, end, text, document.title, tags))
     return found
 
@@ -62,7 +63,7 @@ def _parts(text: str, start: int, end: int) -> list[tuple[int, int]]:
     made: list[tuple[int, int]] = []
     words = 0
     for left, right in sentence_spans(text, start, end):
-        count = len(text[left:right].split())
+        count = count_words(text[left:right])
         if made and words + count <= _MOST:
             made[-1] = (made[-1][0], right)
             words += count

@@ -10,6 +10,7 @@ from typing import Any
 from surefind.exam._corpus import terms
 from surefind.exam.by_llm.passages import Passage
 from surefind.llm.reply import read_object
+from surefind.text.scripts import count_words
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -70,7 +71,7 @@ def _question(row: Any, passages: Sequence[Passage], shared: tuple[str, ...]) ->
     text, answer = " ".join(text.split()), answer.strip()
     if _ABOUT_ITSELF.search(text):
         return "speaks of its passage"
-    if len(answer.split()) > _LONGEST_ANSWER:
+    if count_words(answer) > _LONGEST_ANSWER:
         return "the answer is too long"
     if len(answer) > 2 and answer.lower() in text.lower():
         return "holds its own answer"

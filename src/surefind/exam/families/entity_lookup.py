@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from surefind.exam._corpus import Candidate, Corpus
 from surefind.exam._names import named
+from surefind.text.scripts import HANGUL, UNSPACED, pattern
 from surefind.text.sentences import sentence_spans
 from surefind.types import Document
 
@@ -52,7 +53,9 @@ def _documents_of(corpus: Corpus, entities: Iterable[str]) -> dict[str, set[str]
 
 
 def _joins(text: str, at: int) -> bool:
-    return 0 <= at < len(text) and (text[at].isalnum() or text[at] == "_")
+    if not 0 <= at < len(text):
+        return False
+    return text[at] == "_" or (text[at].isalnum() and not pattern(f"[{UNSPACED}{HANGUL}]").match(text[at]))
 
 
 def _sentences(document: Document, starts: list[int]) -> list[tuple[int, int]]:

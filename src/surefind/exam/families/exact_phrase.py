@@ -1,42 +1,76 @@
-"""`exact_phrase`: six words in a row that stand nowhere else, the rarest of their sentence. Gold: that sentence."""
+"""`exact_phrase`: six words in a row that stand nowhere else, the rarest of their sentence. Gold: that sentence.
+
+In a script without spaces, twelve characters in a row.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, pairwise, zip_longest
 
 from surefind.exam._corpus import Candidate, Corpus, plain, terms
+from surefind.text.scripts import CLUSTER, MARKS, UNSPACED, pattern
 
 LENGTH = 6
 _WORD = re.compile(r"[$€£]?\w+(?:[-.,:/*'’&@]\w+)*(?:\(\w{1,3}\))*%?")
+_LETTER = rf"[^\W{UNSPACED}][{MARKS}]*"
+_PIECE = rf"{CLUSTER}|[$€£]?(?:{_LETTER})+(?:[-.,:/*'’&@](?:{_LETTER})+)*(?:\((?:{_LETTER}){{1,3}}\))*%?"
 
 
 def exact_phrase(corpus: Corpus) -> Iterator[Candidate]:
     found = []
     for document in corpus.documents:
         for start, end in (span for section in corpus.sections(document) for span in section.sentences):
-            words = _WORD.findall(plain(document.text[start:end]))
-            if len(words) > LENGTH + 2:
+            words = _words(plain(document.text[start:end]))
+            if sum(map(_weight, words)) > LENGTH + 2:
                 phrase = max(_windows(words), key=lambda window: (_rarity(corpus, window), window))
                 found.append((phrase, document, corpus.judge(document, start, end)))
     standing = _count(corpus, {phrase for phrase, _, _ in found})
     for phrase, document, judgment in found:
         if standing[phrase] == 1:
-            yield Candidate(" ".join(phrase), document.id, (judgment,))
+            yield Candidate(_joined(phrase), document.id, (judgment,))
+
+
+def _words(text: str) -> list[str]:
+    """Words; of a script without spaces, its clusters."""
+    other = not text.isascii() and pattern(f"[{UNSPACED}{MARKS}]").search(text)
+    return pattern(_PIECE).findall(text) if other else _WORD.findall(text)
+
+
+def _unspaced(word: str) -> bool:
+    return not word.isascii() and pattern(f"[{UNSPACED}]").match(word) is not None
+
+
+def _weight(word: str) -> float:
+    return 0.5 if _unspaced(word) else 1.0
 
 
 def _windows(words: list[str]) -> Iterator[tuple[str, ...]]:
-    return (tuple(words[i : i + LENGTH]) for i in range(len(words) - LENGTH + 1))
+    ends = [0.0, *accumulate(map(_weight, words))]
+    end = 0
+    for start, before in enumerate(ends):
+        while end < len(ends) and ends[end] - before < LENGTH:
+            end += 1
+        if end == len(ends):
+            return
+        yield tuple(words[start:end])
+
+
+def _joined(words: Sequence[str]) -> str:
+    """With spaces, but none inside a script that has none."""
+    gaps = ("" if _unspaced(a) and _unspaced(b) else " " for a, b in pairwise(words))
+    return "".join(chain.from_iterable(zip_longest(words, gaps, fillvalue="")))
 
 
 def _rarity(corpus: Corpus, window: tuple[str, ...]) -> float:
-    return sum(corpus.idf.get(term, 0.0) for term in set(terms(" ".join(window))))
+    return sum(corpus.idf.get(term, 0.0) for term in set(terms(_joined(window))))
 
 
 def _count(corpus: Corpus, wanted: set[tuple[str, ...]]) -> Counter[tuple[str, ...]]:
     """How often each phrase stands in the whole corpus."""
     counts: Counter[tuple[str, ...]] = Counter()
     for document in corpus.documents:
-        counts.update(window for window in _windows(_WORD.findall(plain(document.text))) if window in wanted)
+        counts.update(window for window in _windows(_words(plain(document.text))) if window in wanted)
     return counts

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 
 from surefind.exam._corpus import Candidate, Corpus, plain
 from surefind.exam.model import Judgment
+from surefind.text.scripts import count_words
 
 MOST = 3
+_STOPS = ".:;。：；।۔។။"
 
 
 def first_sentence(corpus: Corpus) -> Iterator[Candidate]:
@@ -19,8 +21,8 @@ def first_sentence(corpus: Corpus) -> Iterator[Candidate]:
     shown: dict[str, str] = {}
     for document in corpus.documents:
         for section in corpus.sections(document):
-            text = plain(document.text[slice(*section.sentences[0])]).rstrip(".:;") if section.sentences else ""
-            if 6 <= len(text.split()) <= 30:
+            text = plain(document.text[slice(*section.sentences[0])]).rstrip(_STOPS) if section.sentences else ""
+            if 6 <= count_words(text) <= 30:
                 places[text.lower()].append(corpus.judge(document, section.start, section.end))
                 shown.setdefault(text.lower(), text)
     for key, judgments in places.items():

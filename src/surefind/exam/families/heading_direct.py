@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from surefind.exam._corpus import Candidate, Corpus, plain, terms
 from surefind.exam.model import Judgment
+from surefind.text.scripts import count_words
 from surefind.text.sections import Section
 from surefind.types import Document
 
@@ -33,8 +34,8 @@ def heading_direct(corpus: Corpus) -> Iterator[Candidate]:
 
 def clean_heading(title: str) -> str:
     """Without numbering and markup; empty if it is too short or too long to be asked."""
-    heading = _NUMBERING.sub("", plain(title)).strip(" :.–—-")
-    return heading if len(set(terms(heading))) >= 2 and len(heading.split()) <= 15 else ""
+    heading = _NUMBERING.sub("", plain(title)).strip(" :.–—-：。")
+    return heading if len(set(terms(heading))) >= 2 and count_words(heading) <= 15 else ""
 
 
 def fitting(corpus: Corpus, document: Document, section: Section, heading: str) -> tuple[Judgment, ...]:

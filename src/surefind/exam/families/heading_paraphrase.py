@@ -1,20 +1,24 @@
 """`heading_paraphrase`: a heading asked in other words: synonyms, question forms, another order.
 
 Gold: as for the heading itself. A heading for which the lexicon has no other word is left out, since putting
-"what is" before it would be no paraphrase.
+"what is" before it would be no paraphrase. The lexicon is English, and so must the document be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from surefind.analyze._language import is_english
 from surefind.exam._corpus import Candidate, Corpus
 from surefind.exam._paraphrase import paraphrase
 from surefind.exam.families.heading_direct import heading_direct
 
 
 def heading_paraphrase(corpus: Corpus) -> Iterator[Candidate]:
+    english = {document.id for document in corpus.documents if is_english([document.text])}
     for candidate in heading_direct(corpus):
+        if candidate.document not in english:
+            continue
         reworded = paraphrase(candidate.text, f"{corpus.seed}:{candidate.document}")
         if reworded:
             yield Candidate(reworded, candidate.document, candidate.judgments, source=candidate.text)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from surefind.analyze._fold import fold
 from surefind.notes import FELL_BACK
 from surefind.serve.cli._common import console
+from surefind.text.scripts import CLUSTER, HANGUL, MARKS, UNSPACED, UNSPACED_RUN, pattern
 from surefind.types import Hit, SearchResult, TraceEntry
 
 _SNIPPET = 320
-_WORD = re.compile(r"\w+")
+_LEAD = 40
+"""Characters shown before the first word that was sought."""
+_WORD = 60
+"""Where a space is looked for, to cut there; further away, the cut goes through."""
+_RUN = (
+    rf"(?P<pairs>{UNSPACED_RUN}|[{HANGUL}]+)|(?P<words>[^\W{UNSPACED}{HANGUL}]+(?:[{MARKS}]+[^\W{UNSPACED}{HANGUL}]*)*)"
+)
+_UNIT = rf"{CLUSTER}|[{HANGUL}]"
 
 
 def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str]) -> None:
     screen = console()
     if not result.hits:
         screen.print(f"Nothing found for {result.query!r}.")
-    words = {word.lower() for word in _WORD.findall(result.query) if len(word) > 2}
+    words = sought(result.query)
     for hit in result.hits:
         head = Text.assemble((f"{hit.rank:>2}. ", "bold"), (hit.title or hit.document, "bold"), f"  {hit.score:.3f}")
         screen.print(head)
@@ -48,27 +57,44 @@ def _matched(hit: Hit) -> str:
     return hit.text[start - hit.start : end - hit.start]
 
 
-def snippet(text: str, words: set[str]) -> str:
+def sought(query: str) -> frozenset[str]:
+    """What is looked for in the text of hits: words of some length; of scripts whose words cannot be told apart, pairs
+    of characters, or a character that stands alone."""
+    return frozenset(key for _, _, key in _pieces(query) if len(key) > 2 or not key.isascii())
+
+
+def _pieces(text: str, singly: bool = False) -> Iterator[tuple[int, int, str]]:
+    """Each word or pair of characters: (start, end, how it is compared); if `singly`, also each of the characters."""
+    for run in pattern(_RUN).finditer(text):
+        start, found = run.start(), run.group()
+        if run.lastgroup == "words":
+            yield start, run.end(), fold(found).lower()
+            continue
+        units = [(start + unit.start(), start + unit.end()) for unit in pattern(_UNIT).finditer(found)]
+        spans = [(a, end) for (a, _), (_, end) in pairwise(units)]
+        for a, end in (*spans, *units) if singly or not spans else spans:
+            yield a, end, text[a:end]
+
+
+def snippet(text: str, words: frozenset[str]) -> str:
     """The stretch that holds most of the query's words, on one line."""
     flat = " ".join(text.split())
     if len(flat) <= _SNIPPET:
         return flat
-    starts = [0, *(m.start() for m in _WORD.finditer(flat) if m.group().lower() in words)]
-    best = max(starts, key=lambda at: (_found(flat[at : at + _SNIPPET], words), -at))
-    start = flat.rfind(" ", 0, max(0, best - 40)) + 1 if best > 40 else 0
-    cut = flat[start : start + _SNIPPET].rsplit(" ", 1)[0]
-    return ("… " if start else "") + cut + " …"
+    found = [(start, key) for start, _, key in _pieces(flat, True) if key in words]
+    starts = [0, *(start for start, _ in found)]
+    best = max(starts, key=lambda at: (len({key for s, key in found if at <= s < at + _SNIPPET}), -at))
+    start = flat.rfind(" ", max(0, best - _LEAD - _WORD), best - _LEAD) + 1 or best - _LEAD if best > _LEAD else 0
+    end = start + _SNIPPET
+    cut = flat.rfind(" ", end - _WORD, end) if end < len(flat) else end
+    return ("… " if start else "") + flat[start : cut if cut > 0 else end] + (" …" if end < len(flat) else "")
 
 
-def _found(text: str, words: set[str]) -> int:
-    return len({word.lower() for word in _WORD.findall(text)} & words)
-
-
-def _emphasise(text: str, words: set[str]) -> Text:
+def _emphasise(text: str, words: frozenset[str]) -> Text:
     shown = Text(text)
-    for match in _WORD.finditer(text):
-        if match.group().lower() in words:
-            shown.stylize("bold", match.start(), match.end())
+    for start, end, key in _pieces(text, True):
+        if key in words:
+            shown.stylize("bold", start, end)
     return shown
 
 

@@ -59,6 +59,7 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
         ("disk", lambda: f"{megabytes(shutil.disk_usage(kb.resolve()).free)} free"),
         ("settings", lambda: _settings(kb)),
         ("knowledge base", lambda: _verify(kb)),
+        ("language", lambda: _language(kb)),
     ]
 
 
@@ -73,7 +74,7 @@ def _encode() -> str:
     from surefind import spec
 
     vector = spec.make("embed", "minilm").embed(["does it work?"])
-    return f"minilm gives {vector.shape[1]} dimensions, files match their SHA-256"
+    return f"minilm (for English) gives {vector.shape[1]} dimensions, files match their SHA-256"
 
 
 def _rerank() -> str:
@@ -108,6 +109,18 @@ def _verify(kb: Path) -> str:
             for retriever in pipeline.retrieve:
                 base.index(retriever, snapshot)
         return f"{len(snapshot)} passages, indexes match their checksums"
+
+
+def _language(kb: Path) -> str:
+    from surefind.errors import NothingIndexedError
+    from surefind.kb import KnowledgeBase
+    from surefind.serve.cli._language import advice
+
+    with KnowledgeBase.open(kb) as base:
+        try:
+            return advice(base) or "the encoders fit the documents, as far as can be told"
+        except NothingIndexedError:
+            return "no documents yet"
 
 
 def _stages() -> dict[str, list[str]]:

@@ -55,8 +55,18 @@ def sync(
         with progress(quiet=as_json) as report:
             result = base.sync(*(paths or []), forget=forget or [], report=report, revision=rev)
         print_json(result) if as_json else show(result)
+        if not as_json and (result.added or result.changed):
+            _advise(base)
         if watch:
             _watch(base, result, as_json)
+
+
+def _advise(base: KnowledgeBase) -> None:
+    from surefind.serve.cli._language import advice
+
+    text = advice(base)
+    if text:
+        typer.echo(text)
 
 
 def _watch(base: KnowledgeBase, last: SyncReport, as_json: bool) -> None:
