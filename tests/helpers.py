@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from surefind import KnowledgeBase
 from surefind.intake import SyncReport
@@ -81,3 +82,14 @@ def _seconds(work: Callable[[], object]) -> float:
         return max(time.process_time() - started, 0.002)
     finally:
         gc.enable()
+
+
+def integer_weights(model: Path) -> list[Any]:
+    """The matrices by which an int8 graph multiplies its activations."""
+    import onnx
+    from onnx import numpy_helper
+
+    graph = onnx.load(model).graph
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    products = [node for node in graph.node if node.op_type in ("MatMulInteger", "QAttention")]
+    return [numpy_helper.to_array(tensors[node.input[1]]) for node in products]

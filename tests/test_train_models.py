@@ -19,7 +19,7 @@ import surefind_models  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 from exam_helpers import query, surefind  # noqa: E402
-from helpers import Home  # noqa: E402
+from helpers import Home, integer_weights  # noqa: E402
 from surefind.bench.plan import Plan, from_texts, parse_measures  # noqa: E402
 from surefind.bench.run import unseen  # noqa: E402
 from surefind.embed.onnx import Onnx  # noqa: E402
@@ -115,6 +115,8 @@ def test_folder_without_weights_is_refused(tmp_path: Path) -> None:
 def test_exported_encoder_runs_as_any_other(tmp_path: Path) -> None:
     export(network(ranks=False), TOKENIZER, tmp_path / "mine", "mine", 32)
     check_embedder(Onnx(str(tmp_path / "mine"), 32))
+    weights = integer_weights(tmp_path / "mine" / "model.onnx")
+    assert weights and max(int(abs(matrix.astype(int)).max()) for matrix in weights) <= 64  # 7 bits, for x86_64
 
 
 def test_exported_reranker_scores_as_the_network_does_and_is_read_back(tmp_path: Path) -> None:
