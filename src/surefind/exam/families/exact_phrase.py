@@ -5,6 +5,7 @@ In a script without spaces, twelve characters in a row.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -65,7 +66,7 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def _rarity(corpus: Corpus, window: tuple[str, ...]) -> float:
-    return sum(corpus.idf.get(term, 0.0) for term in set(terms(_joined(window))))
+    return math.fsum(corpus.idf.get(term, 0.0) for term in set(terms(_joined(window))))  # the same in any order
 
 
 def _count(corpus: Corpus, wanted: set[tuple[str, ...]]) -> Counter[tuple[str, ...]]:
