@@ -63,7 +63,7 @@ class Before:
 class Way:
     """`english` with other terms for other scripts."""
 
-    han: str = "pairs"
+    han: str = "pairs and singles"
     hangul: str = "pairs"
     southeast: str = "cluster pairs"
     accents: str = "folded"
@@ -111,8 +111,8 @@ def _grams(pieces: Sequence[str], n: int) -> list[str]:
 WAYS: dict[str, Analyzer] = {
     "before": Before(),
     "now": English(),
-    "Chinese characters singly": Way(han="singles"),
-    "pairs, and Chinese characters singly": Way(han="pairs and singles"),
+    "Chinese characters singly only": Way(han="singles"),
+    "Chinese characters in pairs only": Way(han="pairs"),
     "Korean words whole": Way(hangul="words"),
     "Korean words whole, and pairs": Way(hangul="words and pairs"),
     "clusters singly": Way(southeast="clusters"),

@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import Home
+from helpers import WORDS, Home
 from surefind.analyze import analyze
 from surefind.analyze._fold import fold
+from surefind.analyze._language import is_english
 from surefind.analyze.english import English
 from surefind.analyze.plain import Plain
+from surefind.exam._paraphrase import paraphrase
 from surefind.exam.known_item import generate
 from surefind.extract.phrases import Phrases
 from surefind.graph.names import key_of
 from surefind.retrieve import bm25, tfidf
 from surefind.serve.cli._hits import snippet, sought
+from surefind.serve.cli._language import advice
 from surefind.services import Services
 from surefind.text.scripts import clusters, count_words, spaced, words
 from surefind.text.sentences import sentence_spans
@@ -222,3 +225,55 @@ def test_names_end_where_another_script_begins() -> None:
     (found,) = Phrases().extract(["設定はLibreOfficeの画面でEOD-7を選びます。"], Services())
     assert [mention.name for mention in found.mentions] == ["EOD-7", "LibreOffice", "EOD-7"]
     assert key_of("हिन्दी") == "हिन्दी"
+
+
+GERMAN = (
+    "# Situation der Filiale\n\nDie Überweisung muss vor fünfzehn Uhr eingehen. Verspätete Aufträge werden am "
+    "nächsten Werktag ausgeführt, für die Gebühren gilt das Preisverzeichnis der Filiale.\n"
+)
+FRENCH = (
+    "# Problèmes de position\n\nLa demande doit être déposée avant quinze heures. Les demandes reçues après ce délai "
+    "sont traitées le jour ouvré suivant, à l'exception des virements urgents.\n"
+)
+
+
+@pytest.mark.parametrize("text", [GERMAN, FRENCH, *JAPANESE.values(), *KOREAN.values(), *THAI.values()])
+def test_other_languages_are_told_from_english(text: str) -> None:
+    assert not is_english([text])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "The café in Zürich is open.", "Levels of TNF-α and β fell in the group.", "def f(x):\n    return x + 1\n"],
+)
+def test_english_and_code_are_let_through(text: str) -> None:
+    assert is_english([text])
+
+
+def test_headings_are_reworded_in_english_documents_only() -> None:
+    english = "# Situation of the branch\n\nThe transfer must be in before three, and it is sent to the bank at once.\n"
+    asked = {
+        name: {query.family for query in generate([Document(name, text, name, "markdown")]).queries}
+        for name, text in {"en": english, "de": GERMAN}.items()
+    }
+    assert ("heading_paraphrase" in asked["en"], "heading_paraphrase" in asked["de"]) == (True, False)
+    assert paraphrase("Situation der Filiale", "") != ""  # the lexicon alone would not have known
+
+
+def test_sync_and_doctor_say_that_the_bundled_encoder_is_english(home: Home) -> None:
+    with_dense = (
+        '[search]\npipeline = "both"\n[pipelines.both]\nretrieve = ["bm25", "dense(model=minilm)"]\nfuse = "rrf"\n'
+    )
+    home.write("docs/a.md", GERMAN)
+    home.sync("docs")
+    with home.open() as kb:
+        assert advice(kb) == ""  # words alone need no encoder
+    home.configure(with_dense)
+    with home.open() as kb:
+        assert "not in English" in advice(kb)
+    home.write("docs/a.md", "The transfer must be in before three, and it is sent to the bank at once. " * 3)
+    home.configure(WORDS)
+    home.sync()
+    home.configure(with_dense)
+    with home.open() as kb:
+        assert advice(kb) == ""

@@ -1,4 +1,4 @@
-"""Finding words and identifiers in text, the parts of an identifier, and the terms of scripts other than ASCII."""
+"""Finding words and identifiers in text, the parts of an identifier, and the terms of other scripts."""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ character are left out: indexing them cost 0.4 to 0.6 points of nDCG@10 on SciFa
 
 Stemmer: Snowball English (Porter2). Stop words: the 33 of Lucene's StandardAnalyzer and no more, because a
 longer list throws away words that policies turn on ("before", "without", "over").
+
+Other scripts (`_tokens`, `_fold`): pairs of characters where there are no spaces between words, accents folded. English
+text in ASCII never meets that part.
 """
 
 from __future__ import annotations

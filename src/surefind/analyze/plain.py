@@ -1,4 +1,4 @@
-"""`plain`: lower-cased words and identifiers, whole, nothing removed. For other languages and for exactness."""
+"""`plain`: lower-cased words and identifiers, whole, unstemmed, nothing removed. For exactness."""
 
 from __future__ import annotations
 
