@@ -353,6 +353,20 @@ def test_training_that_was_stopped_is_listed_and_goes_on(corpus: tuple[Home, Exa
         assert stopped_trainings(kb) == []
 
 
+def test_three_documents_are_enough_if_two_of_them_are_free_to_learn_from(tmp_path: Path, start: Path) -> None:
+    """Negatives come from other documents than the passage's own, and there are only two of those."""
+    home = Home(tmp_path / "three", '[index]\nchunk = "markdown(tokens=60, min_tokens=10)"\n')
+    for name in "abc":
+        sections = [f"## The {name}-{w} valve\n\n{f'Turn the wheel of {name} {w} to the left. ' * 6}" for w in WORDS]
+        home.write(f"docs/{name}.md", f"# Manual {name}\n\n" + "\n\n".join(sections))
+    home.sync("docs", index=False)
+    asked = tuple(query(f"q{i}", f"valve a {WORDS[i % 16]} turned {i}", Judgment("a.md")) for i in range(64))
+    with home.open() as kb:
+        wanted = Job("reranker", "mine", ("headings",), str(start), batch=8, max_tokens=32, device="cpu")
+        made = train_model(kb, Exam("a", asked), wanted, Pipeline.parse("bm25"), parse_measure("nDCG@10"))
+    assert made["pairs"]["headings"] >= 16 and made["loss"]["steps"] >= 2
+
+
 def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, Exam], start: Path) -> None:
     home, exam = corpus
     ExamStore(home.folder / ".surefind" / "exams").save(exam)
