@@ -153,8 +153,6 @@ def test_encoder_takes_the_place_of_every_dense_one() -> None:
     made = with_encoder(Pipeline.parse("bm25 + dense >> convex(alpha=0.5)"), Path("/models/mine"))
     assert str(made.retrieve[1]) == "dense(model=onnx(path=/models/mine, max_tokens=256))"
     assert made.fuse == Pipeline.parse("bm25 + dense >> convex(alpha=0.5)").fuse
-    with pytest.raises(SpecError, match="no dense retriever"):
-        with_encoder(Pipeline.parse("bm25"), Path("/models/mine"))
 
 
 def test_reranker_stands_after_the_fusion() -> None:
