@@ -21,7 +21,7 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 unit: $(INSTALLED)
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # A user's install: no development tools, not editable, run from another folder.
 smoke:
