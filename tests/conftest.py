@@ -11,7 +11,9 @@ from helpers import Home
 from llm_server import LLMServer, serving
 from surefind import endpoint, spec
 
-settings.register_profile("surefind", deadline=None, max_examples=50)
+# The gate asks the same questions every time; `pytest --hypothesis-profile explore` asks new ones.
+settings.register_profile("surefind", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile("surefind")
 
 TOYS = {
