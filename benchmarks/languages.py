@@ -81,7 +81,12 @@ class Way:
 
     def _words(self, run: str) -> list[str]:
         forms = {"folded": [_fold.fold(run)], "kept": [run], "both": [run, _fold.fold(run)]}[self.accents]
-        made = [term for form in forms for word in _tokens.TOKEN.findall(form) for term in _ENGLISH._of_word(word)]
+        made = [
+            term
+            for form in forms
+            for word in _tokens.pattern(_tokens.WIDE_TOKEN).findall(form)
+            for term in _ENGLISH._of_word(word)
+        ]
         return list(dict.fromkeys(made))
 
     def _grams(self, run: str) -> list[str]:

@@ -20,7 +20,7 @@ LAYERS = [
     {"spec", "protocols"},
     {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services", "endpoint", "deadline", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
-    {"completion", "families", "layout", "pipeline", "reach", "snapshot", "intake", "sync", "config"},
+    {"completion", "families", "hits", "layout", "pipeline", "reach", "snapshot", "intake", "sync", "config"},
     {"kb"},
     {"exam", "measure", "bench", "tune", "train"},
     {"serve", "__main__"},

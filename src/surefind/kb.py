@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
 from surefind.errors import (
@@ -27,6 +27,7 @@ from surefind.errors import (
     StoreError,
     is_full,
 )
+from surefind.hits import hits_of
 from surefind.ingest._git import PREFIX, GitOrigin, spelled
 from surefind.ingest._reading import Reading
 from surefind.ingest._scan import scan
@@ -34,7 +35,7 @@ from surefind.intake import Problem, Report, SyncReport
 from surefind.layout import Layout
 from surefind.llm.prices import tokens
 from surefind.llm.quote import Calls, Workload
-from surefind.pipeline import Pipeline, Run
+from surefind.pipeline import Pipeline
 from surefind.protocols import Index, Priced, Retriever, Wrapper
 from surefind.reach import innermost, paid_reader
 from surefind.services import Services
@@ -44,7 +45,7 @@ from surefind.store.indexes import IndexStore
 from surefind.store.lock import writer_lock
 from surefind.store.rows import Source
 from surefind.sync import Syncer, build_index, index_key
-from surefind.types import Document, Hit, Query, SearchResult, StageScore
+from surefind.types import Document, Query, SearchResult
 
 MAX_QUERY = 10_000
 MAX_K = 1_000
@@ -319,7 +320,7 @@ class KnowledgeBase:
                 allow,
                 snapshot.families,
             )
-            return SearchResult(query, _hits(run, snapshot, k), run.trace, str(chosen), withheld)
+            return SearchResult(query, hits_of(run, snapshot, k), run.trace, str(chosen), withheld)
 
     def documents(self) -> list[Document]:
         """Every document of the current generation, in order of id."""
@@ -379,37 +380,3 @@ def _check_query(query: str, k: int) -> None:
         )
     if not 1 <= k <= MAX_K:
         raise QueryError(f"k must be from 1 to {MAX_K:,}, not {k}.")
-
-
-def _hits(run: Run, snapshot: Snapshot, k: int) -> tuple[Hit, ...]:
-    ordinals, scores = run.rankings.row(0)
-    places = {name: _places(rankings) for name, rankings in run.stages}
-    hits = []
-    for rank, (ordinal, score) in enumerate(zip(ordinals[:k].tolist(), scores[:k].tolist(), strict=True), 1):
-        chunk, title, metadata = snapshot.entry(ordinal, returned=True)
-        stages = {name: found[ordinal] for name, found in places.items() if ordinal in found}
-        matched = snapshot.matched(ordinal)
-        hits.append(
-            Hit(
-                rank,
-                score,
-                chunk.document,
-                chunk.id,
-                title,
-                chunk.headings,
-                chunk.start,
-                chunk.end,
-                chunk.text,
-                metadata,
-                stages,
-                snapshot.location(ordinal, *(matched or (chunk.start, chunk.end))),
-                matched,
-            )
-        )
-    return tuple(hits)
-
-
-def _places(rankings: Any) -> dict[int, StageScore]:
-    ordinals, scores = rankings.row(0)
-    pairs = zip(ordinals.tolist(), scores.tolist(), strict=True)
-    return {ordinal: StageScore(rank, score) for rank, (ordinal, score) in enumerate(pairs, 1)}

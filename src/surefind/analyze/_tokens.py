@@ -19,7 +19,7 @@ _TOKEN = (
     r"|_+[^\W_]+(?:_+[^\W_]+)*"
 )
 _ASCII_TOKEN = re.compile(_TOKEN.format(joins="", marks=""), re.ASCII)
-TOKEN = re.compile(_TOKEN.format(joins=f"’－．／＿\u200b{MARKS}", marks=f"[{MARKS}]*"))
+WIDE_TOKEN = _TOKEN.format(joins=f"’－．／＿\u200b{MARKS}", marks=f"[{MARKS}]*")
 _RUN = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _APOSTROPHES = re.compile(r"['’]")
@@ -29,7 +29,7 @@ _GRAMS = rf"({UNSPACED_RUN}|[{HANGUL}]+)"
 
 def raw_tokens(text: str) -> list[str]:
     """`CU*BASE job EOD-7 (see 31 CFR 1020.320(d))` -> CU*BASE, job, EOD-7, see, 31, CFR, 1020.320(d)."""
-    return _ASCII_TOKEN.findall(text) if text.isascii() else TOKEN.findall(text)
+    return _ASCII_TOKEN.findall(text) if text.isascii() else pattern(WIDE_TOKEN).findall(text)
 
 
 def terms_of(token: str, of_word: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def terms_of(token: str, of_word: Callable[[str], tuple[str, ...]]) -> tuple[str
         if i % 2:
             found += grams(run)
         else:
-            found += [term for word in TOKEN.findall(fold(run)) for term in of_word(word)]
+            found += [term for word in pattern(WIDE_TOKEN).findall(fold(run)) for term in of_word(word)]
     return tuple(found)
 
 
