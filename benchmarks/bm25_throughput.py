@@ -27,7 +27,7 @@ from surefind.analyze import analyze
 from surefind.analyze.english import English
 from surefind.retrieve._postings import Postings
 from surefind.retrieve.bm25 import BM25
-from surefind.types import Query
+from surefind.types import EVERY, Query
 
 PASSAGES, QUERIES, TOP, ROUNDS = 100_000, 2_000, 100, 5
 Terms = list[list[str]]
@@ -114,7 +114,7 @@ def with_analysis(texts: Sequence[str], queries: Sequence[str]) -> tuple[dict[st
             searcher.search(tant.parse_query_lenient(query, ["text"])[0], TOP, count=False)
 
     def ask_surefind() -> None:
-        postings.search(BM25(), [Query(query) for query in queries], TOP)
+        postings.search(BM25(), [Query(query) for query in queries], TOP, EVERY)
 
     askers = {"surefind": ask_surefind, "bm25s": ask_bm25s, "tantivy": ask_tantivy}
     work = {name: lambda ask=ask: cpu(ask) for name, ask in askers.items()}

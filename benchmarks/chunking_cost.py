@@ -20,11 +20,11 @@ from _shared import beir, machine
 from surefind.bench.ingestion import sample
 from surefind.chunk import semantic
 from surefind.embed.minilm import MiniLM
-from surefind.layout import Layout
 from surefind.protocols import Embedder, Progress
 from surefind.services import Services
 from surefind.text.tokens import count_tokens
 from surefind.types import Document, FloatArray
+from surefind.write.layout import Layout
 
 CHARACTERS = 40_000
 SEMANTIC = "semantic(threshold=80, buffer=1, max_tokens={limit})"

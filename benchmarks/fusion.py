@@ -32,8 +32,8 @@ from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.fuse.convex import Convex
-from surefind.pipeline import Pipeline
 from surefind.sample import sample_folder, sample_questions
+from surefind.search.pipeline import Pipeline
 from surefind.train.fusion import MODELS, NDCG, train_fusion
 from surefind.train.material import gather
 

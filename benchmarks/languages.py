@@ -28,7 +28,6 @@ from surefind import spec
 from surefind.analyze import _fold, _tokens
 from surefind.analyze.english import English
 from surefind.exam.known_item import generate
-from surefind.layout import Layout
 from surefind.measure.gains import Judge, Places
 from surefind.measure.ranks import ndcg
 from surefind.measure.statistics import bootstrap
@@ -37,7 +36,8 @@ from surefind.retrieve._postings import Postings, Terms
 from surefind.retrieve.bm25 import BM25
 from surefind.services import Services
 from surefind.text.scripts import HAN, HANGUL, UNSPACED_RUN, clusters, pattern
-from surefind.types import Chunk, Document, Query
+from surefind.types import EVERY, Chunk, Document, Query
+from surefind.write.layout import Layout
 
 _ENGLISH = English()
 _READERS = {".html": "html", ".md": "markdown"}
@@ -188,7 +188,7 @@ def main() -> None:
         scores: dict[str, np.ndarray] = {}
         for name, analyzer in contestants.items():
             index = Postings.build([chunk.searchable for chunk in chunks], analyzer)
-            scores[name] = ndcg(judge.gains(index.search(bm25, queries, 100), "document"), 10)
+            scores[name] = ndcg(judge.gains(index.search(bm25, queries, 100, EVERY), "document"), 10)
         families = {f: sum(q.family == f for q in exam.queries) for f in {q.family: 0 for q in exam.queries}}
         print(f"\n{language}: {len(found)} documents, {len(chunks)} passages, {len(queries)} questions {families}")
         now = scores["now"]

@@ -25,10 +25,10 @@ from surefind.config import default_settings
 from surefind.errors import SurefindError
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
-from surefind.ingest._reading import Reading
 from surefind.ingest._scan import FileEntry, scan
 from surefind.services import Services
 from surefind.types import Document
+from surefind.write.reading import Reading
 
 ROUNDS = 3
 T = TypeVar("T")

@@ -20,6 +20,7 @@ from surefind import Chunk, Query
 from surefind.retrieve.bm25 import BM25
 from surefind.retrieve.dense import Dense
 from surefind.services import Services
+from surefind.types import EVERY
 
 FP32 = 0.645
 """The fp32 model on the same data, from models/src/surefind_models/minilm/MODEL_CARD.md."""
@@ -42,7 +43,7 @@ def main(data: Path, cache: Path | None) -> None:
     ours = {}
     for retriever in (BM25(), Dense()):
         index = retriever.build(chunks, services)
-        ours[retriever.name] = score(retriever.name, index.search(retriever, asked, 10).ordinals.tolist())
+        ours[retriever.name] = score(retriever.name, index.search(retriever, asked, 10, EVERY).ids.tolist())
 
     stemmer = Stemmer.Stemmer("english")
     peer = bm25s.BM25(method="lucene", k1=1.5, b=0.75)

@@ -11,7 +11,7 @@ from surefind import spec
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
 from surefind.services import Services
-from surefind.types import Chunk
+from surefind.types import EVERY, Chunk
 
 SERVICES = Services()
 NAMES = ("Oak Street", "Dana Whitfield", "the Treasury", "CTR", "Currency Transaction Report", "EOD-7", "cash report")
@@ -27,7 +27,7 @@ def facts(chunks: Sequence[Chunk], extract: str = "phrases") -> Facts:
 
 
 def graph(chunks: Sequence[Chunk], extract: str = "phrases") -> Graph:
-    return derive(facts(chunks, extract))
+    return derive(facts(chunks, extract), EVERY)
 
 
 def edges(found: Graph) -> dict[int, dict[str, int]]:

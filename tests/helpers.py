@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from surefind import KnowledgeBase
-from surefind.intake import SyncReport
+from surefind import Access, KnowledgeBase, SearchResult
+from surefind.write.intake import SyncReport
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "quillhaven"
 
@@ -21,6 +21,20 @@ pipeline = "words"
 [pipelines.words]
 retrieve = ["bm25"]
 """
+
+
+def ask(
+    kb: KnowledgeBase,
+    query: str,
+    k: int | None = None,
+    groups: Sequence[str] = (),
+    where: Sequence[str] = (),
+    **more: Any,
+) -> SearchResult:
+    """A search that builds what its pipeline needs first, as the command line does."""
+    if more.get("pipeline"):
+        kb.build(more["pipeline"])
+    return kb.search(query, Access.of(*groups, where=where), k, **more)
 
 
 class Home:
@@ -54,12 +68,12 @@ class Home:
     def found(self, query: str, **more: object) -> list[str]:
         """The documents of the hits, best first."""
         with self.open() as kb:
-            return [hit.document for hit in kb.search(query, **more).hits]
+            return [hit.document for hit in ask(kb, query, **more).hits]
 
     def answers(self, *queries: str) -> list[list[tuple[str, str, float]]]:
         """(document, chunk, score) of every hit of every query."""
         with self.open() as kb:
-            return [[(h.document, h.chunk, h.score) for h in kb.search(q, k=50).hits] for q in queries]
+            return [[(h.document, h.chunk, h.score) for h in ask(kb, q, k=50).hits] for q in queries]
 
 
 def times_slower(large: Callable[[], object], small: Callable[[], object], enough: float, tries: int = 8) -> float:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from llm_server import LLMServer
 from surefind.llm.settings import LLMSettings
-from surefind.pipeline import Pipeline, Run
 from surefind.protocols import Index, Retriever
+from surefind.search.pipeline import Pipeline, Run
 from surefind.services import Services
 from surefind.types import BoolArray, Chunk, Query
 

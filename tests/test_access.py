@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from surefind.access import Access, Filter
 
-from helpers import Home
+from helpers import Home, ask
 from surefind.errors import UsageError
-from surefind.snapshot import Filter
 
 SETTINGS = """
 [search]
@@ -87,9 +87,9 @@ def test_group_of_another_name_sees_only_what_is_public(bank: Home) -> None:
 
 def test_result_says_how_many_documents_were_withheld(bank: Home) -> None:
     with bank.open() as kb:
-        assert kb.search("salary").withheld == 7
-        assert kb.search("salary", groups=["*"]).withheld == 0
-        assert kb.search("salary", groups=["*"], where=["status=draft"]).withheld == 8
+        assert ask(kb, "salary").withheld == 7
+        assert ask(kb, "salary", groups=["*"]).withheld == 0
+        assert ask(kb, "salary", groups=["*"], where=["status=draft"]).withheld == 8
 
 
 def test_document_that_becomes_restricted_is_hidden_after_the_next_sync(bank: Home) -> None:

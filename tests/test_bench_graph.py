@@ -8,7 +8,7 @@ import pytest
 from surefind.bench.pays import graph_pays
 from surefind.bench.plan import Contender, preset
 from surefind.measure.statistics import compare_all
-from surefind.pipeline import Pipeline
+from surefind.search.pipeline import Pipeline
 
 BEST = "bm25 + dense >> weighted(weights=[1, 1], missing=score)"
 WALKS = "bm25 + dense + ppr >> weighted(weights=[1, 1, 1], missing=score)"

@@ -29,9 +29,9 @@ from surefind.bench.terminal import show
 from surefind.config import parse_settings
 from surefind.errors import ConfigError, SpecError
 from surefind.kb import KnowledgeBase
-from surefind.layout import Layout
 from surefind.retrieve.bm25 import BM25
 from surefind.types import Document
+from surefind.write.layout import Layout
 
 LAYOUTS = [
     "fixed(tokens=50, overlap=10, unit=tokens)",

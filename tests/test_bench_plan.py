@@ -20,7 +20,7 @@ from surefind.bench.plan import (
 )
 from surefind.errors import ConfigError, SpecError
 from surefind.exam.model import Exam, Judgment
-from surefind.pipeline import Pipeline
+from surefind.search.pipeline import Pipeline
 
 EXAM = Exam("e", (query("1", "?", Judgment("a.md")),))
 NAMED = {"words": Pipeline.parse("bm25"), "hybrid": Pipeline.parse("bm25 + dense >> convex(alpha=0.3)")}

@@ -101,7 +101,7 @@ def test_rerankings_are_kept_and_known_by_what_was_given(home: Home, toys: None)
         first = rerank.run(stage, queries, given, 10, lambda done, total: None)
         second = rerank.run(stage, queries, given, 10, lambda done, total: None)
         assert calls == [2]
-        assert np.array_equal(first.after.ordinals, second.after.ordinals)
+        assert np.array_equal(first.after.ids, second.after.ids)
         other = replace(given, scores=given.scores * 2)
         rerank.run(stage, queries, other, 10, lambda done, total: None)
         assert calls == [2, 2]
@@ -125,8 +125,8 @@ def test_failures_are_counted_and_tried_again_next_time(home: Home, monkeypatch:
         texts = [Query(text) for text in ("cash report", "cash", "vault", "cash")]
         step = rerank.run(Sometimes(), texts, given, 10, lambda done, total: None)
         assert (step.fell_back, step.why) == (2, "The vault is shut.")
-        assert step.after.ordinals[2:].tolist() == given.ordinals[2:].tolist()
-        assert step.after.ordinals[0].tolist() != given.ordinals[0].tolist()
+        assert step.after.ids[2:].tolist() == given.ids[2:].tolist()
+        assert step.after.ids[0].tolist() != given.ids[0].tolist()
         assert bench.cache.rankings(rerank.key(Sometimes(), given, 10)) is None
 
 
@@ -210,7 +210,7 @@ def test_swaps_look_at_the_first_ten_places_only() -> None:
 
 def test_batches_of_different_widths_are_one(home: Home) -> None:
     parts = [rankings_of([([1, 2, 3], [3.0, 2.0, 1.0])]), rankings_of([([4], [1.0])])]
-    assert stacked(parts, 2).ordinals.tolist() == [[1, 2], [4, -1]]
+    assert stacked(parts, 2).ids.tolist() == [[1, 2], [4, -1]]
 
 
 def test_report_says_what_reranking_changed(home: Home, model: str, tmp_path: Path) -> None:

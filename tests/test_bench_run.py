@@ -487,7 +487,7 @@ def test_reranker_is_timed_on_as_many_candidates_as_a_search_gives_it(
         self: Any, queries: Sequence[Query], rankings: Rankings, passages: Any, k: int, services: Any
     ) -> Rankings:
         if len(queries) == 1:
-            shown[rankings.ordinals.shape[1]] += 1
+            shown[rankings.ids.shape[1]] += 1
         return rerank(self, queries, rankings, passages, k, services)
 
     monkeypatch.setattr(toy_stages.SharedWords, "rerank", counting)

@@ -21,7 +21,6 @@ from surefind.chunk.sentence_window import SentenceWindow
 from surefind.chunk.whole import Whole
 from surefind.enrich.headings import Headings
 from surefind.enrich.neighbors import Neighbors
-from surefind.layout import Layout
 from surefind.protocols import Embedder
 from surefind.services import Services
 from surefind.testing import check_chunker
@@ -30,6 +29,7 @@ from surefind.text.sections import sections
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import count_tokens, token_spans
 from surefind.types import Chunk, Document
+from surefind.write.layout import Layout
 
 LINES = [
     "# Title", "## Section", "### Deep ###", "Setext", "======", "---", "", "", "A sentence. Another one.",

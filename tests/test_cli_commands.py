@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from exam_helpers import QUESTIONS, Ran, copy_few, query, surefind
-from helpers import EXAMPLE, WORDS, Home
+from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import __version__
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
@@ -132,7 +132,7 @@ def test_search_json_has_no_keys_beyond_the_known(small: Home) -> None:
 def test_search_gives_the_hits_of_the_knowledge_base(base: Path) -> None:
     found = surefind("search", "CTR filing deadline", "-k", "3", "--json", kb=base).json["hits"]
     with KnowledgeBase.open(base) as kb:
-        hits = kb.search("CTR filing deadline", 3).hits
+        hits = ask(kb, "CTR filing deadline", 3).hits
     assert [(hit["chunk"], hit["score"]) for hit in found] == [(hit.chunk, hit.score) for hit in hits]
 
 

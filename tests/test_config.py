@@ -8,7 +8,7 @@ import pytest
 
 from surefind.config import TEMPLATE, default_settings, load_settings, parse_settings
 from surefind.errors import ConfigError
-from surefind.pipeline import Pipeline
+from surefind.search.pipeline import Pipeline
 
 
 def complaint(text: str) -> str:

@@ -10,7 +10,6 @@ import real_files
 from helpers import EXAMPLE
 from surefind import spec
 from surefind.embed._cache import CachedEmbedder, VectorCache
-from surefind.layout import Layout
 from surefind.services import Services
 from surefind.testing import (
     DOCUMENTS,
@@ -27,6 +26,7 @@ from surefind.testing import (
     rankings_of,
 )
 from surefind.types import Chunk, Document, Query
+from surefind.write.layout import Layout
 from toy_stages import SharedWords, ToyEmbedder
 
 VARIANTS = {

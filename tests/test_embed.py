@@ -17,7 +17,7 @@ from surefind.embed.prefixed import Prefixed
 from surefind.errors import CorruptIndexError, MissingPartError
 from surefind.protocols import Progress
 from surefind.services import Services
-from surefind.types import Chunk, FloatArray, Query
+from surefind.types import EVERY, Chunk, FloatArray, Query
 from toy_stages import ToyEmbedder
 
 
@@ -121,8 +121,8 @@ def test_dense_retrieval_asks_with_the_prefix_of_questions() -> None:
     retriever = spec.make("retrieve", 'dense(model=prefixed(query="cafeteria soup ", passage=""))')
     texts = ["A currency transaction report is due within 15 days.", "The cafeteria serves soup on Mondays."]
     chunks = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(texts)]
-    found = retriever.build(chunks, Services()).search(retriever, [Query("report")], 1)
-    assert found.ordinals[0].tolist() == [1]
+    found = retriever.build(chunks, Services()).search(retriever, [Query("report")], 1, EVERY)
+    assert found.ids[0].tolist() == [1]
 
 
 def test_progress_ends_at_the_total(cache: VectorCache) -> None:

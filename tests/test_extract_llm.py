@@ -14,6 +14,7 @@ from surefind.graph.derive import derive
 from surefind.graph.facts import Facts
 from surefind.graph.labels import types
 from surefind.notes import collecting
+from surefind.types import EVERY
 
 TEXT = "A Suspicious Activity Report (SAR) goes to the Treasury. Dana Whitfield signs the report."
 
@@ -62,7 +63,7 @@ def test_model_that_fails_leaves_the_shape_of_words(llm: LLMServer, act: str) ->
 def test_types_and_relations_reach_the_graph(llm: LLMServer) -> None:
     llm.say(json.dumps({"entities": [entity("Dana Whitfield", signs="report"), entity("report", "Concept")]}))
     chunks = [passage(i, f"T{i}", TEXT) for i in range(2)]
-    graph = derive(Facts.build(chunks, spec.make("extract", "llm"), services_for(llm)))
+    graph = derive(Facts.build(chunks, spec.make("extract", "llm"), services_for(llm)), EVERY)
     dana, report = graph.keys.index("dana whitfield"), graph.keys.index("report")
     assert types(graph) == {dana: "Person", report: "Concept"}
     assert graph.relations.of(dana)[1].max() == 1

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exam_helpers import surefind
-from helpers import Home
-from surefind.families import enough, fold
+from helpers import Home, ask
+from surefind.search.families import enough, fold
 from surefind.testing import check_rankings, rankings_of
 
 SETTINGS = """
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("toys")
 def test_fold_written_out() -> None:
     families = np.array([0, 0, 1, 1, 1, 2], np.int32)
     folded = fold(rankings_of([([3, 2, 0, 1, 5], [9.0, 8.0, 7.0, 6.0, 5.0]), ([4], [1.0])]), families, 2)
-    assert folded.ordinals.tolist() == [[3, 0], [4, -1]]
+    assert folded.ids.tolist() == [[3, 0], [4, -1]]
     assert folded.scores.tolist() == [[9.0, 7.0], [1.0, -np.inf]]
 
 
@@ -86,7 +86,7 @@ def library(tmp_path: Path) -> Home:
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_search_goes_on_until_k_different_parents_are_found(library: Home, pipeline: str, k: int) -> None:
     with library.open() as kb:
-        hits = kb.search("deposit", k=k, pipeline=pipeline).hits
+        hits = ask(kb, "deposit", k=k, pipeline=pipeline).hits
     assert len(hits) == k
     assert len({(hit.document, hit.start, hit.end) for hit in hits}) == k
 
@@ -94,7 +94,7 @@ def test_search_goes_on_until_k_different_parents_are_found(library: Home, pipel
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_hit_is_the_parent_with_its_offsets_and_the_scores_of_its_best_child(library: Home, pipeline: str) -> None:
     with library.open() as kb:
-        found = kb.search("deposit branch 3", k=3, pipeline=pipeline)
+        found = ask(kb, "deposit branch 3", k=3, pipeline=pipeline)
         (hit,) = [hit for hit in found.hits if hit.document == "single3.md"]
         (document,) = [document for document in kb.documents() if document.id == "single3.md"]
     assert hit.text == document.text[hit.start : hit.end] == document.text

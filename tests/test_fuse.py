@@ -98,9 +98,9 @@ def test_rrf_takes_any_number_of_rankings() -> None:
 
 
 def test_fusion_leaves_its_input_alone() -> None:
-    before = LEXICAL.ordinals.copy(), LEXICAL.scores.copy()
+    before = LEXICAL.ids.copy(), LEXICAL.scores.copy()
     RRF().fuse([LEXICAL, MEANING], 1)
-    assert np.array_equal(before[0], LEXICAL.ordinals)
+    assert np.array_equal(before[0], LEXICAL.ids)
     assert np.array_equal(before[1], LEXICAL.scores)
 
 
@@ -226,7 +226,7 @@ def test_one_name_for_two_rankings_is_refused() -> None:
 def test_another_fusion_at_any_moment_changes_nothing() -> None:
     """The last alignment is kept between calls, and a server fuses in several threads: none may get another's."""
     mine, other = [LEXICAL, MEANING], [rankings_of([([1, 2], [2.0, 1.0])]), dense(([2], [0.5]))]
-    wanted = RRF().fuse(mine, 10).ordinals.tolist()
+    wanted = RRF().fuse(mine, 10).ids.tolist()
     inside = False
 
     def at_every_line(frame: FrameType, event: str, arg: object) -> Any:
@@ -240,7 +240,7 @@ def test_another_fusion_at_any_moment_changes_nothing() -> None:
     before = sys.gettrace()
     sys.settrace(at_every_line)
     try:
-        found = RRF().fuse(mine, 10).ordinals.tolist(), RRF().fuse(mine, 10).ordinals.tolist()
+        found = RRF().fuse(mine, 10).ids.tolist(), RRF().fuse(mine, 10).ids.tolist()
     finally:
         sys.settrace(before)
     assert found == (wanted, wanted)

@@ -17,7 +17,8 @@ from surefind.graph.derive import HEADED, LINKS, MENTIONS, TITLED, derive
 from surefind.graph.facts import Facts, resolve
 from surefind.graph.names import Lexicon, key_of, title_forms
 from surefind.graph.walk import pagerank
-from surefind.types import Chunk, Query
+from surefind.testing import built
+from surefind.types import EVERY, Chunk, Mask, Query
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_query_may_use_either_name_of_a_definition() -> None:
     entity = found.keys.index("suspicious activity report")
     for query in ("Who files a SAR?", "Who files a suspicious activity report?", "sar"):
         assert found.named_in(query) == [entity]
-    alone = derive(found.facts, np.array([False, True]))  # who may not read the definition does not have it
+    alone = derive(found.facts, Mask(np.array([False, True])))  # who may not read the definition does not have it
     assert [alone.keys[i] for i in alone.named_in("Who files a SAR?")] == ["sar"]
     assert alone.named_in("Who files a suspicious activity report?") == []
 
@@ -190,7 +191,7 @@ def test_query_names_the_longest_of_overlapping_entities() -> None:
 @given(collections(), st.data())
 def test_graph_with_a_mask_is_the_graph_of_the_chunks_allowed(chunks: list[Chunk], data: st.DataObject) -> None:
     allow = np.array(data.draw(st.lists(st.booleans(), min_size=len(chunks), max_size=len(chunks))), np.bool_)
-    masked = edges(derive(facts(chunks), allow))
+    masked = edges(derive(facts(chunks), Mask(allow)))
     alone = edges(graph([chunk for chunk, seen in zip(chunks, allow, strict=True) if seen]))
     assert [masked[i] for i in np.flatnonzero(allow).tolist()] == list(alone.values())
     assert all(not masked[i] for i in np.flatnonzero(~allow).tolist())
@@ -256,14 +257,14 @@ def test_personalised_pagerank_equals_networkx_and_push_comes_close() -> None:
 def search(retriever: str, chunks: list[Chunk], query: str, allow: list[bool] | None = None) -> list[int]:
     stage = spec.make("retrieve", retriever)
     mask = None if allow is None else np.array(allow, np.bool_)
-    found = stage.build(chunks, SERVICES).search(stage, [Query(query)], 10, mask)
+    found = built(stage, chunks, SERVICES).search(stage, [Query(query)], 10, Mask(mask))
     return found.row(0)[0].tolist()
 
 
 def test_entity_overlap_written_out() -> None:
     chunks = [passage(i, "", text) for i, text in enumerate(["Oak Pine 7", "Oak, Pine 7", "Elm", "Oak, Elm", "Pine"])]
     stage = spec.make("retrieve", "entity_overlap")
-    found = stage.build(chunks, SERVICES).search(stage, [Query("Oak, Elm and 7")], 5)
+    found = built(stage, chunks, SERVICES).search(stage, [Query("Oak, Elm and 7")], 5, EVERY)
     # Entities: {Oak Pine, 7}, {Oak, Pine, 7}, {Elm}, {Oak, Elm}, {Pine}: no pair shares two, so every PageRank is 1/5.
     assert found.row(0)[0].tolist() == [1, 3, 0, 2]
     assert found.row(0)[1] == pytest.approx([2 * 1.2, 2 * 1.2, 1.2, 1.2])
@@ -275,7 +276,7 @@ def test_entity_overlap_joins_within_its_window_only() -> None:
 
     def scores(retriever: str) -> list[float]:
         stage = spec.make("retrieve", retriever)
-        return stage.build(chunks, SERVICES).search(stage, [Query("Oak")], 3).row(0)[1].tolist()
+        return built(stage, chunks, SERVICES).search(stage, [Query("Oak")], 3, EVERY).row(0)[1].tolist()
 
     assert scores("entity_overlap(window=1)") == pytest.approx([1 + 1 / 3] * 2)
     with_edge = nx.Graph([(0, 2)])
@@ -294,8 +295,8 @@ def test_entity_overlap_without_window_equals_a_wide_one_where_nothing_is_common
     results = []
     for window in (0, 50):
         stage = spec.make("retrieve", f"entity_overlap(window={window}, least={least})")
-        found = stage.build(few, SERVICES).search(stage, [Query("Oak Street and Dana Whitfield")], 9)
-        results.append((found.ordinals.tolist(), found.scores.tolist()))
+        found = built(stage, few, SERVICES).search(stage, [Query("Oak Street and Dana Whitfield")], 9, EVERY)
+        results.append((found.ids.tolist(), found.scores.tolist()))
     assert results[0] == results[1]
 
 
@@ -322,10 +323,10 @@ def test_ppr_goes_no_way_through_a_chunk_that_is_not_allowed() -> None:
 @given(chunks=collections(least=2), data=st.data())
 def test_completed_scores_of_a_graph_are_those_of_the_search(chunks: list[Chunk], data: st.DataObject) -> None:
     stage = spec.make("retrieve", "ppr(seed=[bm25])")
-    index = stage.build(chunks, SERVICES)
+    index = built(stage, chunks, SERVICES)
     allow = np.array(data.draw(st.lists(st.booleans(), min_size=len(chunks), max_size=len(chunks))), np.bool_)
     queries = [Query("Oak Street"), Query("cash report of Dana Whitfield")]
-    found = index.search(stage, queries, len(chunks), allow)
-    index.search(stage, queries, 3)  # another caller's question in between
-    again = index.score(stage, queries, found.ordinals, allow)
+    found = index.search(stage, queries, len(chunks), Mask(allow))
+    index.search(stage, queries, 3, EVERY)  # another caller's question in between
+    again = index.score(stage, queries, found.ids, Mask(allow))
     assert np.array_equal(again, found.scores)

@@ -9,7 +9,7 @@ import pytest
 
 from exam_helpers import copy_few, surefind
 from graph_helpers import graph, passage
-from helpers import Home
+from helpers import Home, ask
 from surefind.graph.communities import communities
 from surefind.graph.summaries import summarise
 from surefind.graph.view import render, view
@@ -50,7 +50,7 @@ def test_restricted_document_has_no_part_in_the_answers(bank: Home, tmp_path: Pa
     for query in ("Oak Street", "Dana Whitfield of Lisbon", "Project Falcon"):
         with bank.open() as full, without.open() as bare:
             seen, expected = (
-                [(hit.document, hit.score) for hit in kb.search(query, pipeline="ppr(seed=[dense])").hits]
+                [(hit.document, hit.score) for hit in ask(kb, query, pipeline="ppr(seed=[dense])").hits]
                 for kb in (full, bare)
             )
         assert seen == [(name, pytest.approx(score)) for name, score in expected]
@@ -63,7 +63,7 @@ def test_group_that_may_read_it_finds_it(bank: Home) -> None:
 
 def test_the_trace_says_where_local_search_has_nowhere_to_start(bank: Home) -> None:
     with bank.open() as kb:
-        lost, started = (kb.search(text, pipeline="graph_local(hops=0)") for text in ("why", "Oak Street"))
+        lost, started = (ask(kb, text, pipeline="graph_local(hops=0)") for text in ("why", "Oak Street"))
     assert lost.trace[0].note == "the question names nothing that the graph knows"
     assert started.trace[0].note == ""
 

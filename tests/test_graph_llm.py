@@ -28,8 +28,8 @@ from surefind.exam.model import Exam, Judgment
 from surefind.llm.quote import Workload
 from surefind.llm.settings import LLMSettings
 from surefind.services import Services
-from surefind.testing import check_retriever
-from surefind.types import Chunk, Query
+from surefind.testing import built, check_retriever
+from surefind.types import EVERY, Chunk, Mask, Query
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -75,10 +75,10 @@ def test_model_is_shown_names_and_beginnings_in_fences(llm: LLMServer) -> None:
 def test_summaries_are_written_once(llm: LLMServer) -> None:
     llm.reply = summary
     stage = spec.make("retrieve", GLOBAL)
-    index = stage.build(TWO, services_for(llm))
+    index = built(stage, TWO, services_for(llm))
     for question in ("one", "two", "three"):
-        index.search(stage, [Query(question)], 3)
-    assert len(llm.bodies) == len(index.overview().summaries)
+        index.search(stage, [Query(question)], 3, EVERY)
+    assert len(llm.bodies) == len(index.overview(EVERY).summaries)
 
 
 @pytest.mark.parametrize("act", BROKEN)
@@ -104,14 +104,14 @@ def test_answer_that_is_no_summary_is_not_used(llm: LLMServer, said: str) -> Non
 def test_one_community_without_an_answer_is_asked_for_again(llm: LLMServer) -> None:
     llm.reply = summary
     stage = spec.make("retrieve", GLOBAL)
-    index = stage.build(TWO, services_for(llm, concurrency=1))
-    count = len(index.overview().summaries)
+    index = built(stage, TWO, services_for(llm, concurrency=1))
+    count = len(index.overview(EVERY).summaries)
     llm.script = ["good"] * (count - 1) + ["500"]
-    index.search(stage, [Query("people at the river")], 3)
-    index.search(stage, [Query("nightly backup machines")], 3)
+    index.search(stage, [Query("people at the river")], 3, EVERY)
+    index.search(stage, [Query("nightly backup machines")], 3, EVERY)
     assert len(llm.bodies) > count
     asked = len(llm.bodies)
-    index.search(stage, [Query("nightly backup")], 3)
+    index.search(stage, [Query("nightly backup")], 3, EVERY)
     assert len(llm.bodies) == asked
 
 
@@ -129,10 +129,10 @@ def test_model_is_shown_what_it_would_be_shown_if_the_rest_did_not_exist(
     stage = spec.make("retrieve", GLOBAL)
     with serving() as server:
         server.reply = summary
-        stage.build(chunks, services_for(server)).search(stage, [Query("cash")], 3, allow)
+        built(stage, chunks, services_for(server)).search(stage, [Query("cash")], 3, Mask(allow))
         masked, server.bodies = sorted(server.prompts), []
         kept = [chunk for chunk, may in zip(chunks, allow, strict=True) if may]
-        stage.build(kept, services_for(server)).search(stage, [Query("cash")], 3)
+        built(stage, kept, services_for(server)).search(stage, [Query("cash")], 3, EVERY)
         assert masked == sorted(server.prompts)
 
 

@@ -24,7 +24,8 @@ from surefind.graph.relations import MOST
 from surefind.graph.summaries import summarise
 from surefind.protocols import Progress
 from surefind.services import Services
-from surefind.types import Chunk, Extraction, Mention, Query
+from surefind.testing import built
+from surefind.types import EVERY, Chunk, Extraction, Mask, Mention, Query
 
 
 def weights(found: Graph) -> dict[tuple[str, str], float]:
@@ -71,7 +72,7 @@ class Stated:
 
 def test_stated_relation_has_weight_one() -> None:
     chunks = [passage(i, str(i), "Dana. Oak.") for i in range(2)]
-    found = weights(derive(Facts.build(chunks, Stated(), SERVICES)))
+    found = weights(derive(Facts.build(chunks, Stated(), SERVICES), EVERY))
     assert found["dana", "oak"] == 1
 
 
@@ -80,7 +81,7 @@ def test_relations_and_labels_with_a_mask_are_those_of_the_chunks_allowed(
     chunks: list[Chunk], data: st.DataObject
 ) -> None:
     allow = np.array(data.draw(st.lists(st.booleans(), min_size=len(chunks), max_size=len(chunks))), np.bool_)
-    masked = derive(facts(chunks), allow)
+    masked = derive(facts(chunks), Mask(allow))
     alone = graph([chunk for chunk, seen in zip(chunks, allow, strict=True) if seen])
     assert weights(masked) == pytest.approx(weights(alone))
     assert dict(zip(masked.keys, labels(masked), strict=True)) == dict(zip(alone.keys, labels(alone), strict=True))
@@ -138,7 +139,7 @@ def test_summary_names_main_entities_and_begins_of_passages() -> None:
 @given(collections(least=2), st.data())
 def test_communities_and_summaries_of_a_mask_tell_nothing_of_the_rest(chunks: list[Chunk], data: st.DataObject) -> None:
     allow = np.array(data.draw(st.lists(st.booleans(), min_size=len(chunks), max_size=len(chunks))), np.bool_)
-    masked = derive(facts(chunks), allow)
+    masked = derive(facts(chunks), Mask(allow))
     seen = np.flatnonzero(allow)
     alone = graph([chunks[i] for i in seen])
     ours, theirs = communities(masked), communities(alone)
@@ -185,11 +186,11 @@ def test_local_search_takes_a_bounded_pool_nearest_hops_first() -> None:
 
 def test_local_search_ranks_by_likeness_to_the_query() -> None:
     stage = spec.make("retrieve", "graph_local(hops=1)")
-    index = stage.build(PATH, SERVICES)
+    index = built(stage, PATH, SERVICES)
     query = Query("Did Dana Whitfield play chess?")
-    ordinals, scores = index.search(stage, [query], 5).row(0)
+    ordinals, scores = index.search(stage, [query], 5, EVERY).row(0)
     cosines = index.near[spec.make("retrieve", "dense").index_spec].score(
-        spec.make("retrieve", "dense"), [query], np.array([ordinals])
+        spec.make("retrieve", "dense"), [query], np.array([ordinals]), EVERY
     )[0]
     assert scores == pytest.approx((1 + cosines) / 2, abs=1e-6)
     assert list(scores) == sorted(scores, reverse=True)
@@ -197,7 +198,7 @@ def test_local_search_ranks_by_likeness_to_the_query() -> None:
 
 def test_local_search_for_nobody_finds_nothing() -> None:
     stage = spec.make("retrieve", "graph_local")
-    assert len(stage.build(PATH, SERVICES).search(stage, [Query("how is the sea?")], 5).row(0)[0]) == 0
+    assert len(built(stage, PATH, SERVICES).search(stage, [Query("how is the sea?")], 5, EVERY).row(0)[0]) == 0
 
 
 def test_hops_must_be_from_0_to_2() -> None:
@@ -207,7 +208,7 @@ def test_hops_must_be_from_0_to_2() -> None:
 
 def test_global_search_opens_the_best_communities_only() -> None:
     stage = spec.make("retrieve", "graph_global(communities=1)")
-    found = stage.build(TWO, SERVICES).search(stage, [Query("Which backup job runs on the server?")], 8)
+    found = built(stage, TWO, SERVICES).search(stage, [Query("Which backup job runs on the server?")], 8, EVERY)
     assert set(found.row(0)[0].tolist()) <= {4, 5, 6, 7} and len(found.row(0)[0])
 
 
@@ -218,10 +219,10 @@ def test_ppr_and_graph_local_share_an_index() -> None:
 def test_many_masks_never_see_the_communities_of_another() -> None:
     """More masks than graphs are kept of: what was dropped is made again, and not mistaken for another's."""
     stage = spec.make("retrieve", "graph_global")
-    index = stage.build(TWO, SERVICES)
+    index = built(stage, TWO, SERVICES)
     for hidden in (*range(8), *range(8), 0):
         allow = np.arange(len(TWO)) != hidden
         for other in range(3):
             index.graph(np.arange(len(TWO)) % 3 != other)
-        texts = " ".join(summary.text for summary in index.overview(allow).summaries)
+        texts = " ".join(summary.text for summary in index.overview(Mask(allow)).summaries)
         assert TWO[hidden].title not in texts

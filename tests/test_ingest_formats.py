@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import real_files
-from helpers import WORDS, Home
+from helpers import WORDS, Home, ask
 from surefind import spec
 from surefind.errors import SourceError
 from surefind.ingest._inside import reading
 from surefind.ingest._limits import Limits
 from surefind.ingest._places import joined, numbered
 from surefind.ingest._readers import Readers
-from surefind.ingest._reading import Taken
 from surefind.ingest._tables import TOKENS, parts, repeat_headers
 from surefind.text.places import location
 from surefind.text.tokens import count_tokens
 from surefind.types import Document, Place
+from surefind.write.reading import Taken
 
 
 def take(path: Path, content: str | bytes, *readers: str) -> Taken:
@@ -408,7 +408,7 @@ def test_heading_keeps_the_underscores_of_a_name(home: Home) -> None:
     home.write("docs/a.py", "def open_the_vault():\n    pass\n")
     home.sync("docs")
     with home.open() as kb:
-        assert kb.search("vault").hits[0].headings == ("open_the_vault",)
+        assert ask(kb, "vault").hits[0].headings == ("open_the_vault",)
 
 
 def test_notebook_cells_code_and_results(tmp_path: Path) -> None:
@@ -651,10 +651,10 @@ def test_hits_say_where_they_stand(home: Home) -> None:
     home.write("docs/c.md", "# Plain\n\nNothing to see.")
     assert home.sync("docs").problems == []
     with home.open() as kb:
-        (hit,) = kb.search("Quillhaven balance", k=1).hits
+        (hit,) = ask(kb, "Quillhaven balance", k=1).hits
         assert (hit.document, hit.location) == ("b.xlsx", "sheet Q2, row 2")
-        assert kb.search("wire transfer fee", k=1).hits[0].location == "page 1"
-        assert kb.search("nothing plain", k=1).hits[0].location == ""
+        assert ask(kb, "wire transfer fee", k=1).hits[0].location == "page 1"
+        assert ask(kb, "nothing plain", k=1).hits[0].location == ""
         assert all(d.text[h.start : h.end] == h.text for d in kb.documents() for h in (hit,) if d.id == h.document)
 
 
@@ -669,7 +669,7 @@ def test_hit_names_the_page_of_what_matched_and_not_of_all_that_is_returned(home
     home.write("docs/a.pdf", real_files.pdf(build))
     home.sync("docs")
     with home.open() as kb:
-        (hit,) = kb.search("transfer", k=1).hits
+        (hit,) = ask(kb, "transfer", k=1).hits
         assert "deposit" in hit.text and "loan" in hit.text
         assert hit.location == "page 2"
 

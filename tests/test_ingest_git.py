@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import Home
+from helpers import Home, ask
 from surefind.errors import SourceError
 from surefind.ingest._git import GitOrigin
 
@@ -96,7 +96,7 @@ def test_repository_is_read_at_its_revision_and_nothing_of_it_is_run(home: Home,
         result = kb.sync(f"git+file://{repository}@v1")
         assert (result.added, result.problems) == (2, [])
         assert [d.id for d in kb.documents()] == ["b.md", "guide/a.md"]
-        assert kb.search("first").hits[0].document == "guide/a.md"
+        assert ask(kb, "first").hits[0].document == "guide/a.md"
         commit = git(repository, "rev-parse", "v1")
         assert kb.status().sources == [f"git+file://{repository}@v1 ({commit[:12]})"]
     assert not (repository.parent / "hook-ran").exists()
@@ -120,7 +120,7 @@ def test_commits_of_one_second_with_files_of_one_size_are_told_apart(
         git(repository, "commit", "-qam", words)
     with home.open() as kb:
         kb.sync(repository, revision=git(repository, "rev-parse", "main~1"))
-        assert kb.search("gamma").hits[0].document == "b.md"
+        assert ask(kb, "gamma").hits[0].document == "b.md"
         assert kb.sync(repository, revision="main").changed == 1
     assert (home.found("gamma"), home.found("delta")) == ([], ["b.md"])
 
@@ -173,7 +173,7 @@ def test_repository_out_of_reach_keeps_its_documents_and_is_listed(home: Home, r
         (problem,) = kb.sync().problems
         assert "cannot be fetched" in problem.reason and "are kept" in problem.reason
         assert [p.path for p in kb.status().problems] == [f"git+file://{repository}"]
-        assert kb.search("second").hits
+        assert ask(kb, "second").hits
 
 
 def test_forgotten_repository_leaves_nothing_behind(home: Home, repository: Path) -> None:

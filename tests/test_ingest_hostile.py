@@ -22,8 +22,8 @@ from surefind.errors import MissingPartError, SourceError
 from surefind.ingest import _readers
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
-from surefind.ingest._reading import Reading
 from surefind.ingest._scan import scan
+from surefind.write.reading import Reading
 
 LAUGHS = (
     b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha">'
@@ -227,7 +227,7 @@ def test_child_ends_by_itself_when_a_file_hangs_and_nobody_kills_it(naughty: Rea
     (tmp_path / "a.naughty").write_text("hang")
     settings = json.dumps({"limits": {"seconds": 0.1}, "readers": []})
     request = json.dumps({"reader": "naughty", "path": str(tmp_path / "a.naughty"), "id": "a"})
-    command = [sys.executable, "-P", "-m", "surefind.ingest._child", settings]
+    command = [sys.executable, "-P", "-m", "surefind.write.child", settings]
     done = subprocess.run(command, input=f"{request}\n".encode(), capture_output=True, timeout=60)
     assert done.returncode == -signal.SIGALRM
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import EXAMPLE, WORDS, Home
+from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import KnowledgeBase
 from surefind.errors import ConfigError, NothingIndexedError, QueryError, SpecError, StoreError
 
@@ -97,7 +97,7 @@ def test_knowledge_base_of_blank_documents_is_empty_not_broken(home: Home) -> No
 
 def test_hit_carries_everything_about_its_passage(small: Home) -> None:
     with small.open() as kb:
-        hit = kb.search("teller").hits[0]
+        hit = ask(kb, "teller").hits[0]
     assert (hit.rank, hit.document, hit.title, hit.headings) == (1, "a.md", "Cash", ("Cash",))
     assert hit.text == "# Cash\n\nThe teller counts cash twice."
     assert hit.metadata == {"status": "final"}
@@ -109,7 +109,7 @@ def test_offsets_of_a_hit_lead_back_to_the_file(home: Home) -> None:
         home.write(f"docs/{path.name}", path.read_text(encoding="utf-8"))
     home.sync("docs")
     with home.open() as kb:
-        hits = kb.search("restart the job and check the queue", k=50).hits
+        hits = ask(kb, "restart the job and check the queue", k=50).hits
     assert len(hits) >= 5
     for hit in hits:
         body = (home.docs / hit.document).read_text(encoding="utf-8").split("\n---\n", 1)[1]
@@ -119,7 +119,7 @@ def test_offsets_of_a_hit_lead_back_to_the_file(home: Home) -> None:
 
 def test_hits_are_ranked_from_1_with_falling_scores(small: Home) -> None:
     with small.open() as kb:
-        hits = kb.search("cash cards teller", k=10).hits
+        hits = ask(kb, "cash cards teller", k=10).hits
     assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
@@ -129,7 +129,7 @@ def test_trace_names_every_stage_with_its_spec(tmp_path: Path, toys: None) -> No
     home.write("docs/a.md", "cash")
     home.sync("docs")
     with home.open() as kb:
-        result = kb.search("cash", pipeline="both")
+        result = ask(kb, "cash", pipeline="both")
     assert [(entry.stage, entry.spec) for entry in result.trace] == [
         ("retrieve", "bm25(k1=1.5, b=0.75, analyzer=english)"),
         ("retrieve", "dense(model=toy)"),
@@ -140,7 +140,7 @@ def test_trace_names_every_stage_with_its_spec(tmp_path: Path, toys: None) -> No
 
 def test_two_retrievers_of_one_name_are_told_apart(small: Home) -> None:
     with small.open() as kb:
-        hit = kb.search("cash", pipeline="bm25 + bm25(k1=0)").hits[0]
+        hit = ask(kb, "cash", pipeline="bm25 + bm25(k1=0)").hits[0]
     assert set(hit.stages) == {"bm25", "bm25:2", "rrf"}
 
 
@@ -150,8 +150,8 @@ def test_failing_reranker_leaves_the_ranking_before_it_and_says_so(tmp_path: Pat
     home.write("docs/b.md", "cash and more")
     home.sync("docs")
     with home.open() as kb:
-        result = kb.search("cash", pipeline="failing")
-        plain = kb.search("cash")
+        result = ask(kb, "cash", pipeline="failing")
+        plain = ask(kb, "cash")
     assert [hit.chunk for hit in result.hits] == [hit.chunk for hit in plain.hits]
     assert result.trace[-1].note == "fell back: The model did not answer."
 
@@ -187,7 +187,7 @@ def test_status_tells_what_there_is(small: Home) -> None:
 
 def test_knowledge_base_may_be_used_again_after_close(small: Home) -> None:
     kb = small.open()
-    kb.search("cash")
+    ask(kb, "cash")
     kb.close()
-    assert kb.search("cash").hits
+    assert ask(kb, "cash").hits
     kb.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from exam_helpers import query
-from helpers import Home
+from helpers import Home, ask
 from llm_server import LLMServer
 from llm_steps import ranking
 from surefind.bench.engine import Bench
@@ -18,11 +18,11 @@ from surefind.bench.plan import Contender, Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
 from surefind.errors import BudgetError, UsageError
 from surefind.exam.model import Exam, Judgment
-from surefind.layout import Layout
 from surefind.llm.prices import Price, tokens
 from surefind.llm.quote import Workload
-from surefind.pipeline import Pipeline
 from surefind.protocols import Priced
+from surefind.search.pipeline import Pipeline
+from surefind.write.layout import Layout
 
 DOCUMENTS = {
     "alpha": "The cash report is due on Monday.",
@@ -202,7 +202,7 @@ def test_a_quote_is_an_upper_bound_that_is_not_far_off(home: Home, llm: LLMServe
         pipeline = Pipeline.parse(step)
         with home.open() as kb:
             for question in EXAM.queries:
-                kb.search(question.text, pipeline=pipeline)
+                ask(kb, question.text, pipeline=pipeline)
         (quoted,) = [stage.llm_calls(work) for stage in pipeline.stages if isinstance(stage, Priced)]
         held = sum(tokens(len(prompt.encode())) for prompt in llm.prompts)
         assert len(llm.bodies) <= quoted.calls <= 2 * len(llm.bodies), step

@@ -12,12 +12,12 @@ from llm_steps import BLOCK, BROKEN, services_for
 from surefind import spec
 from surefind.enrich.llm_context import around
 from surefind.errors import BudgetError
-from surefind.layout import Layout
 from surefind.llm.prices import Price
 from surefind.notes import collecting
 from surefind.testing import DOCUMENTS, check_chunker, check_enricher
 from surefind.text.tokens import count_tokens
 from surefind.types import Chunk, Document
+from surefind.write.layout import Layout
 
 SENTENCES = [f"Sentence number {i} speaks of topic {i // 5}." for i in range(20)]
 DOCUMENT = Document(

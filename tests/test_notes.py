@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from surefind.errors import SurefindError
 from surefind.notes import collecting, note, spend
-from surefind.pipeline import Pipeline
 from surefind.protocols import Passages
 from surefind.retrieve.bm25 import BM25
+from surefind.search.pipeline import Pipeline
 from surefind.services import Services
 from surefind.spec import Stage
 from surefind.types import Chunk, Query, Rankings

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import Home
+from helpers import Home, ask
 from rerank_helpers import Shelf, tiny_cross_encoder, tokenizer
 from surefind import spec
 from surefind.embed import _onnx as embed_onnx
@@ -157,7 +157,7 @@ def test_a_pair_is_scored_once_whatever_the_blend(model: str, tmp_path: Path, mo
     within = [CrossEncoder(model, blend=b).rerank(QUERIES, given, shelf, 10, services) for b in (0.3, 0.7)]
     assert len(runs) == 8  # 4 + 1 + 0 + 3 pairs
     for a, b in zip(without, within, strict=True):
-        assert np.array_equal(a.ordinals, b.ordinals) and np.array_equal(a.scores, b.scores)
+        assert np.array_equal(a.ids, b.ids) and np.array_equal(a.scores, b.scores)
     services.close()
 
 
@@ -396,7 +396,7 @@ def test_search_shows_the_stage(model: str, tmp_path: Path) -> None:
         home.write(f"docs/{name}.md", text)
     home.sync("docs")
     with home.open() as kb:
-        result = kb.search("cash report", pipeline=f"bm25 >> cross_encoder(model={json.dumps(model)}, blend=1)")
+        result = ask(kb, "cash report", pipeline=f"bm25 >> cross_encoder(model={json.dumps(model)}, blend=1)")
     assert [hit.document for hit in result.hits] == ["a.md", "b.md"]
     assert set(result.hits[0].stages) == {"bm25", "cross_encoder"}
     assert result.hits[0].stages["cross_encoder"].score == 1.0

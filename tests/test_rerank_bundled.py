@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import surefind_models
 
+from helpers import ask
 from rerank_helpers import Shelf
 from surefind.kb import KnowledgeBase
 from surefind.rerank._onnx import OnnxCrossEncoder
@@ -67,6 +68,6 @@ def test_search_uses_it_without_being_told_where_it_is(tmp_path: Path) -> None:
     with KnowledgeBase.open(tmp_path) as kb:
         kb.sync(docs, index=False)
         words = "bm25(analyzer=plain) >> cross_encoder(blend=1.0)"
-        result = kb.search("members losing a card on holiday: who stops the card?", pipeline=words)
+        result = ask(kb, "members losing a card on holiday: who stops the card?", pipeline=words)
     assert result.hits[0].document == "3.md"
     assert "fell back" not in "".join(entry.note for entry in result.trace)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import Home
+from helpers import Home, ask
 from rerank_helpers import Shelf
 from surefind import endpoint, spec
 from surefind.errors import SpecError, SurefindError, UsageError
@@ -179,8 +179,8 @@ def test_search_falls_back_and_says_so(server: Server, tmp_path: Path) -> None:
     home.sync("docs")
     server.script = ["words"]
     with home.open() as kb:
-        result = kb.search("cash", pipeline=f"bm25 >> {server.stage(retries=0)}")
-        plain = kb.search("cash")
+        result = ask(kb, "cash", pipeline=f"bm25 >> {server.stage(retries=0)}")
+        plain = ask(kb, "cash")
     assert [hit.chunk for hit in result.hits] == [hit.chunk for hit in plain.hits]
     assert result.trace[-1].note.startswith("fell back: http://127.0.0.1")
 
@@ -203,7 +203,7 @@ def test_benchmark_pays_for_a_pair_once_and_asks_for_many_at_once(server: Server
     second = rerank(server.stage(blend=0.3), services, 4)
     rerank(server.stage(blend=0.9), services, 4)
     assert (asked, len(server.bodies)) == (3, 3)  # the third query found nothing
-    assert np.array_equal(first.ordinals, second.ordinals)
+    assert np.array_equal(first.ids, second.ids)
     services.close()
 
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from helpers import EXAMPLE
 from surefind import spec
 from surefind.analyze import analyze
-from surefind.layout import Layout
 from surefind.retrieve import _kernels, _vectors
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._vectors import Vectors
 from surefind.retrieve.bm25 import BM25
 from surefind.services import Services
 from surefind.testing import check_rankings
-from surefind.types import Chunk, Document, Query
+from surefind.types import EVERY, Chunk, Document, Mask, Query
+from surefind.write.layout import Layout
 from toy_stages import ToyEmbedder
 
 QUESTIONS = [
@@ -71,7 +71,7 @@ def test_bm25_equals_the_formula_on_real_text(passages: list[Chunk], index: Post
     """One index serves every k1 and b."""
     analyzer = spec.make("analyze", "english")
     texts = [analyze(analyzer, chunk.searchable) for chunk in passages]
-    found = index.search(BM25(k1, b), [Query(question) for question in QUESTIONS], len(passages))
+    found = index.search(BM25(k1, b), [Query(question) for question in QUESTIONS], len(passages), EVERY)
     for i, question in enumerate(QUESTIONS):
         expected = bm25_scores(texts, analyze(analyzer, question), k1, b)
         ordinals, scores = found.row(i)
@@ -82,7 +82,7 @@ def test_bm25_equals_the_formula_on_real_text(passages: list[Chunk], index: Post
 def test_bm25_scores_of_a_tiny_corpus_written_out() -> None:
     """3 chunks of 2, 1 and 3 terms; `cash` is in two of them, once and twice."""
     index = BM25(analyzer="plain").build(chunks_of("cash report", "card", "cash cash box"), Services())
-    ordinals, scores = index.search(BM25(), [Query("cash")], 5).row(0)
+    ordinals, scores = index.search(BM25(), [Query("cash")], 5, EVERY).row(0)
     idf = log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     assert ordinals.tolist() == [2, 0]
     assert scores.tolist() == pytest.approx(
@@ -97,14 +97,14 @@ def test_bm25_scores_of_a_tiny_corpus_written_out() -> None:
 def test_bm25_golden_numbers() -> None:
     texts = "the teller files a CTR", "a CTR is due in 15 days", "wires above $10,000 need two approvals"
     index = BM25().build(chunks_of(*texts), Services())
-    ordinals, scores = index.search(BM25(), [Query("CTR filing deadline in days")], 3).row(0)
+    ordinals, scores = index.search(BM25(), [Query("CTR filing deadline in days")], 3, EVERY).row(0)
     assert ordinals.tolist() == [0, 1]
     assert scores.tolist() == pytest.approx([1.6840, 1.5029], abs=1e-3)
 
 
 def test_word_said_twice_in_the_query_counts_twice() -> None:
     index = BM25().build(chunks_of("cash report", "card"), Services())
-    once, twice = (index.search(BM25(), [Query(q)], 1).scores[0, 0] for q in ("cash", "cash cash"))
+    once, twice = (index.search(BM25(), [Query(q)], 1, EVERY).scores[0, 0] for q in ("cash", "cash cash"))
     assert twice == pytest.approx(2 * once)
 
 
@@ -113,24 +113,24 @@ def test_rows_of_frequent_terms_give_the_same_scores(
     passages: list[Chunk], index: Postings, share: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries = [Query(question) for question in QUESTIONS]
-    expected = index.search(BM25(), queries, 50)
+    expected = index.search(BM25(), queries, 50, EVERY)
     monkeypatch.setattr(_kernels, "DENSE_SHARE", share)
     other = BM25().build(passages, Services())
     assert (other._dense_of >= 0).any() == bool(share)
-    assert other.search(BM25(), queries, 50).scores == pytest.approx(expected.scores, abs=1e-5)
+    assert other.search(BM25(), queries, 50, EVERY).scores == pytest.approx(expected.scores, abs=1e-5)
 
 
 def test_term_more_frequent_than_a_byte_can_say_is_counted_in_full() -> None:
     texts = ["cash " * 300, "cash " * 40, "card"]
     index = BM25(analyzer="plain").build(chunks_of(*texts), Services())
-    found = index.search(BM25(k1=100, b=0), [Query("cash")], 3)
+    found = index.search(BM25(k1=100, b=0), [Query("cash")], 3, EVERY)
     expected = bm25_scores([text.split() for text in texts], ["cash"], 100, 0)
     assert found.row(0)[1].tolist() == pytest.approx(expected[:2], abs=1e-4)
 
 
 def test_equal_chunks_stand_in_order_of_ordinal() -> None:
     index = BM25().build(chunks_of(*["cash report"] * 200), Services())
-    assert index.search(BM25(), [Query("cash")], 5).ordinals.tolist() == [[0, 1, 2, 3, 4]]
+    assert index.search(BM25(), [Query("cash")], 5, EVERY).ids.tolist() == [[0, 1, 2, 3, 4]]
 
 
 def test_retrievers_that_differ_in_search_time_parameters_share_an_index() -> None:
@@ -171,55 +171,55 @@ def unit(n: int, seed: int, dimension: int = 16) -> np.ndarray:
 def test_dense_search_equals_numpy(allowed: float | None) -> None:
     vectors, points = unit(500, seed=1), unit(30, seed=2)
     mask = None if allowed is None else np.random.default_rng(3).random(500) < allowed
-    found = Vectors(vectors, ToyEmbedder()).nearest(points, 10, mask)
+    found = Vectors(vectors, ToyEmbedder()).nearest(points, 10, Mask(mask))
     check_rankings(found, 30, 10, 500, mask)
     similar = points @ vectors.T
     if mask is not None:
         similar[:, ~mask] = -np.inf
-    best = np.argsort(-similar, axis=1)[:, : found.ordinals.shape[1]]
-    assert found.ordinals.shape[1] == min(10, 500 if mask is None else int(mask.sum()))
-    assert np.array_equal(found.ordinals, best)
+    best = np.argsort(-similar, axis=1)[:, : found.ids.shape[1]]
+    assert found.ids.shape[1] == min(10, 500 if mask is None else int(mask.sum()))
+    assert np.array_equal(found.ids, best)
     assert found.scores == pytest.approx(np.take_along_axis(similar, best, 1), abs=1e-5)
 
 
 @pytest.mark.parametrize("queries", [1, 25], ids=["one query", "a batch"])
 def test_equal_vectors_stand_in_order_of_ordinal(queries: int) -> None:
     vectors = np.repeat(unit(1, seed=1), 40, axis=0)
-    found = Vectors(vectors, ToyEmbedder()).nearest(np.repeat(vectors[:1], queries, 0), 5)
-    assert (found.ordinals == np.arange(5)).all()
+    found = Vectors(vectors, ToyEmbedder()).nearest(np.repeat(vectors[:1], queries, 0), 5, EVERY)
+    assert (found.ids == np.arange(5)).all()
 
 
 def test_approximate_index_finds_nearly_what_exact_search_finds(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     vectors, points = unit(4000, seed=1), unit(50, seed=2)
-    exact = Vectors.build(vectors, ToyEmbedder()).nearest(points, 10)
+    exact = Vectors.build(vectors, ToyEmbedder()).nearest(points, 10, EVERY)
     monkeypatch.setattr(_vectors, "EXACT_LIMIT", 1000)
     approximate = Vectors.build(vectors, ToyEmbedder())
     approximate.save(tmp_path)
-    found = approximate.nearest(points, 10)
-    loaded = Vectors.load(tmp_path, ToyEmbedder()).nearest(points, 10)
-    shared = [len({*a} & {*b}) for a, b in zip(exact.ordinals.tolist(), found.ordinals.tolist(), strict=True)]
+    found = approximate.nearest(points, 10, EVERY)
+    loaded = Vectors.load(tmp_path, ToyEmbedder()).nearest(points, 10, EVERY)
+    shared = [len({*a} & {*b}) for a, b in zip(exact.ids.tolist(), found.ids.tolist(), strict=True)]
     assert (tmp_path / "ivf.faiss").exists()
     assert np.mean(shared) > 7
-    assert np.array_equal(found.ordinals, loaded.ordinals)
+    assert np.array_equal(found.ids, loaded.ids)
 
 
 def test_mask_on_an_approximate_index_leaves_only_what_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_vectors, "EXACT_LIMIT", 1000)
     monkeypatch.setattr(_vectors, "_FEW_ALLOWED", 100)
     vectors, mask = unit(4000, seed=1), np.arange(4000) % 3 == 0
-    found = Vectors.build(vectors, ToyEmbedder()).nearest(unit(5, seed=2), 10, mask)
+    found = Vectors.build(vectors, ToyEmbedder()).nearest(unit(5, seed=2), 10, Mask(mask))
     check_rankings(found, 5, 10, 4000, mask)
-    assert (found.ordinals >= 0).all()
+    assert (found.ids >= 0).all()
 
 
 def test_few_allowed_chunks_are_all_found_in_an_approximate_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_vectors, "EXACT_LIMIT", 1000)
     mask = np.zeros(4000, np.bool_)
     mask[[5, 1999, 3999]] = True
-    found = Vectors.build(unit(4000, seed=1), ToyEmbedder()).nearest(unit(5, seed=2), 10, mask)
-    assert {frozenset(row) for row in found.ordinals.tolist()} == {frozenset({5, 1999, 3999})}
+    found = Vectors.build(unit(4000, seed=1), ToyEmbedder()).nearest(unit(5, seed=2), 10, Mask(mask))
+    assert {frozenset(row) for row in found.ids.tolist()} == {frozenset({5, 1999, 3999})}
 
 
 def test_minilm_golden_cosines() -> None:
@@ -254,7 +254,7 @@ def test_single_query_over_near_identical_vectors_is_still_exact() -> None:
     vectors = (centre + rng.normal(scale=1e-3, size=(3000, 64))).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     point = (centre / np.linalg.norm(centre)).astype(np.float32)[None]
-    found = Vectors.build(vectors, None).nearest(point, 20)  # type: ignore[arg-type]
+    found = Vectors.build(vectors, None).nearest(point, 20, EVERY)  # type: ignore[arg-type]
     best = np.sort(vectors @ point[0])[::-1][:20]
     np.testing.assert_allclose(found.scores[0], best, atol=1e-6)
 

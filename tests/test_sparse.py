@@ -10,14 +10,14 @@ import pytest
 from helpers import EXAMPLE, Home
 from surefind import spec
 from surefind.errors import SpecError
-from surefind.layout import Layout
 from surefind.retrieve._sparse import SparseIndex
 from surefind.retrieve.bm25 import BM25
 from surefind.retrieve.sparse import Sparse
 from surefind.retrieve.tfidf import TfIdf
 from surefind.services import Services
 from surefind.testing import check_retriever
-from surefind.types import Chunk, Document, Query, Rankings
+from surefind.types import EVERY, Chunk, Document, Query, Rankings
+from surefind.write.layout import Layout
 
 QUERIES = [
     Query("When is a CTR due?"),
@@ -55,9 +55,9 @@ def test_score_is_the_mean_of_the_two_by_their_highest(
     """One index serves every weight, k1 and b."""
     n = len(passages)
     bm25, tfidf = BM25(k1, b), TfIdf()
-    words = bm25.build(passages, Services()).search(bm25, QUERIES, n)
-    grams = tfidf.build(passages, Services()).search(tfidf, QUERIES, n)
-    found = index.search(Sparse(weight, k1, b), QUERIES, n)
+    words = bm25.build(passages, Services()).search(bm25, QUERIES, n, EVERY)
+    grams = tfidf.build(passages, Services()).search(tfidf, QUERIES, n, EVERY)
+    found = index.search(Sparse(weight, k1, b), QUERIES, n, EVERY)
     for i in range(len(QUERIES)):
         expected = weight * scaled(words, i, n) + (1 - weight) * scaled(grams, i, n)
         ordinals, scores = found.row(i)
@@ -70,7 +70,7 @@ def test_scores_of_a_tiny_corpus_written_out() -> None:
     texts = "cash cash", "cash box", "wire sent"
     chunks = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(texts)]
     retriever = Sparse(analyzer="plain")
-    ordinals, scores = retriever.build(chunks, Services()).search(retriever, [Query("cash")], 5).row(0)
+    ordinals, scores = retriever.build(chunks, Services()).search(retriever, [Query("cash")], 5, EVERY).row(0)
     cash, rare = np.log(4 / 3) + 1, np.log(4 / 2) + 1
     cosines = 2 * cash / np.hypot(2 * cash, rare), cash / np.sqrt(cash**2 + 2 * rare**2)  # with cash cash, cash box
     gains = 2 * 2.5 / (2 + 1.5), 1 * 2.5 / (1 + 1.5)
@@ -80,14 +80,14 @@ def test_scores_of_a_tiny_corpus_written_out() -> None:
 
 def test_given_chunks_are_scored_as_search_scores_them(index: SparseIndex) -> None:
     retriever = Sparse(weight=0.3, k1=0.9)
-    found = index.search(retriever, QUERIES, 40)
-    assert np.array_equal(index.score(retriever, QUERIES, found.ordinals), found.scores)
+    found = index.search(retriever, QUERIES, 40, EVERY)
+    assert np.array_equal(index.score(retriever, QUERIES, found.ids, EVERY), found.scores)
 
 
 def test_worst_of_chunks_that_all_match_is_found_all_the_same() -> None:
     chunks = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(("cash cash", "cash and a wire"))]
-    found = Sparse().build(chunks, Services()).search(Sparse(), [Query("cash")], 5)
-    assert found.ordinals.tolist() == [[0, 1]]
+    found = Sparse().build(chunks, Services()).search(Sparse(), [Query("cash")], 5, EVERY)
+    assert found.ids.tolist() == [[0, 1]]
     assert found.scores[0, 1] > 0
 
 

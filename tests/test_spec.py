@@ -14,8 +14,8 @@ from surefind.chunk.fixed import Fixed
 from surefind.errors import SpecError
 from surefind.fuse.convex import Convex
 from surefind.fuse.rrf import RRF
-from surefind.pipeline import Pipeline
 from surefind.retrieve.bm25 import BM25
+from surefind.search.pipeline import Pipeline
 from surefind.spec import format_spec, make, parse_spec
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers import WORDS, Home, times_slower
+from helpers import WORDS, Home, ask, times_slower
 from surefind.errors import DiskFullError, LockedError, NewerStoreError, StoreError
 from surefind.store._database import UPGRADES
 from surefind.store.indexes import IndexStore
@@ -105,7 +105,7 @@ def test_searches_in_other_threads_are_whole_while_syncs_run(home: Home) -> None
     def search() -> None:
         with home.open() as kb:
             while not stop.is_set():
-                seen.append([hit.text for hit in kb.search("common", k=20).hits])
+                seen.append([hit.text for hit in ask(kb, "common", k=20).hits])
 
     thread = threading.Thread(target=search)
     thread.start()
@@ -331,7 +331,7 @@ def write(version):
 
 def versions():
     with home.open() as kb:
-        return [hit.text.split()[1] for hit in kb.search("common", k=20).hits]
+        return [hit.text.split()[1] for hit in ask(kb, "common", k=20).hits]
 
 def sync_in_child(last):
     """Sync, and die before step `last`. Gives (signal, steps)."""

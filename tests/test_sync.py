@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import EXAMPLE, WORDS, Home
+from helpers import EXAMPLE, WORDS, Home, ask
 from surefind.errors import SourceError
 from surefind.ingest.markdown import Markdown
 from surefind.types import Document
@@ -386,7 +386,7 @@ def test_changed_chunker_takes_effect_with_the_next_sync(two: Home, reads: list[
 def test_changed_chunker_takes_effect_without_a_sync(two: Home) -> None:
     two.configure(WORDS + '[index]\nchunk = "fixed(tokens=1, overlap=0)"\nenrich = []\n')
     with two.open() as kb:
-        assert [hit.text for hit in kb.search("alpha").hits] == ["alpha"]
+        assert [hit.text for hit in ask(kb, "alpha").hits] == ["alpha"]
 
 
 def test_going_back_to_an_earlier_chunker_finds_what_changed_meanwhile(two: Home) -> None:
@@ -477,5 +477,5 @@ def test_index_is_not_mistaken_for_that_of_the_same_documents_cut_elsewhere(
     monkeypatch.setattr(Hierarchical, "chunk", every_word)
     two.sync("docs")
     with two.open() as kb:
-        hits = kb.search("two").hits
+        hits = ask(kb, "two").hits
         assert [(hit.document, hit.text) for hit in hits] == [("c.md", "two")]

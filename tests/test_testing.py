@@ -28,7 +28,7 @@ from surefind.testing import (
     check_retriever,
     rankings_of,
 )
-from surefind.types import Chunk, Document, Rankings
+from surefind.types import EVERY, Chunk, Document, Rankings
 from test_contracts import CHUNKS, QUERIES
 from toy_stages import SharedWords, ToyEmbedder
 
@@ -110,7 +110,7 @@ def test_retriever_that_masks_after_top_k_is_caught(tmp_path: Path) -> None:
             self.index = index
 
         def search(self, retriever: Any, queries: Sequence[Any], k: int, allow: Any = None) -> Rankings:
-            found = self.index.search(retriever, queries, k)
+            found = self.index.search(retriever, queries, k, EVERY)
             rows = [found.row(i) for i in range(len(queries))]
             kept = [[(o, s) for o, s in zip(*row, strict=True) if allow is None or allow[o]] for row in rows]
             return rankings_of([([o for o, _ in row], [s for _, s in row]) for row in kept])
@@ -132,11 +132,11 @@ def test_retriever_that_reuses_wrongly_is_caught(tmp_path: Path) -> None:
     ("spoil", "rule"),
     [
         (lambda r, given, k: replace(r, scores=r.scores * np.float32("nan")), "-inf|finite"),
-        (lambda r, given, k: replace(r, ordinals=r.ordinals[:, ::-1].copy()), "Padding|sorted"),
-        (lambda r, given, k: replace(r, scores=np.where(r.ordinals < 0, r.scores, -r.scores)), "sorted by score"),
-        (lambda r, given, k: replace(r, ordinals=np.where(r.ordinals < 0, -1, 0).astype(np.int32)), "twice"),
+        (lambda r, given, k: replace(r, ids=r.ids[:, ::-1].copy()), "Padding|sorted"),
+        (lambda r, given, k: replace(r, scores=np.where(r.ids < 0, r.scores, -r.scores)), "sorted by score"),
+        (lambda r, given, k: replace(r, ids=np.where(r.ids < 0, -1, 0).astype(np.int32)), "twice"),
         (
-            lambda r, given, k: replace(r, ordinals=np.where(r.ordinals == 5, 0, r.ordinals).astype(np.int32)),
+            lambda r, given, k: replace(r, ids=np.where(r.ids == 5, 0, r.ids).astype(np.int32)),
             "invent candidates|sorted",
         ),
     ],
@@ -160,7 +160,7 @@ def test_reranker_that_invents_candidates_is_caught() -> None:
             return [CHUNKS[i] for i in ordinals]
 
     def invent(found: Rankings, *given: Any) -> Rankings:
-        return replace(found, ordinals=np.where(found.ordinals == 3, 1, found.ordinals).astype(np.int32))
+        return replace(found, ids=np.where(found.ids == 3, 1, found.ids).astype(np.int32))
 
     rankings = rankings_of([([3], [2.0]), ([4], [1.0])])
     with pytest.raises(AssertionError, match="invent candidates"):

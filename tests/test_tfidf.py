@@ -16,13 +16,13 @@ from helpers import EXAMPLE
 from surefind import spec
 from surefind.analyze import analyze
 from surefind.errors import SpecError
-from surefind.layout import Layout
 from surefind.protocols import Reuse
 from surefind.retrieve._tfidf import Features
 from surefind.retrieve.tfidf import TfIdf
 from surefind.services import Services
 from surefind.testing import check_retriever
-from surefind.types import Chunk, Document, Query
+from surefind.types import EVERY, Chunk, Document, Mask, Query
+from surefind.write.layout import Layout
 
 QUESTIONS = [
     "When is a CTR due?",
@@ -93,7 +93,7 @@ def test_limited_features_equal_scikit_learn_where_no_tie_is_cut(passages: list[
 
 def check_scores(index: Features, tfidf: TfIdf, matrix: object, theirs: object) -> None:
     expected = (theirs.transform(QUESTIONS) @ matrix.T).toarray()
-    found = index.search(tfidf, [Query(question) for question in QUESTIONS], index.chunks)
+    found = index.search(tfidf, [Query(question) for question in QUESTIONS], index.chunks, EVERY)
     for i in range(len(QUESTIONS)):
         ordinals, scores = found.row(i)
         assert len(ordinals) == np.count_nonzero(expected[i])
@@ -106,7 +106,7 @@ def check_scores(index: Features, tfidf: TfIdf, matrix: object, theirs: object) 
 def test_scores_of_a_tiny_corpus_written_out() -> None:
     """3 chunks; `cash` is in two of them, `box` and `cash box` in one. The query's `the` is no feature."""
     index = TfIdf(analyzer="plain").build(chunks_of("cash box", "cash cash card", "wire"), Services())
-    ordinals, scores = index.search(TfIdf(), [Query("the cash box")], 5).row(0)
+    ordinals, scores = index.search(TfIdf(), [Query("the cash box")], 5, EVERY).row(0)
     cash, rare = log(4 / 3) + 1, log(4 / 2) + 1
     query = sqrt(cash**2 + rare**2 + rare**2)
     second = sqrt((2 * cash) ** 2 + rare**2 + rare**2 + rare**2)  # cash twice, card, cash cash, cash card
@@ -136,22 +136,22 @@ def test_grams_do_not_cross_the_end_of_a_chunk() -> None:
 
 def test_word_that_is_no_feature_parts_its_neighbours() -> None:
     index = TfIdf(analyzer="plain").build(chunks_of("cash box", "cash", "box"), Services())
-    near, far = (index.search(TfIdf(), [Query(q)], 1).scores[0, 0] for q in ("cash box", "cash new box"))
+    near, far = (index.search(TfIdf(), [Query(q)], 1, EVERY).scores[0, 0] for q in ("cash box", "cash new box"))
     assert near == pytest.approx(1.0)
     assert far < 0.9
 
 
 def test_equal_chunks_stand_in_order_of_ordinal() -> None:
     index = TfIdf().build(chunks_of(*["cash report"] * 300), Services())
-    assert index.search(TfIdf(), [Query("cash")], 5).ordinals.tolist() == [[0, 1, 2, 3, 4]]
+    assert index.search(TfIdf(), [Query("cash")], 5, EVERY).ids.tolist() == [[0, 1, 2, 3, 4]]
 
 
 def test_mask_decides_before_the_best_are_taken(passages: list[Chunk]) -> None:
     index = TfIdf().build(passages, Services())
     queries = [Query(question) for question in QUESTIONS]
-    every = index.search(TfIdf(), queries, len(passages))
+    every = index.search(TfIdf(), queries, len(passages), EVERY)
     allow = np.random.default_rng(1).random(len(passages)) < 0.1
-    found = index.search(TfIdf(), queries, 7, allow)
+    found = index.search(TfIdf(), queries, 7, Mask(allow))
     for i in range(len(queries)):
         ordinals, scores = every.row(i)
         assert found.row(i)[0].tolist() == ordinals[allow[ordinals]][:7].tolist()
@@ -161,11 +161,11 @@ def test_mask_decides_before_the_best_are_taken(passages: list[Chunk]) -> None:
 def test_given_chunks_are_scored_as_search_scores_them(passages: list[Chunk]) -> None:
     index = TfIdf().build(passages, Services())
     queries = [Query(question) for question in QUESTIONS]
-    found = index.search(TfIdf(), queries, 40)
-    assert np.array_equal(index.score(TfIdf(), queries, found.ordinals), found.scores)
-    every = index.search(TfIdf(), queries[:1], len(passages)).row(0)[0].tolist()
+    found = index.search(TfIdf(), queries, 40, EVERY)
+    assert np.array_equal(index.score(TfIdf(), queries, found.ids, EVERY), found.scores)
+    every = index.search(TfIdf(), queries[:1], len(passages), EVERY).row(0)[0].tolist()
     other = next(i for i in range(len(passages)) if i not in every)
-    assert index.score(TfIdf(), queries[:1], np.array([[other, -1]], np.int32)).tolist() == [[0, -np.inf]]
+    assert index.score(TfIdf(), queries[:1], np.array([[other, -1]], np.int32), EVERY).tolist() == [[0, -np.inf]]
 
 
 @pytest.mark.parametrize("text", ["tfidf(ngrams=1)", "tfidf(ngrams=4, features=200, analyzer=plain)"])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from exam_helpers import surefind
-from helpers import EXAMPLE, Home
+from helpers import EXAMPLE, Home, ask
 from surefind import KnowledgeBase, spec
 from surefind.bench.plan import parse_measures, preset
 from surefind.errors import ExamError, LockedError, MissingPartError, SpecError, StoreError
@@ -25,8 +25,7 @@ from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
 from surefind.fuse._predictors import MLP, Weigher, load_predictor
 from surefind.fuse.learned import Learned
-from surefind.layout import Layout
-from surefind.pipeline import Pipeline
+from surefind.search.pipeline import Pipeline
 from surefind.services import Services
 from surefind.store.lock import training_lock
 from surefind.testing import FUSER_ROWS, check_rankings, rankings_of
@@ -37,6 +36,7 @@ from surefind.train.judge import Row, compare, verdict
 from surefind.train.material import Half, Material, best_static, gather
 from surefind.train.weights import search, train_weights
 from surefind.types import Query, Rankings
+from surefind.write.layout import Layout
 from toy_stages import ToyEmbedder
 
 pytest.importorskip("sklearn")
@@ -92,13 +92,13 @@ def test_the_held_out_half_changes_nothing_that_is_learned(material: Material, m
     half = material.held
     few = half.taken(np.arange(5))
     fits = [MODELS[model](m, quiet).predictor for m in (material, replace(material, held=few))]
-    found = [p.fuse(half.texts, half.rankings, material.embed, 10).ordinals for p in fits]
+    found = [p.fuse(half.texts, half.rankings, material.embed, 10).ids for p in fits]
     assert np.array_equal(*found)
     assert np.array_equal(*(best_static(m)[1] for m in (material, replace(material, held=few))))
 
 
 def _rows(ranking: Rankings, rows: slice) -> Rankings:
-    return replace(ranking, ordinals=ranking.ordinals[rows], scores=ranking.scores[rows])
+    return replace(ranking, ids=ranking.ids[rows], scores=ranking.scores[rows])
 
 
 # ---------------------------------------------------------------- the report
@@ -200,7 +200,7 @@ def test_pipeline_gives_what_was_judged(
     for i in (0, 7):
         one = fuser.fuse_for(queries[i : i + 1], [_rows(r, slice(i, i + 1)) for r in half.rankings], 10, kb.services)
         assert one.row(0)[0].tolist() == found.row(i)[0][:10].tolist()
-    hits = kb.search("wire transfer cut-off", pipeline=f"bm25 + tfidf >> {fuser}").hits
+    hits = ask(kb, "wire transfer cut-off", pipeline=f"bm25 + tfidf >> {fuser}").hits
     assert len(hits) == 10
 
 
@@ -242,7 +242,7 @@ def test_other_retrievers_are_refused_by_what_changed(
     kb: KnowledgeBase, trained: dict[str, dict[str, Any]], pipeline: str, says: str
 ) -> None:
     with pytest.raises(SpecError, match=rf"does not belong here: .*{says}.* or train it again"):
-        kb.search("cash", pipeline=f"{pipeline} >> learned(model=ridge-known-item, missing=score)")
+        ask(kb, "cash", pipeline=f"{pipeline} >> learned(model=ridge-known-item, missing=score)")
 
 
 def test_other_treatment_of_missing_candidates_is_refused(
@@ -250,7 +250,7 @@ def test_other_treatment_of_missing_candidates_is_refused(
 ) -> None:
     says = r"was trained with missing=score. Write learned\(model=ridge-known-item, missing=score\)"
     with pytest.raises(SpecError, match=says):
-        kb.search("cash", pipeline="bm25 + tfidf >> learned(model=ridge-known-item)")
+        ask(kb, "cash", pipeline="bm25 + tfidf >> learned(model=ridge-known-item)")
 
 
 def test_other_layout_is_refused(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
@@ -289,7 +289,7 @@ def test_changed_documents_are_told_and_other_documents_refused(
 
 def test_unknown_model_names_those_there_are(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
     with pytest.raises(SpecError, match=r"no trained model 'ridge-known'; did you mean 'ridge-known-item'"):
-        kb.search("cash", pipeline="bm25 + tfidf >> learned(model=ridge-known)")
+        ask(kb, "cash", pipeline="bm25 + tfidf >> learned(model=ridge-known)")
     for services in (Services(), Services(models_folder=Path("nowhere"))):
         with pytest.raises(SpecError, match=r"Train one with: surefind train fusion"):
             Learned().fuse_for([Query("x")], [], 10, services)
@@ -304,7 +304,7 @@ def test_damaged_model_says_so(kb: KnowledgeBase, trained: dict[str, dict[str, A
     shutil.copytree(kb.data / "models" / "ridge-known-item", kb.data / "models" / "damaged")
     (kb.data / "models" / "damaged" / "model.npz").unlink()
     with pytest.raises(StoreError, match=r"cannot be read .* Train it again"):
-        kb.search("cash", pipeline="bm25 + tfidf >> learned(model=damaged)")
+        ask(kb, "cash", pipeline="bm25 + tfidf >> learned(model=damaged)")
     shutil.rmtree(kb.data / "models" / "damaged")
 
 
@@ -316,13 +316,13 @@ def test_without_queries_it_says_what_to_use() -> None:
 def test_a_model_trained_again_is_read_again(kb: KnowledgeBase, exam: Exam) -> None:
     train_fusion(kb, exam, "ridge", PAIR, name="mine", missing="score")
     pipeline = "bm25 + tfidf >> learned(model=mine, missing=score)"
-    kb.search("cash", pipeline=pipeline)
+    ask(kb, "cash", pipeline=pipeline)
     read = json.loads((kb.data / "models" / "mine" / "manifest.json").read_text(encoding="utf-8"))
     train_fusion(kb, exam, "ridge", PAIR[::-1], name="mine", missing="score")
     again = kb.data / "models" / "mine" / "manifest.json"
     again.write_text(json.dumps({**json.loads(again.read_text()), "created": read["created"]}), encoding="utf-8")
     with pytest.raises(SpecError, match="does not belong here: the retrievers are bm25"):
-        kb.search("cash", pipeline=pipeline)
+        ask(kb, "cash", pipeline=pipeline)
     assert [p.name for p in (kb.data / "models").iterdir() if p.name.startswith(".")] == []
 
 
@@ -332,7 +332,7 @@ def test_a_model_trained_again_is_read_again(kb: KnowledgeBase, exam: Exam) -> N
 def test_ndcg_takes_three_rankings(kb: KnowledgeBase, exam: Exam) -> None:
     made = train_fusion(kb, exam, "ndcg", [*PAIR, "bm25(k1=3.0, b=1.0, analyzer=plain)"], name="three")
     assert made["rows"][-1]["name"] == "oracle, best weights per query"
-    assert len(kb.search("wire", pipeline=made["rows"][0]["spec"]).hits) == 10
+    assert len(ask(kb, "wire", pipeline=made["rows"][0]["spec"]).hits) == 10
 
 
 def test_mlp_reads_the_vectors_of_the_queries(material: Material, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_trees_reorder_the_head_and_leave_the_rest_below() -> None:
     before = Rankings(np.arange(8, dtype=np.int32)[None], scores, "x", "mixed")
     gains = np.array([[0.0, 3.0, -20.0]])
     after = corrected(before, gains)
-    assert after.ordinals[0].tolist() == [1, 0, 2, 3, 4, 5, 6, 7]
+    assert after.ids[0].tolist() == [1, 0, 2, 3, 4, 5, 6, 7]
     assert after.scores[0, 0] == pytest.approx(SCALE * scores[0, 1] + 3)
     assert np.all(np.diff(after.scores[0]) <= 0)
 
@@ -68,13 +68,13 @@ def test_corrected_ranking_is_a_ranking_of_the_same_chunks(sizes: list[int], wid
     rng = np.random.default_rng(seed)
     rows = [(rng.permutation(40)[:n].tolist(), sorted(rng.random(n).tolist(), reverse=True)) for n in sizes]
     before = rankings_of(rows)
-    width = min(width, before.ordinals.shape[1])
+    width = min(width, before.ids.shape[1])
     after = corrected(before, rng.normal(size=(len(rows), width)) * 10)
     for q in range(len(rows)):
         assert sorted(after.row(q)[0].tolist()) == sorted(before.row(q)[0].tolist())
         assert after.row(q)[0][width:].tolist() == before.row(q)[0][width:].tolist()
         assert np.all(np.diff(after.row(q)[1]) <= 1e-6)
-        assert np.all(after.ordinals[q, len(after.row(q)[0]) :] == PAD)
+        assert np.all(after.ids[q, len(after.row(q)[0]) :] == PAD)
 
 
 def test_without_trees_it_is_the_static_fusion() -> None:
@@ -82,7 +82,7 @@ def test_without_trees_it_is_the_static_fusion() -> None:
     model = LambdaMART("minmax", np.array([0.3, 0.7]), RARITY, Trees.none())
     found = model.fuse(["cash"], rankings, lambda texts: np.zeros((1, 1), np.float32), 2)
     expected = blend(rankings, np.array([[0.3, 0.7]]), "minmax", 2, "x")
-    assert np.array_equal(found.ordinals, expected.ordinals)
+    assert np.array_equal(found.ids, expected.ids)
     assert np.array_equal(found.scores, expected.scores)
     check_rankings(found, 1, 2, 10)
 

@@ -19,7 +19,7 @@ import surefind_models  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 from exam_helpers import query, surefind  # noqa: E402
-from helpers import Home, integer_weights  # noqa: E402
+from helpers import Home, ask, integer_weights  # noqa: E402
 from surefind.bench.plan import Plan, from_texts, parse_measures  # noqa: E402
 from surefind.bench.run import unseen  # noqa: E402
 from surefind.embed.onnx import Onnx  # noqa: E402
@@ -27,8 +27,8 @@ from surefind.errors import DiskFullError, LockedError, SpecError, SurefindError
 from surefind.exam.model import Exam, Judgment  # noqa: E402
 from surefind.exam.store import ExamStore  # noqa: E402
 from surefind.measure.names import parse_measure  # noqa: E402
-from surefind.pipeline import Pipeline  # noqa: E402
 from surefind.rerank._onnx import OnnxCrossEncoder  # noqa: E402
+from surefind.search.pipeline import Pipeline  # noqa: E402
 from surefind.store.lock import training_lock  # noqa: E402
 from surefind.testing import check_embedder  # noqa: E402
 from surefind.train.export import export  # noqa: E402
@@ -292,8 +292,8 @@ def corpus(tmp_path: Path) -> tuple[Home, Exam]:
         for j in range(3):
             name = f"{word}{j}.md"
             home.write(f"docs/{name}", f"The {word} station number {j} keeps its own log of all visits and repairs.")
-            for k, ask in enumerate(("where is", "who keeps")):
-                text = f"{ask} {word} {j}"
+            for k, asks in enumerate(("where is", "who keeps")):
+                text = f"{asks} {word} {j}"
                 asked.append(query(f"q{i}-{j}-{k}", text, Judgment(name)))
     home.sync("docs", index=False)
     return home, Exam("stations", tuple(asked))
@@ -384,7 +384,7 @@ def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, 
     assert made["better"] and made["used"], made["verdict"]
     with home.open() as kb:
         assert "models/mine" in str(kb.pipeline())
-        assert kb.search("where is cedar 1").hits[0].document.startswith("cedar")
+        assert ask(kb, "where is cedar 1").hits[0].document.startswith("cedar")
         contender = Plan(tuple(from_texts([made["use"]], {})), exam, parse_measures(["nDCG@10"]))
         assert len(unseen(contender, kb.services).exam.queries) == len(exam.queries) // 2
     listed = surefind("train", "list", kb=home.folder)

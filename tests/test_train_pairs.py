@@ -14,7 +14,7 @@ from surefind.config import load_settings
 from surefind.errors import MissingPartError, SpecError, UsageError
 from surefind.exam.model import Exam, Judgment
 from surefind.measure.gains import Places
-from surefind.pipeline import Pipeline
+from surefind.search.pipeline import Pipeline
 from surefind.train import adopt as adopting
 from surefind.train import neural
 from surefind.train.negatives import filled, mine

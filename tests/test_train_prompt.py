@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exam_helpers import query, surefind
-from helpers import Home
+from helpers import Home, ask
 from llm_server import LLMServer
 from llm_steps import ranking
 from surefind.bench.plan import Plan, from_texts, parse_measures
@@ -19,8 +19,8 @@ from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
 from surefind.fuse.learned import question_key
 from surefind.llm.trained import trained_prompt
-from surefind.pipeline import Pipeline
 from surefind.rerank.llm_listwise import LLMListwise
+from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
 from surefind.train.prompt import ListwiseTrainer
 from surefind.train.weight_examples import weigh_examples
@@ -103,8 +103,10 @@ def test_modes_show_the_example_and_the_better_prompt(home: Home, llm: LLMServer
         trainer(kb, exam_of(), llm).train("mine")
         llm.bodies.clear()
         for mode in ("one_shot", "meta"):
-            kb.search(
-                "cash amber", pipeline=f"bm25 >> llm_listwise(model={model}, top=4, keep=2, mode={mode}, trained=mine)"
+            ask(
+                kb,
+                "cash amber",
+                pipeline=f"bm25 >> llm_listwise(model={model}, top=4, keep=2, mode={mode}, trained=mine)",
             )
     one_shot, meta = llm.bodies
     assert [m["role"] for m in one_shot["messages"]] == ["system", "user", "assistant", "user"]
@@ -175,11 +177,11 @@ def test_command_for_weights_then_the_fuser_that_shows_them(home: Home, llm: LLM
     llm.say('{"bm25": 0.5, "dense": 0.5}')
     model = json.dumps(llm.model)
     with home.open() as kb:
-        kb.search("cash amber", pipeline=f"bm25 + dense(model=toy) >> llm_weights(model={model}, examples=mine)")
+        ask(kb, "cash amber", pipeline=f"bm25 + dense(model=toy) >> llm_weights(model={model}, examples=mine)")
         assert all(example["query"] in llm.prompts[0] for example in made["examples"])
         assert "Best weights: " in llm.prompts[0]
         with pytest.raises(SpecError, match="weigh bm25 \\+ dense, not bm25 \\+ tfidf"):
-            kb.search("cash", pipeline=f"bm25 + tfidf >> llm_weights(model={model}, examples=mine)")
+            ask(kb, "cash", pipeline=f"bm25 + tfidf >> llm_weights(model={model}, examples=mine)")
 
 
 def test_command_for_reranking_quotes_and_tells(home: Home, llm: LLMServer) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from pairs import read_pairs
 from surefind import spec
 from surefind.services import Services
-from surefind.types import Chunk, Query
+from surefind.types import EVERY, Chunk, Query
 
 DEPTH = 16
 NONE = 65_535
@@ -30,7 +30,7 @@ def main(source: Path, target: Path) -> None:
         texts = pairs.passages[pairs.first[number] : pairs.first[number + 1]]
         index = retriever.build([Chunk(str(i), 0, len(t), t) for i, t in enumerate(texts)], Services())
         mine = np.flatnonzero(owners == number)
-        found = index.search(retriever, [Query(pairs.queries[q]) for q in mine], DEPTH).ordinals
+        found = index.search(retriever, [Query(pairs.queries[q]) for q in mine], DEPTH, EVERY).ids
         table[mine] = np.where(found < 0, NONE, found)
         print(f"{name}: {len(texts):,} passages, {len(mine):,} queries", flush=True)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -16,15 +16,15 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from surefind.snapshot import Snapshot
 
 from surefind.bench.run import beir_base, known_item_exam
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
-from surefind.layout import Layout
-from surefind.pipeline import Pipeline
-from surefind.snapshot import Snapshot
+from surefind.search.pipeline import Pipeline
 from surefind.types import Query
+from surefind.write.layout import Layout
 
 LAYOUT = Layout.read("markdown(tokens=250, min_tokens=50) + headings")
 PIPELINE = "bm25 + dense >> convex(alpha=0.5, missing=score)"
@@ -73,8 +73,8 @@ def pack(name: str, folder: Path, exam_name: str) -> dict[str, object]:
         "passages": [chunk.searchable for chunk in snapshot.chunks()],
         "queries": [query.text for query, _ in kept],
         "gold": [[[int(o), g] for o, g in grades.items()] for _, grades in kept],
-        "candidates": run.rankings.ordinals.tolist(),
-        "scores": np.where(run.rankings.ordinals < 0, 0, run.rankings.scores).round(6).tolist(),
+        "candidates": run.rankings.ids.tolist(),
+        "scores": np.where(run.rankings.ids < 0, 0, run.rankings.scores).round(6).tolist(),
     }
 
 

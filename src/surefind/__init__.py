@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from surefind.access import Access
     from surefind.errors import SurefindError
     from surefind.kb import KnowledgeBase
-    from surefind.pipeline import Pipeline
+    from surefind.search.pipeline import Pipeline
     from surefind.types import Chunk, Document, Hit, Query, Rankings, SearchResult
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Access",
     "Chunk",
     "Document",
     "Hit",
@@ -25,7 +27,12 @@ __all__ = [
     "__version__",
 ]
 
-_HOMES = {"KnowledgeBase": "surefind.kb", "Pipeline": "surefind.pipeline", "SurefindError": "surefind.errors"}
+_HOMES = {
+    "Access": "surefind.access",
+    "KnowledgeBase": "surefind.kb",
+    "Pipeline": "surefind.search.pipeline",
+    "SurefindError": "surefind.errors",
+}
 
 
 def __getattr__(name: str) -> Any:

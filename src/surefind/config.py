@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from surefind import spec
+from surefind.access import PathRule
 from surefind.errors import ConfigError, SpecError, UsageError, choices
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
-from surefind.layout import Layout
 from surefind.llm.settings import LLMSettings
-from surefind.pipeline import DEPTH, Pipeline
+from surefind.search.pipeline import DEPTH, Pipeline
+from surefind.write.layout import Layout
 
 FILE_NAME = "surefind.toml"
 DATA_FOLDER = ".surefind"
@@ -32,6 +33,8 @@ exclude = []
 max_file_mb = 50
 # Readers with other settings than their own, such as the fields of JSON records: 'json(title=subject, text=[body])'.
 readers = []
+# How many generations are kept: `surefind rollback` can go back to each of them. Each has indexes on disk.
+keep_generations = 3
 
 [index]
 # How documents are cut into passages: hierarchical = small ones are searched and larger ones around them returned;
@@ -63,6 +66,11 @@ retrieve = ["dense(model=minilm)"]
 # fuse = "convex(alpha=0.5, missing=score)"
 # rerank = ["cross_encoder"]
 
+# Who may read what, by path, for files of every format; a front matter's own `acl` holds beside it. See docs/access.md.
+# [[access]]
+# path = "hr/**"
+# groups = ["hr"]
+
 # The language model of stages that ask one, and what it may cost: see docs/llm.md. Keys are read from the environment.
 # [llm]
 # model = "ollama:llama3.2"        # or openai:…, anthropic:…, gemini:…, bedrock:…, gguf:PATH, http://host:8080/v1#NAME
@@ -80,7 +88,12 @@ retrieve = ["dense(model=minilm)"]
 """
 
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "sync": {"exclude": list, "readers": list, **{f"max_{f.name}": (int, float) for f in fields(Limits)}},
+    "sync": {
+        "exclude": list,
+        "readers": list,
+        "keep_generations": int,
+        **{f"max_{f.name}": (int, float) for f in fields(Limits)},
+    },
     "index": {"chunk": str, "enrich": list},
     "search": {"pipeline": str, "k": int},
 }
@@ -88,6 +101,7 @@ _LLM: dict[str, type | tuple[type, ...]] = {
     "model": str, "fallback": str, "key_env": str, "timeout": (int, float), "total_timeout": (int, float),
     "retries": int, "concurrency": int, "requests_per_minute": int, "budget": (int, float), "prices": dict,
 }  # fmt: skip
+_ACCESS: dict[str, type | tuple[type, ...]] = {"path": str, "groups": list}
 _PIPELINE: dict[str, type | tuple[type, ...]] = {"retrieve": list, "fuse": str, "rerank": list, "depth": int}
 
 
@@ -102,6 +116,10 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     bench: Mapping[str, Any] = field(default_factory=dict)
     llm: LLMSettings = field(default_factory=LLMSettings)
+    keep: int = 3
+    """Generations."""
+    access: tuple[PathRule, ...] = ()
+    """Who may read what, by path."""
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -140,10 +158,12 @@ class _SettingsReader:
         self.data = data
 
     def settings(self) -> Settings:
-        known = {*_TABLES, "pipelines", "bench", "llm"}
+        known = {*_TABLES, "access", "pipelines", "bench", "llm"}
         for table, content in self.data.items():
             if table not in known:
                 raise self.error(table, "", f"there is no table [{table}]; {choices(table, known)}")
+            if table == "access":
+                continue
             if not isinstance(content, dict):
                 raise self.error("", table, f"{table} must be a table: write [{table}] above its lines.")
             if table in _TABLES:
@@ -166,7 +186,29 @@ class _SettingsReader:
             self.limits(merged["sync"]),
             self.data.get("bench", {}),
             self.llm(),
+            self.keep(merged["sync"]),
+            self.access(),
         )
+
+    def keep(self, sync: dict[str, Any]) -> int:
+        kept: int = sync["keep_generations"]
+        if kept < 1:
+            raise self.error("sync", "keep_generations", f"keep_generations must be at least 1, not {kept}.")
+        return kept
+
+    def access(self) -> tuple[PathRule, ...]:
+        """A rule that cannot be read is an error, not a rule less: what it was to protect would be open."""
+        given = self.data.get("access", [])
+        if not isinstance(given, list):
+            raise self.error("access", "", "access rules are written as [[access]], with a path and groups each.")
+        rules = []
+        for content in given:
+            self.check("access", content, _ACCESS)
+            path, groups = content.get("path", ""), content.get("groups", [])
+            if not path.strip("/ ") or not all(group.strip() for group in groups) or "groups" not in content:
+                raise self.error("access", "", 'a rule needs a path and groups: path = "hr/**", groups = ["hr"].')
+            rules.append(PathRule(path, tuple(groups)))
+        return tuple(rules)
 
     def readers(self, specs: list[str]) -> Readers:
         for text in specs:
@@ -252,7 +294,7 @@ def _line_of(text: str, table: str, key: str) -> int:
     """Where `key` stands in `[table]`; the table's own line if it does not; 1 if neither does."""
     here, found = "", 1
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
+        header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
         if header:
             here = header.group(1).replace('"', "")
             found = number if here == table else found

@@ -11,6 +11,8 @@
     │   ├── NothingIndexedError    there is no knowledge base here yet, or it is empty
     │   ├── LockedError            another process is writing
     │   ├── NewerStoreError        written by a newer version of Surefind
+    │   ├── OlderStoreError        written by an older one; a sync brings it up to date
+    │   ├── NotBuiltError          an index that a search needs is not there; says how to build it
     │   ├── CorruptIndexError      a checksum does not match
     │   └── DiskFullError          no room left; nothing was lost
     ├── RefusedError               a server answered a request with an error; has its status
@@ -73,6 +75,14 @@ class LockedError(StoreError):
 
 
 class NewerStoreError(StoreError):
+    pass
+
+
+class OlderStoreError(StoreError):
+    pass
+
+
+class NotBuiltError(StoreError):
     pass
 
 

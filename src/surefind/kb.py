@@ -1,9 +1,12 @@
-"""KnowledgeBase: the one object that every door uses.
+"""KnowledgeBase: the short front that every door uses.
 
-kb = KnowledgeBase.open(".")
-kb.sync("docs/")
-for hit in kb.search("CTR filing deadline").hits:
-    print(hit.rank, hit.document, hit.text)
+    kb = KnowledgeBase.open(".")
+    kb.sync("docs/")
+    for hit in kb.search("CTR filing deadline", Access.public()).hits:
+        print(hit.rank, hit.document, hit.text)
+
+Reading and writing are apart. A search runs on the current `Reader`, which is one generation and never changes; it
+writes and builds nothing. Whatever writes (`sync`, `build`, `rollback`, `publish`) is a `Writer`, one at a time.
 """
 
 from __future__ import annotations
@@ -11,63 +14,43 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from threading import Event, RLock
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
+from surefind.access import Access
 from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
 from surefind.errors import (
-    CorruptIndexError,
     DiskFullError,
+    NotBuiltError,
     NothingIndexedError,
-    QueryError,
+    OlderStoreError,
     SourceError,
     StoreError,
     is_full,
 )
-from surefind.hits import hits_of
 from surefind.ingest._git import PREFIX, GitOrigin, spelled
-from surefind.ingest._reading import Reading
-from surefind.ingest._scan import scan
-from surefind.intake import Problem, Report, SyncReport
-from surefind.layout import Layout
-from surefind.llm.prices import tokens
-from surefind.llm.quote import Calls, Workload
-from surefind.pipeline import Pipeline
-from surefind.protocols import Index, Priced, Retriever, Wrapper
-from surefind.reach import innermost, paid_reader
+from surefind.llm.quote import Calls
+from surefind.protocols import OnProgress, Retriever
+from surefind.search.current import Current
+from surefind.search.opening import Opening
+from surefind.search.pipeline import Pipeline
+from surefind.search.reader import Reader, check_query
 from surefind.services import Services
-from surefind.snapshot import Filter, Snapshot
-from surefind.store.catalogue import Catalogue
-from surefind.store.indexes import IndexStore
-from surefind.store.lock import writer_lock
-from surefind.store.rows import Source
-from surefind.sync import Syncer, build_index, index_key
-from surefind.types import Document, Query, SearchResult
-
-MAX_QUERY = 10_000
-MAX_K = 1_000
-_QUIET_MS = 300
-_CHUNK_TOKENS = 250
-"""Of a passage, where a sync is quoted before anything is cut."""
-
-
-@dataclass(frozen=True)
-class Status:
-    folder: str
-    documents: int
-    chunks: int
-    generation: int
-    last_sync: str
-    sources: list[str]
-    layout: str
-    pipelines: dict[str, str]
-    indexes: dict[str, int]
-    """Index -> bytes on disk."""
-    restricted: int
-    problems: list[Problem]
+from surefind.status import Status, status_of
+from surefind.store.backends.local import LocalBackend
+from surefind.store.catalogue import NAME, Catalogue
+from surefind.store.rows import Generation, Version
+from surefind.types import Document, SearchResult
+from surefind.write import publish
+from surefind.write.intake import SyncReport
+from surefind.write.layout import Layout
+from surefind.write.quote import known_files, sync_calls
+from surefind.write.reading import Reading
+from surefind.write.sync import sync
+from surefind.write.watch import changes
+from surefind.write.writer import Writer
 
 
 class KnowledgeBase:
@@ -77,10 +60,9 @@ class KnowledgeBase:
         self.data = folder / DATA_FOLDER
         models, own_prompts = self.data / "models", folder / "prompts"
         self.services = Services(self.data / "cache", models, self.settings.llm, own_prompts)
-        self.indexes = IndexStore(self.data / "indexes")
         self._catalogue: Catalogue | None = None
-        self._snapshots: dict[str, Snapshot] = {}
-        self._loaded: dict[str, Index] = {}
+        self._currents: dict[str, Current] = {}
+        self._lock = RLock()
 
     @classmethod
     def open(cls, folder: str | Path = ".") -> KnowledgeBase:
@@ -92,8 +74,9 @@ class KnowledgeBase:
 
     def close(self) -> None:
         self.services.close()
-        self._snapshots.clear()
-        self._loaded.clear()
+        for current in self._currents.values():
+            current.close()
+        self._currents.clear()
         if self._catalogue:
             self._catalogue.close()
             self._catalogue = None
@@ -110,98 +93,115 @@ class KnowledgeBase:
         self,
         *paths: str | Path,
         forget: Sequence[str | Path] = (),
-        report: Report | None = None,
+        report: OnProgress | None = None,
         index: bool = True,
         revision: str = "",
     ) -> SyncReport:
         """Read what changed below the paths (or in every known source), and index it for every pipeline of the
-        settings; with `index=False` each index is built when it is first searched. `git+https://…@REVISION` is a
+        settings; with `index=False` documents are cut, and indexes are left to `build`. `git+https://…@REVISION` is a
         repository, and so is a path with a `revision`."""
-        pipelines = self.settings.pipelines.values() if index else ()
-        needed = {r.index_spec: innermost(r) for pipeline in pipelines for r in pipeline.retrieve}
-        with self._writing(self.settings.layout, list(needed.values()), report) as syncer:
-            if not paths and not forget and not syncer.catalogue.sources():
+        with self._writing(report=report) as writer:
+            if not paths and not forget and not writer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
             wanted = [_source(path, revision) for path in paths]
-            return syncer.sync(
+            made = sync(
+                writer,
+                self.retrievers() if index else [],
                 [path for path in wanted if isinstance(path, Path)],
                 [_source(path) for path in forget],
                 [origin for origin in wanted if isinstance(origin, GitOrigin)],
             )
+        self.refresh()
+        return made
+
+    def build(
+        self, *pipelines: str | Pipeline, layout: Layout | None = None, report: OnProgress | None = None
+    ) -> list[str]:
+        """Make the current generation searchable by these pipelines, in a layout: cut and index what is missing.
+        Returns the names of the indexes that were built."""
+        retrievers = [r for pipeline in pipelines for r in self.pipeline(pipeline).retrieve]
+        return self.build_for(retrievers, layout, report)
+
+    def build_for(
+        self, retrievers: Sequence[Retriever], layout: Layout | None = None, report: OnProgress | None = None
+    ) -> list[str]:
+        """As `build`, for retrievers. Without anything to build, no lock is taken."""
+        if not self.missing(retrievers, layout):
+            return []
+        with self._writing(layout, report) as writer:
+            contents = writer.catalogue.contents()
+            writer.cut(contents)
+            built = writer.build(contents, retrievers)
+        self.refresh()
+        return built
+
+    def rollback(self, generation: int) -> Generation:
+        """Show what an earlier generation showed, as a new generation. Nothing is rebuilt; the next sync brings in what
+        the folders hold then."""
+        with self._writing() as writer:
+            earlier = writer.rollback(generation)
+        self.refresh()
+        return earlier
+
+    def draft(self, file: str | Path, document: str = "") -> Version:
+        """A file as a new version of a document, which nobody finds before it is published."""
+        with self._writing() as writer:
+            return publish.draft(writer, Path(file).expanduser(), document)
+
+    def review(self, version: int, done: bool = False) -> Version:
+        """Hand a draft over to review; with `done`, back to its author."""
+        with self._writing() as writer:
+            return publish.review(writer, version, "draft" if done else "in review")
+
+    def publish(self, version: int, report: OnProgress | None = None) -> int:
+        """A draft takes the place of the version before it, in a new generation."""
+        with self._writing(report=report) as writer:
+            number = publish.publish(writer, version, self.retrievers())
+        self.refresh()
+        return number
+
+    def retire(self, document: str, report: OnProgress | None = None) -> int:
+        """A new generation without this document. Its file is not touched."""
+        with self._writing(report=report) as writer:
+            number = publish.retire(writer, document, self.retrievers())
+        self.refresh()
+        return number
 
     def changes(self, stop: Event | None = None) -> Iterator[None]:
-        """Yields as soon as it watches (files may have changed until then), and again whenever files of the sources
-        have changed and then kept still for a moment. Without end, unless `stop` is set."""
-        from watchfiles import watch
-
+        """Yields as soon as it watches the sources, and again whenever their files have changed. Without end, unless
+        `stop` is set."""
         roots = [source.root for source in self.catalogue.sources() if not source.origin and source.root.exists()]
         if not roots:
             raise NothingIndexedError("There is no folder to watch. Name one: surefind sync docs/ --watch.")
-
-        def matters(_: object, path: str) -> bool:  # the data folder may lie in a source, and is written by every sync
-            below = next((Path(path).relative_to(root) for root in roots if root in Path(path).parents), Path())
-            return not any(step.startswith(".") for step in below.parts)
-
-        begun = False
-        for changed in watch(
-            *roots,
-            watch_filter=matters,
-            debounce=10 * _QUIET_MS,
-            step=_QUIET_MS,
-            rust_timeout=_QUIET_MS,
-            yield_on_timeout=True,
-            stop_event=stop,
-        ):
-            if changed or not begun:
-                yield
-            begun = True
+        return changes(roots, stop)
 
     def sync_calls(self, *paths: str | Path) -> list[Calls]:
         """What a sync of these paths (or of every known source) would ask of language models at most: about files that
         changed, or about all where the layout or an index is new."""
-        layout = self.settings.layout
-        stages = [stage for stage in (layout.chunk, *layout.enrich) if isinstance(stage, Priced)]
-        retrievers = [r for pipeline in self.settings.pipelines.values() for r in pipeline.retrieve]
-        reading = {str(reader): (r, reader) for r in retrievers if (reader := paid_reader(r))}.values()
-        if not stages and not reading:
-            return []
-        wanted = [_source(path) for path in paths] or [source.root for source in self.catalogue.sources()]
-        roots = [p.resolve() for p in wanted if isinstance(p, Path) and p.exists()]  # a repository is not here yet
-        entries = [
-            e for root in roots for e in scan(root, self.settings.exclude) if self.settings.readers.find(e.relative)
-        ]
-        cut = self.has_cut(layout)
-        known = self._known_files() if cut else {}
-        every = _workload([entry.size for entry in entries])
-        new = _workload([e.size for e in entries if known.get(e.path) != (e.size, e.mtime_ns)])
-        asked = [stage.llm_calls(new) for stage in stages]
-        for retriever, reader in reading:
-            built = cut and self.indexes.has(index_key(self.snapshot(layout), retriever))
-            asked.append(reader.llm_calls(new if built else every))
-        return [calls for calls in asked if calls.calls]
+        wanted = [_source(path) for path in paths]
+        known = known_files(self.catalogue) if self._exists() else {}
+        roots = wanted or ([source.root for source in self.catalogue.sources()] if self._exists() else [])
+        folders = [root for root in roots if isinstance(root, Path)]
+        cut, missing = self.has_cut(None), lambda r: bool(self.missing([r]))
+        return sync_calls(self.settings, folders, known, cut, self.retrievers(), missing)
 
-    def _known_files(self) -> dict[Path, tuple[int, int]]:
-        """Size and time of every file as it was taken in."""
-        return {
-            source.root / path: (row.size, row.mtime_ns)
-            for source in self.catalogue.sources()
-            for path, row in self.catalogue.files(source).items()
-        }
+    def retrievers(self) -> list[Retriever]:
+        """Those of every pipeline of the settings."""
+        return [r for pipeline in self.settings.pipelines.values() for r in pipeline.retrieve]
 
     @contextlib.contextmanager
-    def _writing(
-        self, layout: Layout, retrievers: Sequence[Retriever] = (), report: Report | None = None
-    ) -> Iterator[Syncer]:
-        reading = Reading(self.settings.readers, self.settings.limits)
-        with self._in_words(), writer_lock(self.data), reading:
-            yield Syncer(
-                self.catalogue, self.indexes, self.services, layout, retrievers, reading, self.settings.exclude,
-                report or (lambda what, done, total: None),
-            )  # fmt: skip
+    def _writing(self, layout: Layout | None = None, report: OnProgress | None = None) -> Iterator[Writer]:
+        settings = self.settings
+        reading = Reading(settings.readers, settings.limits)
+        writer = Writer(
+            self.data, layout or settings.layout, self.services, reading, settings.exclude, settings.keep, report
+        )
+        with self._explaining(), writer:
+            yield writer
 
     @contextlib.contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """Turns what the disk or SQLite complains of into a sentence with a way out."""
+    def _explaining(self) -> Iterator[None]:
+        """Re-raises disk and SQLite errors with advice on how to recover."""
         try:
             yield
         except (OSError, sqlite3.Error) as error:
@@ -221,64 +221,63 @@ class KnowledgeBase:
 
     # ------------------------------------------------------------ reading
 
+    def _exists(self) -> bool:
+        return (self.data / NAME).exists()
+
     @property
     def catalogue(self) -> Catalogue:
-        if self._catalogue is None:
-            self._catalogue = Catalogue(self.data)
-        return self._catalogue
-
-    def snapshot(self, layout: Layout | None = None, report: Report | None = None) -> Snapshot:
-        """The current generation. Cheap if it has not changed since the last call; a layout that no sync has made is
-        made first."""
-        if not (self.data / "catalogue.db").exists():
+        """To read from, by any thread."""
+        if not self._exists():
             raise NothingIndexedError(
                 f"There is no knowledge base in {self.folder} yet. Make one with: surefind sync FOLDER."
             )
+        with self._lock:
+            if self._catalogue is None:
+                self._catalogue = Catalogue(self.data, readonly=True)
+            return self._catalogue
+
+    def reader(self, layout: Layout | None = None) -> Reader:
+        """The current generation, opened. Where another process has committed a newer one, that is opened in the
+        background, and the next call gets it; `refresh` waits for it."""
+        with self._explaining():
+            return self._current(layout).get()
+
+    def refresh(self) -> None:
+        """See what was committed until now."""
+        with self._explaining():
+            for current in list(self._currents.values()):
+                try:
+                    current.refresh()
+                except NotBuiltError:  # a layout that the new generation is not cut in: its next reader is told
+                    current.drop()
+
+    def _current(self, layout: Layout | None) -> Current:
         spec = str(layout or self.settings.layout)
-        with self._in_words():
-            generation = self.catalogue.generation()
-            known = self._snapshots.get(spec)
-            if known is None or known.generation != generation:
-                if known is not None:
-                    self._loaded.clear()
-                known = Snapshot(self.catalogue, generation, spec)
-                if not known.complete:
-                    known = self._cut_now(layout or self.settings.layout, report)
-                self._snapshots[spec] = known
-            return known
+        known = self._currents.get(spec)
+        if known is None:
+            with self._lock:
+                required = self.retrievers() if spec == str(self.settings.layout) else []
+                opening = Opening(
+                    self.catalogue, LocalBackend(self.catalogue), spec, self.services, self.settings.access, required
+                )
+                known = self._currents.setdefault(spec, Current(self.catalogue.generation, opening.open))
+        return known
 
     def has_cut(self, layout: Layout | None) -> bool:
-        """Whether every document is cut in this layout, so that `snapshot` is cheap."""
-        with self._in_words():
-            return Snapshot(self.catalogue, self.catalogue.generation(), str(layout or self.settings.layout)).complete
+        """Whether the current generation can be read in this layout."""
+        spec = str(layout or self.settings.layout)
+        try:
+            return LocalBackend(self.catalogue).has(self.catalogue.contents(), spec)
+        except (NothingIndexedError, OlderStoreError):
+            return False
 
-    def _cut_now(self, layout: Layout, report: Report | None) -> Snapshot:
-        """The settings name a layout that no sync has made, or made only in part: make it whole."""
-        with self._writing(layout, report=report) as syncer:
-            generation = self.catalogue.generation()
-            syncer.cut(generation)
-            return Snapshot(self.catalogue, generation, str(layout))
-
-    def index(self, retriever: Retriever, snapshot: Snapshot, report: Report | None = None) -> Index:
-        """What a retriever searches, loaded once; built first if it is missing or damaged."""
-        inner = getattr(retriever, "inner", None)
-        if inner is not None:  # a view of another retriever's index
-            return cast(Wrapper, retriever).wrap(self.index(inner, snapshot, report), self.services)
-        key = index_key(snapshot, retriever)
-        if key not in self._loaded:
-            try:
-                if not self.indexes.has(key):
-                    raise CorruptIndexError("It is not there.")
-                index = self.indexes.load(key, retriever, self.services)
-            except CorruptIndexError:
-                with self._writing(self.settings.layout, report=report) as syncer:
-                    self.indexes.drop(key)
-                    build_index(syncer, snapshot, retriever)
-                index = self.indexes.load(key, retriever, self.services)
-            # Kernels and models load when first used: here, so that no query's time is charged with it.
-            index.search(retriever, [Query("warm up")], 1)
-            self._loaded[key] = index
-        return self._loaded[key]
+    def missing(self, retrievers: Iterable[Retriever], layout: Layout | None = None) -> list[Retriever]:
+        """Of these retrievers, those that cannot search the current generation yet."""
+        wanted = list(retrievers)
+        try:
+            return self._current(layout).refresh().missing(wanted)
+        except (NotBuiltError, OlderStoreError):
+            return wanted or self.retrievers()
 
     def pipeline(self, pipeline: str | Pipeline | None = None) -> Pipeline:
         """A named pipeline, a spec, or the one that the settings choose."""
@@ -292,70 +291,36 @@ class KnowledgeBase:
     def search(
         self,
         query: str,
+        access: Access,
         k: int | None = None,
         pipeline: str | Pipeline | None = None,
-        where: Sequence[str] = (),
-        groups: Iterable[str] = (),
-        report: Report | None = None,
+        offset: int = 0,
     ) -> SearchResult:
-        """The k best passages. `groups` are the caller's access groups: a restricted document is seen only by
-        a member of one of its groups, and filters and access are applied before anything is ranked."""
+        """The k best passages after the first `offset`, of what `access` admits. Filters and access groups are applied
+        before anything is ranked. A pipeline whose indexes are not there is an error: `build` makes them."""
         k = self.settings.k if k is None else k
-        _check_query(query, k)
-        chosen = self.pipeline(pipeline)
-        snapshot = self.snapshot()
-        if not len(snapshot):
-            raise NothingIndexedError(
-                f"The knowledge base in {self.folder} is empty. Fill it with: surefind sync FOLDER."
-            )
-        filters = [Filter.parse(text) for text in where]
-        with self._in_words():
-            allow, withheld = snapshot.allow(filters, groups)
-            run = chosen.run(
-                [Query(query)],
-                k,
-                lambda r: self.index(r, snapshot, report),
-                snapshot,
-                self.services,
-                allow,
-                snapshot.families,
-            )
-            return SearchResult(query, hits_of(run, snapshot, k), run.trace, str(chosen), withheld)
+        check_query(query, k, offset)
+        with self._explaining():
+            return self.reader().search(query, access, self.pipeline(pipeline), k, offset)
 
-    def documents(self) -> list[Document]:
-        """Every document of the current generation, in order of id."""
-        generation = self.snapshot().generation
-        return [self.catalogue.document(row) for row, _, _ in self.catalogue.document_rows(generation)]
+    def documents(self, access: Access) -> list[Document]:
+        """Every document of the current generation that the caller may read, in order of id."""
+        return self.reader().documents(access)
+
+    def index_sizes(self, layout: Layout | None = None) -> dict[str, int]:
+        """Index spec -> bytes on disk, of the current generation."""
+        return LocalBackend(self.catalogue).sizes(self.catalogue.contents(), str(layout or self.settings.layout))
+
+    def generations(self) -> list[Generation]:
+        """Those that are kept, oldest first."""
+        return self.catalogue.generations()
+
+    def history(self, document: str) -> list[Version]:
+        """The versions of a document that are still here, newest first."""
+        return self.catalogue.versions.history(document, self.catalogue.generations())
 
     def status(self) -> Status:
-        snapshot = self.snapshot()
-        current = [(key, spec) for key, layout, spec, g in self.catalogue.indexes() if g == snapshot.generation]
-        return Status(
-            folder=str(self.folder),
-            documents=len(self.catalogue.document_rows(snapshot.generation)),
-            chunks=len(snapshot),
-            generation=snapshot.generation,
-            last_sync=self.catalogue.last_sync(),
-            sources=[_described(source) for source in self.catalogue.sources()],
-            layout=str(self.settings.layout),
-            pipelines={name: str(pipeline) for name, pipeline in self.settings.pipelines.items()},
-            indexes={_label(spec, current): self.indexes.size(key) for key, spec in current},
-            restricted=len(self.catalogue.restricted(snapshot.generation)),
-            problems=[Problem(found.path, found.reason) for found in self.catalogue.problems()],
-        )
-
-
-def _label(index: str, all_of_them: Sequence[tuple[str, str]]) -> str:
-    """An index without its model's fingerprint, unless only that tells two apart."""
-    short = index.partition("@")[0]
-    return short if sum(spec.partition("@")[0] == short for _, spec in all_of_them) == 1 else index
-
-
-def _workload(sizes: Sequence[int]) -> Workload:
-    """Of files that nobody has read yet, by their bytes."""
-    text = tokens(sum(sizes))
-    chunks = max(len(sizes), text // _CHUNK_TOKENS)
-    return Workload(0, len(sizes), chunks, text // max(1, len(sizes)), _CHUNK_TOKENS)
+        return status_of(self.folder, self.catalogue, LocalBackend(self.catalogue), self.reader(), self.settings)
 
 
 def _source(path: str | Path, revision: str = "") -> Path | GitOrigin:
@@ -363,20 +328,5 @@ def _source(path: str | Path, revision: str = "") -> Path | GitOrigin:
         origin = GitOrigin.parse(str(path))
         return GitOrigin.at(origin.url, revision) if revision else origin
     if (address := spelled(str(path))) and not Path(path).exists():
-        raise SourceError(f"{str(path)!r} is an address and no path. A repository is written {address}.")
+        raise SourceError(f"{str(path)!r} is a URL, not a path. A repository is written {address}.")
     return GitOrigin.at(f"file://{Path(path).expanduser().resolve()}", revision) if revision else Path(path)
-
-
-def _described(source: Source) -> str:
-    return f"{source.origin} ({source.revision[:12] or 'not fetched'})" if source.origin else str(source.root)
-
-
-def _check_query(query: str, k: int) -> None:
-    if not query.strip():
-        raise QueryError('The query is empty. Write what you look for: surefind search "CTR filing deadline".')
-    if len(query) > MAX_QUERY:
-        raise QueryError(
-            f"The query has {len(query):,} characters; the most is {MAX_QUERY:,}. Search for the sentence that matters."
-        )
-    if not 1 <= k <= MAX_K:
-        raise QueryError(f"k must be from 1 to {MAX_K:,}, not {k}.")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from surefind.types import BoolArray, Chunk, Document, Extraction, FloatArray, IntArray, Query, Rankings, Signal
+from surefind.types import Chunk, Document, Extraction, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Signal
 
 if TYPE_CHECKING:
     from surefind.llm.quote import Calls, Workload
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) while long work goes on."""
+OnProgress = Callable[[str, int, int], None]
+"""Called with (what, done, total) by work that has several parts."""
 
 
 @runtime_checkable
@@ -30,6 +32,31 @@ class Reader(Protocol):
     suffixes: ClassVar[tuple[str, ...]]
 
     def read(self, path: Path, id: str) -> Iterable[Document]: ...
+
+
+@runtime_checkable
+class ReaderWithParts(Reader, Protocol):
+    """A reader that needs packages which an extra installs."""
+
+    needs: ClassVar[tuple[str, ...]]
+    """The modules that it imports."""
+    extra: ClassVar[str]
+
+
+@runtime_checkable
+class TextOnly(Protocol):
+    """A chunker or enricher whose result follows from the document alone: it asks no service for anything, so that it
+    can run in a process of its own, under limits."""
+
+    text_only: ClassVar[bool]
+
+
+@runtime_checkable
+class Falling(Protocol):
+    """A chunker that has another one do the work where a model fails: `base` is its spec."""
+
+    @property
+    def base(self) -> str: ...
 
 
 @runtime_checkable
@@ -118,19 +145,44 @@ class Priced(Protocol):
 
 
 class Index(Protocol):
-    """What a retriever built over a fixed list of chunks. Immutable; chunks are known by ordinal."""
+    """What a retriever built over a fixed list of chunks. Immutable; ids are places in that list."""
 
     def __len__(self) -> int:
         """How many chunks."""
         ...
 
-    def search(
-        self, retriever: Retriever, queries: Sequence[Query], k: int, allow: BoolArray | None = None
-    ) -> Rankings:
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         """The best k chunks for each query among those allowed: the mask is applied *before* top-k."""
         ...
 
     def save(self, folder: Path) -> None: ...
+
+
+@runtime_checkable
+class ScoringIndex(Index, Protocol):
+    """An index that can score chunks which a search did not return (`missing=score`)."""
+
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
+        """The score of given chunks, (queries, chunks); padding scores -inf. A score that goes by way of other chunks
+        goes only by way of those allowed."""
+        ...
+
+
+@runtime_checkable
+class VectorIndex(ScoringIndex, Protocol):
+    """An index of points: what is near to what, without asking an encoder."""
+
+    def near(self, ids: Sequence[int], k: int, allow: Mask) -> Rankings:
+        """The chunks nearest to given chunks, each of which finds itself first if it is allowed."""
+        ...
+
+    def nearest(self, points: FloatArray, k: int, allow: Mask) -> Rankings: ...
+
+    def similarity(self, points: FloatArray, ids: IdArray) -> FloatArray: ...
+
+    def points(self, queries: Sequence[Query]) -> FloatArray:
+        """The queries' own vectors."""
+        ...
 
 
 @runtime_checkable
@@ -159,19 +211,35 @@ class Retriever(Protocol):
     def load(self, folder: Path, services: Services) -> Index: ...
 
 
+@runtime_checkable
 class Wrapper(Retriever, Protocol):
     """A retriever around another, such as one that rewrites queries. It shares the other's index (`index_spec` is the
     other's) and puts a view around it."""
 
     @property
-    def inner(self) -> Retriever: ...
+    def inner(self) -> Retriever | None:
+        """The other one; None where it stands alone, as its parameters may say."""
+        ...
 
     def wrap(self, index: Index, services: Services) -> Index: ...
 
 
+@runtime_checkable
+class Composite(Retriever, Protocol):
+    """A retriever that uses the indexes of others. They are built, kept and loaded once, for whoever uses them; its own
+    index is only what they do not have."""
+
+    @property
+    def uses(self) -> tuple[Retriever, ...]: ...
+
+    def over(self, index: Index, used: Sequence[Index]) -> Index:
+        """Its own index, with those of `uses` behind it, in their order."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """An earlier index and, for each chunk of the new list, its ordinal there (-1: not there).
+    """An earlier index and, for each chunk of the new list, its place there (-1: not there).
 
     Kept chunks stand in the same order in both.
     """
@@ -197,10 +265,18 @@ class QueryFuser(Protocol):
 
 
 @runtime_checkable
+class Completing(Protocol):
+    """A fuser that can have each candidate scored by the retrievers that did not return it."""
+
+    @property
+    def missing(self) -> Literal["score"] | None: ...
+
+
+@runtime_checkable
 class Reranker(Protocol):
     """Reorders the head of a ranking by looking at the passages.
 
-    An optional stage: a `SurefindError` raised here leaves the ranking before it, and the trace says so."""
+    An optional stage: an error raised here leaves the ranking before it, and the trace says so."""
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
@@ -236,9 +312,9 @@ class TrainedFuser(Fuser, Protocol):
 
 
 class Passages(Protocol):
-    """Gives the chunks behind ordinals, fetching only what is asked for."""
+    """Gives the chunks behind ids, fetching only what is asked for, and only what the caller may read."""
 
-    def __getitem__(self, ordinals: Sequence[int]) -> list[Chunk]: ...
+    def __getitem__(self, ids: Sequence[int]) -> list[Chunk]: ...
 
 
 @runtime_checkable
@@ -247,12 +323,101 @@ class Reaching(Protocol):
 
     Rerankers get one inside a pipeline; one that gets plain `Passages` makes do with the ranking it has."""
 
-    def __getitem__(self, ordinals: Sequence[int]) -> list[Chunk]: ...
+    def __getitem__(self, ids: Sequence[int]) -> list[Chunk]: ...
 
-    def near(self, ordinals: Sequence[int], k: int) -> list[list[int]]:
+    def near(self, ids: Sequence[int], k: int) -> list[list[int]]:
         """For each passage its k nearest others."""
         ...
 
     def search(self, queries: Sequence[Query], k: int) -> Rankings:
         """What the stages before the rerankers find for other queries."""
         ...
+
+
+# ---------------------------------------------------------------- what a stage may declare beside its verb
+
+
+@runtime_checkable
+class Stamped(Protocol):
+    """A stage whose spec only names what it depends on: the weights of a model, the words of a prompt."""
+
+    def stamp(self, services: Services) -> str:
+        """Changes whenever the result would, though the spec does not."""
+        ...
+
+
+@runtime_checkable
+class Trained(Protocol):
+    """A stage that learnt from questions, which therefore say nothing about it."""
+
+    def learnt(self, services: Services) -> frozenset[str]:
+        """The questions, as `question_key` writes them."""
+        ...
+
+
+@runtime_checkable
+class Local(Protocol):
+    """A reranker whose time is this machine's."""
+
+    @property
+    def runs_here(self) -> bool: ...
+
+    @property
+    def work(self) -> str:
+        """Equal for rerankers that do the same work on the same passages."""
+        ...
+
+
+@runtime_checkable
+class Reacher(Protocol):
+    """A reranker that looks further than its ranking, so that its result depends on what stands behind it."""
+
+    @property
+    def reaches(self) -> bool: ...
+
+
+@runtime_checkable
+class Wrapping(Protocol):
+    """A stage around another of its kind, such as a reranker that is asked now and then."""
+
+    @property
+    def inner(self) -> Any: ...
+
+
+@runtime_checkable
+class Extracting(Protocol):
+    """A retriever whose index is built from the entities that passages name."""
+
+    @property
+    def extract(self) -> str:
+        """The spec of the extractor."""
+        ...
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A stage with a name, as every one of ours has."""
+
+    name: ClassVar[str]
+
+
+def runs_here(stage: object) -> bool:
+    return isinstance(stage, Local) and stage.runs_here
+
+
+def reaches(stage: object) -> bool:
+    return isinstance(stage, Reacher) and stage.reaches
+
+
+def stamp_of(stage: object, services: Services) -> str:
+    """What a stage's spec only names, or nothing."""
+    return stage.stamp(services) if isinstance(stage, Stamped) else ""
+
+
+def learnt_by(stage: object, services: Services) -> frozenset[str]:
+    return stage.learnt(services) if isinstance(stage, Trained) else frozenset()
+
+
+def name_of(stage: object) -> str:
+    """What reports call a stage."""
+    return stage.name if isinstance(stage, Named) else type(stage).__name__

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int32]
+IdArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 ScoreArray = NDArray[np.floating[Any]]
 """float32 from retrievers, float64 from fusers: what they add up is exact to 1e-12."""
@@ -27,7 +28,10 @@ Signal = Literal["sparse", "dense", "graph", "mixed"]
 """What a ranking's scores say: shared words, closeness in meaning, links, or several at once."""
 
 PAD = -1
-"""The ordinal that fills up the end of a short row of `Rankings`."""
+"""The id that fills up the end of a short row of `Rankings`."""
+
+
+_DOCUMENT_BITS, _CHUNK_BITS = 24, 39
 
 
 class Place(NamedTuple):
@@ -74,9 +78,20 @@ class Chunk:
         position = f"{self.document}\0{self.start}\0{self.end}\0".encode()
         return hashlib.blake2b(position + self.text.encode(), digest_size=8).hexdigest()
 
+    @cached_property
+    def number(self) -> int:
+        """Its id as rankings hold it: 63 bits, never negative, of which the first tell its document."""
+        document = hashlib.blake2b(self.document.encode(), digest_size=_DOCUMENT_BITS // 8).digest()
+        return int.from_bytes(document) << _CHUNK_BITS | int(self.id, 16) & ((1 << _CHUNK_BITS) - 1)
+
     @property
     def searchable(self) -> str:
         return f"{self.context}\n{self.text}" if self.context else self.text
+
+
+def document_part(ids: IdArray) -> IdArray:
+    """Equal for chunks of one document."""
+    return ids >> _CHUNK_BITS
 
 
 class Mention(NamedTuple):
@@ -107,13 +122,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rankings:
-    """The answers to a batch of queries: row i holds chunk ordinals for query i, best first.
+    """The answers to a batch of queries: row i holds the ids of chunks for query i, best first.
 
-    A short row ends in `PAD` ordinals with score -inf. Equal scores are in order of ordinal, so that a
-    result never depends on chance.
+    Above a backend an id is `Chunk.number`: the same in every process and every generation. An `Index`, which knows
+    only the list it was built over, uses the place in that list. A short row ends in `PAD` with score -inf. Equal
+    scores are in order of id, so that a result never depends on chance.
     """
 
-    ordinals: IntArray
+    ids: IdArray
     scores: ScoreArray
     source: str = ""
     """The name of the stage that made it, such as `bm25`."""
@@ -122,12 +138,49 @@ class Rankings:
     """The least score the stage could give: 0 for BM25, -1 for cosine; NaN where there is none."""
 
     def __len__(self) -> int:
-        return int(self.ordinals.shape[0])
+        return int(self.ids.shape[0])
 
-    def row(self, i: int) -> tuple[IntArray, ScoreArray]:
-        """Query i's ordinals and scores without the padding."""
-        n = int(np.count_nonzero(self.ordinals[i] != PAD))
-        return self.ordinals[i, :n], self.scores[i, :n]
+    def row(self, i: int) -> tuple[IdArray, ScoreArray]:
+        """Query i's ids and scores without the padding."""
+        n = int(np.count_nonzero(self.ids[i] != PAD))
+        return self.ids[i, :n], self.scores[i, :n]
+
+
+class Mask:
+    """The chunks of one index that a search may find. Immutable; what is derived from it is derived once."""
+
+    def __init__(self, bits: BoolArray | None) -> None:
+        """`bits[place]` for every chunk; None allows all of them."""
+        self.bits = None if bits is None or bool(bits.all()) else np.ascontiguousarray(bits)
+
+    @cached_property
+    def count(self) -> int | None:
+        """How many are allowed; None for all."""
+        return None if self.bits is None else int(np.count_nonzero(self.bits))
+
+    @cached_property
+    def key(self) -> bytes:
+        """Equal for equal masks; empty where everything is allowed."""
+        return b"" if self.bits is None else hashlib.blake2b(self.bits.tobytes(), digest_size=16).digest()
+
+    @cached_property
+    def packed(self) -> NDArray[np.uint8]:
+        """Eight chunks a byte, the first in the lowest bit."""
+        return np.packbits(np.zeros(0, np.bool_) if self.bits is None else self.bits, bitorder="little")
+
+    @property
+    def kernel(self) -> BoolArray:
+        """As compiled code takes it: empty where everything is allowed."""
+        return _ALL if self.bits is None else self.bits
+
+    def places(self, n: int) -> IntArray:
+        """The allowed ones of n chunks, by place."""
+        return (np.arange(n) if self.bits is None else np.flatnonzero(self.bits)).astype(np.int32)
+
+
+_ALL: BoolArray = np.zeros(0, dtype=np.bool_)
+EVERY = Mask(None)
+"""The mask that allows everything."""
 
 
 class StageScore(NamedTuple):
@@ -180,3 +233,5 @@ class SearchResult:
     pipeline: str = ""
     withheld: int = 0
     """How many documents the filters and access groups left out before ranking."""
+    generation: int = 0
+    """The generation that answered: every hit is of it."""

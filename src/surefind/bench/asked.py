@@ -6,9 +6,8 @@ from surefind.bench.plan import Contender, Plan
 from surefind.kb import KnowledgeBase
 from surefind.llm.prices import tokens
 from surefind.llm.quote import Calls, Workload
-from surefind.protocols import Priced
-from surefind.reach import paid_reader
-from surefind.sync import index_key
+from surefind.protocols import Priced, Wrapping
+from surefind.write.quote import paid_reader
 
 
 def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
@@ -32,18 +31,19 @@ def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]
     for retriever in pipeline.retrieve:
         stages.append((f"{before} {retriever}", retriever))
         reader = paid_reader(retriever)
-        if reader and not (kb.has_cut(layout) and kb.indexes.has(index_key(kb.snapshot(layout), retriever))):
+        if reader and kb.missing([retriever], layout):
             stages.append((f"{before} {reader}", reader))
     path = " + ".join([before, *map(str, pipeline.retrieve)])
     for later in (pipeline.fuse, *pipeline.rerank):
         path = f"{path} >> {later}"
-        stages.append((path, getattr(later, "inner", later)))  # of one that asks another one now and then: that one
+        stages.append(
+            (path, later.inner if isinstance(later, Wrapping) else later)
+        )  # of one that asks another one now and then: that one
     return stages
 
 
 def _workload(kb: KnowledgeBase, queries: int) -> Workload:
-    snapshot = kb.snapshot()
-    lengths = snapshot.rows[:, 3] - snapshot.rows[:, 2]
-    documents = max(1, len(set(snapshot.document_ids)))
-    text = tokens(int(lengths.sum()))
-    return Workload(queries, documents, len(snapshot), text // documents, text // max(1, len(snapshot)))
+    spans = kb.reader().view.spans()
+    chunks, documents = len(spans.ids), max(1, len(spans.names))
+    text = tokens(int((spans.own_ends - spans.own_starts).sum()))
+    return Workload(queries, documents, chunks, text // documents, text // max(1, chunks))

@@ -11,7 +11,7 @@ import numpy as np
 
 from surefind.types import Rankings
 
-_FORMAT = 7
+_FORMAT = 8
 
 
 class RunCache:
@@ -39,7 +39,7 @@ class RunCache:
         meta = json.dumps({"source": rankings.source, "signal": rankings.signal, "floor": rankings.floor})
         self.folder.mkdir(parents=True, exist_ok=True)
         aside = self.folder / f".{key}.writing.npz"
-        np.savez(aside, ordinals=rankings.ordinals, scores=rankings.scores, meta=np.array(meta))
+        np.savez(aside, ids=rankings.ids, scores=rankings.scores, meta=np.array(meta))
         aside.replace(self.folder / f"{key}.npz")
 
     def data(self, key: str) -> Any | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,58 +12,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.bench.asked import llm_calls
+from surefind.access import Access
 from surefind.bench.cache import RunCache
-from surefind.bench.ingestion import PROBE, seconds_per_character
+from surefind.bench.ingestion import seconds_per_character
 from surefind.bench.latency import measure_latency
 from surefind.bench.plan import Contender, Plan
-from surefind.bench.reranking import Reranking, Step, stamp
+from surefind.bench.reranking import Reranking, Step
 from surefind.bench.scoring import SpanScores, places_of
 from surefind.errors import ExamError
 from surefind.exam.model import Exam
 from surefind.exam.relocate import relocate
-from surefind.families import enough, fold
 from surefind.kb import KnowledgeBase
-from surefind.llm.quote import quote
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
 from surefind.notes import Heard, collecting
-from surefind.pipeline import Pipeline
-from surefind.protocols import Retriever
-from surefind.reach import Reach, innermost, offline
-from surefind.services import Services
-from surefind.snapshot import Snapshot
-from surefind.sync import Report, index_key
+from surefind.protocols import OnProgress, Retriever, stamp_of
+from surefind.search.families import fold
+from surefind.search.pipeline import Pipeline
+from surefind.search.reach import Reach
+from surefind.search.reader import Reader
+from surefind.store.backend import View
+from surefind.store.needs import identity, needed
 from surefind.types import Query, Rankings
 
 Floats = NDArray[np.float64]
+OWNER = Access.owner()
+"""A benchmark measures over all documents."""
 _BATCH = 256
-_PROBES = 5
 _SEEN = 10
 """Measures down to this rank share one retrieval."""
-K = 100
-"""How deep final rankings go: documents are found by their first chunk, so ten of them need more than ten chunks."""
-
-
-@dataclass(frozen=True)
-class Quote:
-    """What a run will cost, before it runs."""
-
-    queries: int
-    configurations: int
-    retrievals: int
-    cached: int
-    embeddings: int
-    minutes: float
-    llm_calls: int = 0
-    dollars: float = 0.0
-
-    def __str__(self) -> str:
-        return (
-            f"{self.configurations} configurations × {self.queries} queries: {self.retrievals} retrieval runs "
-            f"({self.cached} from the cache), {self.embeddings} queries to embed, {self.llm_calls} LLM calls, "
-            f"${self.dollars:.2f}, about {_duration(self.minutes)}."
-        )
 
 
 @dataclass(frozen=True)
@@ -72,7 +48,7 @@ class Outcome:
     """What came out: rankings and per-query scores of every contender."""
 
     plan: Plan
-    snapshots: tuple[Snapshot, ...]
+    views: tuple[View, ...]
     """What each contender searched; contenders of one layout share it."""
     judges: tuple[Judge, ...]
     rankings: tuple[Rankings, ...]
@@ -93,162 +69,87 @@ class Outcome:
     """What each retriever found, by the keys of `Plan.retrievers`."""
 
     @property
-    def snapshot(self) -> Snapshot:
+    def view(self) -> View:
         """That of the first contender: the only one unless layouts are compared."""
-        return self.snapshots[0]
+        return self.views[0]
 
 
 class Bench:
-    def __init__(self, kb: KnowledgeBase, report: Report | None = None, fresh: bool = False) -> None:
+    def __init__(self, kb: KnowledgeBase, report: OnProgress | None = None, fresh: bool = False) -> None:
         self.kb = kb
         self.cache = RunCache(kb.data / "runs", read=not fresh)
-        self.report: Report = report or (lambda what, done, total: None)
+        self.report: OnProgress = report or (lambda what, done, total: None)
+        self._readers: dict[str, Reader] = {}
+        """One for each layout, for as long as the benchmark lasts: a sync meanwhile changes nothing."""
         self._problems: list[str] = []
 
-    def snapshot(self, contender: Contender) -> Snapshot:
+    def build(self, plan: Plan) -> None:
+        """Cut and index what the plan's layouts and retrievers need and do not have."""
+        for layout in dict.fromkeys(contender.layout for contender in plan.contenders):
+            wanted = [r for c in plan.contenders if c.layout == layout for r in c.pipeline.retrieve]
+            self.kb.build_for(wanted, layout, self.report)
+
+    def reader(self, contender: Contender) -> Reader:
         """The documents as this contender has them cut."""
-        return self.kb.snapshot(contender.layout, self.report)
+        spec = str(contender.layout or "")
+        if spec not in self._readers:
+            self._readers[spec] = self.kb.reader(contender.layout)
+        return self._readers[spec]
+
+    def view(self, contender: Contender) -> View:
+        return self.reader(contender).view
 
     def fingerprint(self, plan: Plan) -> str:
         """That of the documents, cut in every way that the plan asks for."""
-        return " ".join(dict.fromkeys(self.snapshot(contender).fingerprint for contender in plan.contenders))
-
-    # ------------------------------------------------------------ what it will cost
-
-    def quote(self, plan: Plan) -> Quote:
-        """Layouts that are not made yet are judged by a piece of text, and not made for it."""
-        jobs = plan.retrievers().values()
-        made = [job for job in jobs if self.kb.has_cut(job[0].layout)]
-        keys = {self._run_key(plan, *job): job for job in made}
-        missing = [job for key, job in keys.items() if self.cache.rankings(key) is None]
-        unmade = [job for job in jobs if job not in made]
-        # Layouts share the vectors of the questions.
-        encoders = {str(r) for _, r in (*missing, *unmade) if r.signal == "dense"}
-        embeddings = len(plan.exam.queries) * len(encoders)
-        seconds = sum(self._seconds(self.snapshot(contender), r, plan.exam) for contender, r in missing)
-        seconds += self._seconds_to_make(unmade) + self._rerank_seconds(plan)
-        runs = len(keys) + len(unmade)
-        cached = len(keys) - len(missing)
-        asked = quote(self.kb.services.llm, llm_calls(self.kb, plan))
-        minutes = seconds / 60 + asked.minutes
-        size = len(plan.exam.queries), len(plan.contenders), runs, cached, embeddings
-        return Quote(*size, minutes, asked.calls, asked.dollars)
-
-    def _seconds(self, snapshot: Snapshot, retriever: Retriever, exam: Exam) -> float:
-        """How long all questions will take, judged by a few of them; and building first what is not there yet. Without
-        what a model around the retriever will take: that is quoted in calls."""
-        retriever = innermost(retriever)
-        if not self.kb.indexes.has(index_key(snapshot, retriever)):
-            sample = snapshot[range(0, len(snapshot), max(1, len(snapshot) // _PROBES))][:_PROBES]
-            timed = offline(retriever)
-            timed.build(sample, Services())  # kernels compile and models load here, outside the time
-            started = time.perf_counter()
-            timed.build(sample, Services())
-            return (time.perf_counter() - started) / max(1, len(sample)) * (len(snapshot) + len(exam.queries))
-        few = [Query(query.text) for query in exam.queries[:: max(1, len(exam.queries) // _PROBES)][:_PROBES]]
-        index = self.kb.index(retriever, snapshot, self.report)
-        started = time.perf_counter()
-        for query in few:
-            index.search(retriever, [query], 10)
-        return (time.perf_counter() - started) / len(few) * len(exam.queries)
-
-    def _rerank_seconds(self, plan: Plan) -> float:
-        """Of rerankers that run here, at most: a pair that was scored before costs nothing again."""
-        if not plan.exam.queries:
-            return 0.0
-        work = {
-            (str(contender.layout), _path(contender.pipeline), getattr(reranker, "work", "")): (contender, reranker)
-            for contender in plan.contenders
-            for reranker in contender.pipeline.rerank
-            if getattr(reranker, "runs_here", False)
-            and self.kb.has_cut(contender.layout)
-            and not self.cache.data(self._reranked_key(contender, plan.exam))
-        }
-        probe = Query(plan.exam.queries[0].text)
-        return len(plan.exam.queries) * sum(
-            self._reranking(contender, plan.exam).seconds(reranker, probe, len(self.snapshot(contender)))
-            for contender, reranker in work.values()
-        )
-
-    def _reranked_key(self, contender: Contender, exam: Exam) -> str:
-        """Of the mark that a pipeline's rerankers have been through an exam, so that a second run is not quoted."""
-        stamps = [stamp(reranker, self.kb.services) for reranker in contender.pipeline.rerank]
-        fingerprint = self.snapshot(contender).fingerprint
-        return self.cache.key("reranked", fingerprint, exam.fingerprint, contender.pipeline, *stamps)
-
-    def _reranking(self, contender: Contender, exam: Exam) -> Reranking:
-        snapshot = self.snapshot(contender)
-        index_of = partial(self.kb.index, snapshot=snapshot, report=self.report)
-        reach = Reach(contender.pipeline, index_of, snapshot, self.kb.services)
-        scope = snapshot.fingerprint, exam.fingerprint, _path(contender.pipeline)
-        return Reranking(reach, self.kb.services, self.cache, *scope)
-
-    def _seconds_to_make(self, jobs: Sequence[tuple[Contender, Retriever]]) -> float:
-        documents = self.kb.documents() if jobs else []
-        characters = sum(len(document.text) for document in documents)
-        layouts = {str(contender.layout): contender.layout for contender, _ in jobs if contender.layout}
-        rates = [
-            seconds_per_character(documents, layout, [r for c, r in jobs if str(c.layout) == spec], PROBE)
-            for spec, layout in layouts.items()
-        ]
-        return sum(rates) * characters
+        return " ".join(dict.fromkeys(self.view(contender).fingerprint for contender in plan.contenders))
 
     # ------------------------------------------------------------ the run
 
     def run(self, plan: Plan) -> Outcome:
-        documents = {document.id: document.text for document in self.kb.documents()}
+        self.build(plan)
+        documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
         exam, dropped = relocate(plan.exam, documents)
         if not exam.queries:
             raise ExamError(f"None of the questions of {plan.exam.label} points at a document that is here.")
         plan = replace(plan, exam=exam)
         self._problems = []
         queries = [Query(query.text, query.id) for query in exam.queries]
-        snapshots = tuple(self.snapshot(contender) for contender in plan.contenders)
-        for contender, snapshot in zip(plan.contenders, snapshots, strict=True):  # before anything is spent
-            contender.pipeline.check(snapshot, self.kb.services)
+        views = tuple(self.view(contender) for contender in plan.contenders)
+        for contender, view in zip(plan.contenders, views, strict=True):  # before anything is spent
+            contender.pipeline.check(view, self.kb.services)
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
         finished = [self._finish(plan, contender, found, queries) for contender in plan.contenders]
         rankings = tuple(ranking for ranking, _ in finished)
-        judges = {id(one): Judge(exam.queries, places_of(one, documents)) for one in snapshots}
-        scores = self._scores(plan, rankings, snapshots, judges, documents)
-        pairs = list(zip(plan.contenders, snapshots, strict=True))
-        sizes = [sum(self._index_bytes(one, r) for r in contender.pipeline.retrieve) for contender, one in pairs]
+        judges = {id(one): Judge(exam.queries, places_of(one.spans(), documents)) for one in views}
+        scores = self._scores(plan, rankings, views, judges, documents)
+        sizes = [self._index_bytes(contender) for contender in plan.contenders]
         ingestion = [self._ingestion(contender) for contender in plan.contenders]
         latency = self._latency(plan, queries)
-        shared = tuple(judges[id(one)] for one in snapshots)
+        shared = tuple(judges[id(one)] for one in views)
         steps = tuple(steps for _, steps in finished)
         return Outcome(
-            plan, snapshots, shared, rankings, scores, latency, sizes, ingestion, _peak_memory(), dropped, steps,
+            plan, views, shared, rankings, scores, latency, sizes, ingestion, _peak_memory(), dropped, steps,
             tuple(self._problems), found,
         )  # fmt: skip
 
     # ------------------------------------------------------------ rankings
 
-    def _depth(self, plan: Plan, contender: Contender) -> int:
-        """How deep to retrieve: with parents, until every measure has the different ones it counts."""
-        families = self.snapshot(contender).families
-        most = max(_SEEN, *(measure.k for measure in plan.measures))
-        deepest = 0 if families is None else enough(families, most)
-        return max(contender.pipeline.depth, deepest)
-
-    def _run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
-        snapshot, depth = self.snapshot(contender), self._depth(plan, contender)
-        scope = snapshot.fingerprint, retriever.index_spec, depth, plan.exam.fingerprint
-        return self.cache.key("retrieve", *scope, retriever, stamp(retriever, self.kb.services))
+    def run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
+        scope = self.view(contender).fingerprint, identity(retriever), contender.pipeline.depth, plan.exam.fingerprint
+        return self.cache.key("retrieve", *scope, retriever, stamp_of(retriever, self.kb.services))
 
     def _retrieve(self, plan: Plan, contender: Contender, retriever: Retriever, queries: Sequence[Query]) -> Rankings:
-        key = self._run_key(plan, contender, retriever)
+        key = self.run_key(plan, contender, retriever)
         known = self.cache.rankings(key)
         if known is not None:
             return known
         what = f"Retrieving {retriever.name}"
-        index = self.kb.index(retriever, self.snapshot(contender), self.report)
-        depth = self._depth(plan, contender)
+        view, depth = self.view(contender), contender.pipeline.depth
         parts = []
         with collecting() as heard:
             for at in range(0, len(queries), _BATCH):
                 self.report(what, at, len(queries))
-                parts.append(index.search(retriever, queries[at : at + _BATCH], depth))
+                parts.append(view.search(retriever, queries[at : at + _BATCH], depth, OWNER))
                 self.kb.services.llm.meter.check()
         rankings = stack(parts)
         if not self._wanting(retriever.name, heard):
@@ -271,25 +172,38 @@ class Bench:
         found: Mapping[tuple[str, str, int], Rankings],
         queries: Sequence[Query],
     ) -> tuple[Rankings, tuple[Step, ...]]:
-        pipeline, snapshot = contender.pipeline, self.snapshot(contender)
-        families = snapshot.families
-        width = K if families is None else max(K, self._depth(plan, contender))
+        """The ranking that a search would give: fused, reranked, each passage once, as deep as the measures look."""
+        pipeline, view, services = contender.pipeline, self.view(contender), self.kb.services
         lists = [found[str(contender.layout or ""), str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
-        # Only completing rankings needs the indexes: a run from the cache must not load them for nothing.
-        indexes = [self.kb.index(r, snapshot) for r in pipeline.retrieve] if pipeline.completes else []
         with collecting() as heard:
-            best = pipeline.join(queries, lists, width, indexes, self.kb.services, snapshot)
-        self.kb.services.llm.meter.check()
+            best = pipeline.join(queries, lists, view, services, OWNER)
+        services.llm.meter.check()
         self._wanting(contender.name, heard)
         steps: list[Step] = []
-        reranking = self._reranking(contender, plan.exam)
+        reranking = self.reranking(contender, plan.exam)
         for reranker in pipeline.rerank:
             told = partial(self.report, f"Reranking {contender.name}")
-            steps.append(reranking.run(reranker, queries, best, width, told))
+            steps.append(reranking.run(reranker, queries, best, max(1, best.ids.shape[1]), told))
             best = steps[-1].after
         if steps and not any(step.fell_back or step.stood_in for step in steps):
-            self.cache.put_data(self._reranked_key(contender, plan.exam), True)
-        return best if families is None else fold(best, families, K), tuple(steps)
+            self.cache.put_data(self.reranked_key(contender, plan.exam), True)
+        parents = view.parents(best.ids)
+        if parents is not None:
+            best = fold(best, parents)
+        want = max(_SEEN, *(measure.k for measure in plan.measures))
+        return pipeline.deepen(queries, best, lists, want, view, services, OWNER), tuple(steps)
+
+    def reranked_key(self, contender: Contender, exam: Exam) -> str:
+        """Of the mark that a pipeline's rerankers have been through an exam, so that a second run is not quoted."""
+        stamps = [stamp_of(reranker, self.kb.services) for reranker in contender.pipeline.rerank]
+        fingerprint = self.view(contender).fingerprint
+        return self.cache.key("reranked", fingerprint, exam.fingerprint, contender.pipeline, *stamps)
+
+    def reranking(self, contender: Contender, exam: Exam) -> Reranking:
+        view = self.view(contender)
+        reach = Reach(contender.pipeline, view, self.kb.services, OWNER)
+        scope = view.fingerprint, exam.fingerprint, path_of(contender.pipeline)
+        return Reranking(reach, self.kb.services, self.cache, *scope)
 
     # ------------------------------------------------------------ scores
 
@@ -297,18 +211,18 @@ class Bench:
         self,
         plan: Plan,
         rankings: Sequence[Rankings],
-        snapshots: Sequence[Snapshot],
+        views: Sequence[View],
         judges: Mapping[int, Judge],
         documents: Mapping[str, str],
     ) -> dict[str, Floats]:
-        spans = {id(one): SpanScores(plan, one, judges[id(one)].places, documents) for one in snapshots}
+        spans = {id(one): SpanScores(plan, one.spans(), judges[id(one)].places, documents) for one in views}
         table: dict[str, Floats] = {str(m): np.zeros((len(plan.exam.queries), len(rankings))) for m in plan.measures}
         levels = {m.level for m in plan.measures if not m.of_spans}
-        for c, (ranking, snapshot) in enumerate(zip(rankings, snapshots, strict=True)):
+        for c, (ranking, view) in enumerate(zip(rankings, views, strict=True)):
             self.report("Scoring", c + 1, len(rankings))
-            gains = {level: judges[id(snapshot)].gains(ranking, level) for level in levels}
+            gains = {level: judges[id(view)].gains(ranking, level) for level in levels}
             for m in plan.measures:
-                scores = spans[id(snapshot)].of(ranking, m) if m.of_spans else MEASURES[m.name](gains[m.level], m.k)
+                scores = spans[id(view)].of(ranking, m) if m.of_spans else MEASURES[m.name](gains[m.level], m.k)
                 table[str(m)][:, c] = scores
         return table
 
@@ -324,51 +238,46 @@ class Bench:
         for layout in dict.fromkeys(contender.layout for contender in plan.contenders):
             self.report("Timing", len(timed), len(plan.contenders))
             places = [i for i, contender in enumerate(plan.contenders) if contender.layout == layout]
-            timed.update(zip(places, self._timed(plan, [plan.contenders[i] for i in places], queries), strict=True))
+            timed.update(zip(places, self._timed([plan.contenders[i] for i in places], queries), strict=True))
         found = [timed[i] for i in range(len(plan.contenders))]
         self.cache.put_data(key, found)
         self.report("Timing", len(timed), len(plan.contenders))
         return found
 
-    def _timed(self, plan: Plan, contenders: Sequence[Contender], queries: Sequence[Query]) -> list[dict[str, Any]]:
-        """Contenders of one layout, each at the depth that it needs there."""
-        snapshot = self.snapshot(contenders[0])
-        deep = [replace(c, pipeline=replace(c.pipeline, depth=self._depth(plan, c))) for c in contenders]
-        index_of = partial(self.kb.index, snapshot=snapshot, report=self.report)
-        return measure_latency(deep, queries, 10, index_of, snapshot, self.kb.services)
+    def _timed(self, contenders: Sequence[Contender], queries: Sequence[Query]) -> list[dict[str, Any]]:
+        """Contenders of one layout."""
+        return measure_latency(contenders, queries, self.view(contenders[0]), self.kb.services, OWNER)
 
     def _ingestion(self, contender: Contender) -> float | None:
         """Seconds per document, on the first run on this machine."""
         if contender.layout is None:
             return None
-        specs = [retriever.index_spec for retriever in contender.pipeline.retrieve]
-        key = self.cache.key("ingestion", self.snapshot(contender).fingerprint, *specs)
+        specs = [identity(retriever) for retriever in contender.pipeline.retrieve]
+        key = self.cache.key("ingestion", self.view(contender).fingerprint, *specs)
         known: float | None = self.cache.data(key)
         if known is None:
             self.report(f"Timing {contender.name}", 0, 1)
-            documents = self.kb.documents()
+            documents = self.reader(contender).documents(OWNER)
             rate = seconds_per_character(documents, contender.layout, contender.pipeline.retrieve)
             known = rate * sum(len(document.text) for document in documents) / len(documents)
             self.cache.put_data(key, known)
         return known
 
-    def _index_bytes(self, snapshot: Snapshot, retriever: Retriever) -> int:
-        return self.kb.indexes.size(index_key(snapshot, retriever))
+    def _index_bytes(self, contender: Contender) -> int:
+        """Of all indexes that the contender's retrievers need."""
+        sizes = self.kb.index_sizes(contender.layout)
+        return sum(sizes.get(one.index_spec, 0) for one in needed(contender.pipeline.retrieve))
 
 
-def _path(pipeline: Pipeline) -> str:
+def path_of(pipeline: Pipeline) -> str:
     """What a reranker is given: the pipeline without its rerankers."""
     return str(replace(pipeline, rerank=()))
 
 
 def stack(parts: Sequence[Rankings]) -> Rankings:
     """Batches of queries as one."""
-    ordinals = np.concatenate([part.ordinals for part in parts])
-    return replace(parts[0], ordinals=ordinals, scores=np.concatenate([part.scores for part in parts]))
-
-
-def _duration(minutes: float) -> str:
-    return f"{minutes * 60:.0f} s" if minutes < 2 else f"{minutes:.0f} minutes"
+    ids = np.concatenate([part.ids for part in parts])
+    return replace(parts[0], ids=ids, scores=np.concatenate([part.scores for part in parts]))
 
 
 def _peak_memory() -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from surefind.bench.html import render
 from surefind.bench.movement import in_words
 from surefind.bench.terminal import cut_into, exam_label, layout_cells, layout_heads, mark, ordered
-from surefind.snapshot import Snapshot
+from surefind.store.backend import Spans
 from surefind.types import Rankings
 
 
@@ -166,7 +166,7 @@ def write_runs(
     names: Sequence[str],
     rankings: Sequence[Rankings],
     queries: Sequence[str],
-    snapshots: Sequence[Snapshot],
+    spans: Sequence[Spans],
 ) -> None:
     """One TREC run a configuration: documents, each at the rank of its first chunk; spaces in ids are %20.
 
@@ -174,14 +174,14 @@ def write_runs(
     the ranking that was measured here, a score that would be equal is written as the next lower number.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name, ranking, snapshot in zip(names, rankings, snapshots, strict=True):
+    for name, ranking, where in zip(names, rankings, spans, strict=True):
         tag = re.sub(r"[^\w.=-]+", "_", name).strip("_")
         with (folder / f"{tag}.trec").open("w", encoding="utf-8") as file:
             for q, query in enumerate(queries):
-                ordinals, scores = ranking.row(q)
+                ids, scores = ranking.row(q)
                 seen: dict[str, float] = {}
-                for ordinal, score in zip(ordinals.tolist(), scores.tolist(), strict=True):
-                    seen.setdefault(snapshot.document_ids[ordinal], score)
+                for id, score in zip(ids.tolist(), scores.tolist(), strict=True):
+                    seen.setdefault(where.document(id), score)
                 last = np.float32(np.inf)
                 for rank, (document, score) in enumerate(seen.items(), 1):
                     last = min(np.float32(score), np.nextafter(last, np.float32(-np.inf)))

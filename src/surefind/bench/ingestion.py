@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from surefind.layout import Layout
 from surefind.protocols import Retriever
-from surefind.reach import offline
 from surefind.services import Services
+from surefind.store.needs import needed
 from surefind.types import Document
+from surefind.write.layout import Layout
+from surefind.write.quote import offline
 
 SAMPLE = 40_000
 """Characters that are timed for a report."""
@@ -30,7 +31,7 @@ def seconds_per_character(
     layout = layout.offline()
     taken = sample(documents, characters)
     services = Services()
-    wanted = list({r.index_spec: offline(r) for r in retrievers}.values())
+    wanted = needed(offline(r) for r in retrievers)
     _take_in([_WARM], layout, wanted, services)
     started = time.perf_counter()
     _take_in(taken, layout, wanted, services)

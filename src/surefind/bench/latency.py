@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from surefind.access import Access
 from surefind.bench.plan import Contender
-from surefind.errors import SurefindError
 from surefind.notes import Heard, collecting
-from surefind.pipeline import Pipeline
-from surefind.protocols import Index, Passages, QueryFuser, Reranker, Retriever
-from surefind.reach import Reach
+from surefind.protocols import Passages, QueryFuser, Reranker, Retriever, name_of
+from surefind.search.pipeline import Pipeline
+from surefind.search.reach import Reach
 from surefind.services import Services
+from surefind.store.backend import View
 from surefind.types import Query, Rankings
 
 SAMPLE = 30
@@ -33,10 +34,9 @@ _LEAST, _LONGEST = 8, 10.0
 def measure_latency(
     contenders: Sequence[Contender],
     queries: Sequence[Query],
-    k: int,
-    index_of: Callable[[Retriever], Index],
-    passages: Passages,
+    view: View,
     services: Services,
+    access: Access,
 ) -> list[dict[str, Any]]:
     """For each contender p50 and p95 in milliseconds, in all and by stage."""
     step = max(1, len(queries) // SAMPLE)
@@ -82,23 +82,20 @@ def measure_latency(
         for retriever in pipeline.retrieve:
             key = f"{retriever} @{pipeline.depth}"
             keys.append((retriever.name, key))
-            index, depth = index_of(retriever), pipeline.depth
-            lists.append(stage(key, lambda i, r=retriever, x=index, d=depth: x.search(r, [sample[i]], d)))  # type: ignore[misc]
+            lists.append(stage(key, partial(_searched, view, retriever, sample, pipeline.depth, access)))
         best, path = lists[0], " + ".join(key for _, key in keys)
         if pipeline.fuse is not None:
             path = f"{path} >> {pipeline.fuse}"
-            width = pipeline.depth if pipeline.rerank else k
-            indexes = [index_of(retriever) for retriever in pipeline.retrieve]
             # Scoring and predicting reuse the query vectors of the search just before them.
             reuses = pipeline.completes or isinstance(pipeline.fuse, QueryFuser)
-            again = partial(_search_again, pipeline, sample, indexes) if reuses else None
-            best = stage(path, partial(_joined, pipeline, sample, lists, width, indexes, services), again)
-            keys.append((_name(pipeline.fuse), path))
-        reach = Reach(pipeline, index_of, passages, services)
+            again = partial(_search_again, pipeline, sample, view, access) if reuses else None
+            best = stage(path, partial(_joined, pipeline, sample, lists, view, services, access), again)
+            keys.append((name_of(pipeline.fuse), path))
+        reach = Reach(pipeline, view, services, access)
         for reranker in pipeline.rerank:
             path = f"{path} >> {reranker}"
-            best = stage(path, partial(_reranked, reranker, sample, best, reach, k, services), reach=len(best))
-            keys.append((_name(reranker), path))
+            best = stage(path, partial(_reranked, reranker, sample, best, reach, services), reach=len(best))
+            keys.append((name_of(reranker), path))
         shortest = min(len(timed[key]) for _, key in keys)
         total = np.sum([timed[key][:shortest] for _, key in keys], axis=0)
         results.append({**_percentiles(total), "stages": _by_stage(keys, timed, spent)})
@@ -109,12 +106,12 @@ def _joined(
     pipeline: Pipeline,
     sample: Sequence[Query],
     lists: Sequence[Sequence[Rankings]],
-    k: int,
-    indexes: Sequence[Index],
+    view: View,
     services: Services,
+    access: Access,
     i: int,
 ) -> Rankings:
-    return pipeline.join([sample[i]], [rankings[i] for rankings in lists], k, indexes, services)
+    return pipeline.join([sample[i]], [rankings[i] for rankings in lists], view, services, access)
 
 
 def _reranked(
@@ -122,20 +119,25 @@ def _reranked(
     sample: Sequence[Query],
     given: Sequence[Rankings],
     passages: Passages,
-    k: int,
     services: Services,
     i: int,
 ) -> Rankings:
     """As in a search: a stage that fails leaves the ranking before it, and its time counts."""
     try:
-        return reranker.rerank([sample[i]], given[i], passages, k, services)
-    except SurefindError:
+        return reranker.rerank([sample[i]], given[i], passages, max(1, given[i].ids.shape[1]), services)
+    except Exception:
         return given[i]
 
 
-def _search_again(pipeline: Pipeline, sample: Sequence[Query], indexes: Sequence[Index], i: int) -> None:
-    for retriever, index in zip(pipeline.retrieve, indexes, strict=True):
-        index.search(retriever, [sample[i]], 1)
+def _searched(
+    view: View, retriever: Retriever, sample: Sequence[Query], depth: int, access: Access, i: int
+) -> Rankings:
+    return view.search(retriever, [sample[i]], depth, access)
+
+
+def _search_again(pipeline: Pipeline, sample: Sequence[Query], view: View, access: Access, i: int) -> None:
+    for retriever in pipeline.retrieve:
+        view.search(retriever, [sample[i]], 1, access)
 
 
 def _by_stage(
@@ -154,10 +156,6 @@ def _costs(heard: Sequence[Heard]) -> dict[str, float]:
     calls = sum(one.calls for one in heard) / max(1, len(heard))
     dollars = sum(one.dollars for one in heard) / max(1, len(heard))
     return {"calls": round(calls, 3), "dollars": round(dollars, 8)} if calls else {}
-
-
-def _name(stage: object) -> str:
-    return str(getattr(stage, "name", type(stage).__name__))
 
 
 def _percentiles(values: Any) -> dict[str, float]:

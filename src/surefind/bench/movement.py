@@ -24,7 +24,7 @@ from surefind.measure.gains import Judge
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import bootstrap
-from surefind.snapshot import Snapshot
+from surefind.store.backend import Spans
 from surefind.text.scripts import count_words
 from surefind.types import Rankings
 
@@ -37,7 +37,7 @@ _HELD = 0.00005
 
 def swaps(before: Rankings, after: Rankings, places: int = PLACES) -> Floats:
     """For each question the places, of the first ten, that hold another passage than before (or none any more)."""
-    width = min(places, max(before.ordinals.shape[1], after.ordinals.shape[1]))
+    width = min(places, max(before.ids.shape[1], after.ids.shape[1]))
     return np.asarray((_wide(before, width) != _wide(after, width)).sum(axis=1), np.float64)
 
 
@@ -45,9 +45,9 @@ def top_changed(before: Rankings, after: Rankings) -> NDArray[np.bool_]:
     return np.asarray(_wide(before, 1)[:, 0] != _wide(after, 1)[:, 0])
 
 
-def _wide(rankings: Rankings, width: int) -> NDArray[np.int32]:
-    ordinals = rankings.ordinals[:, :width]
-    return np.pad(ordinals, ((0, 0), (0, width - ordinals.shape[1])), constant_values=-1)
+def _wide(rankings: Rankings, width: int) -> NDArray[np.int64]:
+    ids = rankings.ids[:, :width]
+    return np.pad(ids, ((0, 0), (0, width - ids.shape[1])), constant_values=-1)
 
 
 class Movement:
@@ -58,13 +58,13 @@ class Movement:
         queries: Sequence[ExamQuery],
         judge: Judge,
         measure: Measure,
-        snapshot: Snapshot,
+        spans: Spans,
         titles: Mapping[str, str],
     ) -> None:
         self._queries = queries
         self._judge = judge
         self._measure = measure
-        self._snapshot = snapshot
+        self._spans = spans
         self._titles = titles
 
     def of(self, step: Step) -> dict[str, Any]:
@@ -126,10 +126,10 @@ class Movement:
 
     def _passage(self, rankings: Rankings, q: int) -> str:
         """The title of what stands first."""
-        ordinals = rankings.row(q)[0]
-        if not len(ordinals):
+        ids = rankings.row(q)[0]
+        if not len(ids):
             return ""
-        document = self._snapshot.document_ids[int(ordinals[0])]
+        document = self._spans.document(int(ids[0]))
         return self._titles.get(document) or document
 
 

@@ -19,10 +19,11 @@ from surefind import spec
 from surefind.bench import presets
 from surefind.errors import ConfigError, SpecError, choices
 from surefind.exam.model import Exam
-from surefind.layout import Layout
+from surefind.grammar import split_outside
 from surefind.measure.names import Measure, parse_measure
-from surefind.pipeline import Pipeline, split_outside
 from surefind.protocols import Retriever
+from surefind.search.pipeline import Pipeline
+from surefind.write.layout import Layout
 
 DEFAULT_PRESET = "context-layer"
 _SETTINGS = ("preset", "pipelines", "layouts", "measures")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from surefind import __version__
+from surefind.access import Access
 from surefind.bench.engine import Outcome
 from surefind.bench.movement import Movement
 from surefind.bench.pays import graph_pays
@@ -20,6 +20,7 @@ from surefind.bench.reranking import Step
 from surefind.bench.sweep import alpha_sweep
 from surefind.bench.verdict import compare, decide
 from surefind.bench.worth import calls_of, cost_of, worth
+from surefind.cores import usable_cores
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
 from surefind.measure.statistics import Interval, bootstrap, letters
@@ -52,8 +53,8 @@ def build_report(
     bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)
     known = leakage(exam)
     reranking = [
-        [Movement(exam.queries, judge, plan.primary, snapshot, titles).of(step) for step in steps]
-        for steps, judge, snapshot in zip(outcome.steps, outcome.judges, outcome.snapshots, strict=True)
+        [Movement(exam.queries, judge, plan.primary, view.spans(), titles).of(step) for step in steps]
+        for steps, judge, view in zip(outcome.steps, outcome.judges, outcome.views, strict=True)
     ]
     paid = [
         worth(names, primary, means, outcome.latency, comparisons),
@@ -69,8 +70,8 @@ def build_report(
             "queries": len(exam.queries), "families": exam.families(), "dropped": outcome.dropped,
         },
         "corpus": {
-            "documents": len(set(outcome.snapshot.document_ids)), "chunks": len(outcome.snapshot),
-            "layout": outcome.snapshot.layout, "fingerprint": outcome.snapshot.fingerprint,
+            "documents": len(np.unique(outcome.view.spans().documents)), "chunks": len(outcome.view),
+            "layout": outcome.view.layout, "fingerprint": outcome.view.fingerprint,
         },
         "measures": [str(measure) for measure in plan.measures],
         "primary": primary,
@@ -88,8 +89,8 @@ def build_report(
                 "bands": bands[i],
                 "index_bytes": outcome.index_bytes[i],
                 "reranking": reranking[i],
-                "layout": outcome.snapshots[i].layout,
-                "chunks": len(outcome.snapshots[i]),
+                "layout": outcome.views[i].layout,
+                "chunks": len(outcome.views[i]),
                 "ingest_s_per_doc": outcome.ingestion[i],
                 "held_out": {m: asdict(held[m][i]) for m in held},
                 "scores": [round(value, 4) for value in outcome.scores[primary][:, i].tolist()],
@@ -129,7 +130,7 @@ def environment() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
+        "cores": usable_cores(),
         "packages": {name: _version(name) for name in _PACKAGES},
     }
 
@@ -177,16 +178,16 @@ def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:
     pairs = list(zip(outcome.rankings, outcome.judges, strict=True))
     gains = [judge.gains(ranking, level).gains for ranking, judge in pairs]
     numbers: dict[tuple[int, int], int] = {}
-    owner = [outcome.snapshots.index(snapshot) for snapshot in outcome.snapshots]  # the first contender of each layout
+    owner = [outcome.views.index(view) for view in outcome.views]  # the first contender of each layout
     queries = []
     for q in order:
         query = outcome.plan.exam.queries[q]
         results = []
         for c, (ranking, judge) in enumerate(pairs):
-            ordinals = ranking.row(q)[0][:_HITS].tolist()
+            ids = ranking.row(q)[0][:_HITS].tolist()
             first = np.flatnonzero(gains[c][q] > 0)
-            flags = [int(judge.relevant(q, ordinal, level)) for ordinal in ordinals]
-            shown = [numbers.setdefault((owner[c], ordinal), len(numbers)) for ordinal in ordinals]
+            flags = [int(judge.relevant(q, id, level)) for id in ids]
+            shown = [numbers.setdefault((owner[c], id), len(numbers)) for id in ids]
             results.append([round(float(scores[q, c]), 4), int(first[0]) + 1 if len(first) else None, shown, flags])
         gold = [
             {"document": j.document, "title": titles.get(j.document, ""), "text": j.quote} for j in query.judgments[:3]
@@ -194,8 +195,9 @@ def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:
         row = {"id": query.id, "text": query.text, "family": query.family, "overlap": query.overlap}
         queries.append({**row, "gold": gold, "results": results})
     chunks = []
-    for c, ordinal in numbers:
-        chunk, title, _ = outcome.snapshots[c].entry(ordinal, returned=True)
-        place = {"document": chunk.document, "title": title, "headings": list(chunk.headings)}
+    for c, id in numbers:
+        (passage,) = outcome.views[c].passages([id], Access.owner())
+        chunk = passage.chunk
+        place = {"document": chunk.document, "title": passage.title, "headings": list(chunk.headings)}
         chunks.append({**place, "text": chunk.text[:240]})
     return {"queries": queries, "chunks": chunks}

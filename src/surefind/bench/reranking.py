@@ -11,16 +11,15 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from surefind.bench.cache import RunCache
 from surefind.errors import BudgetError, MissingPartError, SpecError, SurefindError, UsageError
 from surefind.notes import collecting
-from surefind.protocols import Passages, Reranker
+from surefind.protocols import Passages, Reranker, name_of, reaches, runs_here, stamp_of
 from surefind.services import Services
-from surefind.types import PAD, Query, Rankings
+from surefind.types import PAD, IdArray, Query, Rankings
 
 _BATCH, _SLOW_BATCH = 64, 8
 """Questions between two reports of progress: many where they can wait for a service together, few where each costs this
@@ -62,15 +61,15 @@ class Reranking:
         self._scope = (corpus, exam)
 
     def key(self, reranker: Reranker, given: Rankings, k: int) -> str:
-        digest = hashlib.blake2b(given.ordinals.tobytes() + given.scores.tobytes(), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(given.ids.tobytes() + given.scores.tobytes(), digest_size=16).hexdigest()
         # One that looks further than the ranking depends on what stands behind it.
-        behind = self._behind if getattr(reranker, "reaches", False) else ""
-        return self._cache.key("rerank", *self._scope, reranker, stamp(reranker, self._services), digest, k, behind)
+        behind = self._behind if reaches(reranker) else ""
+        return self._cache.key("rerank", *self._scope, reranker, stamp_of(reranker, self._services), digest, k, behind)
 
-    def seconds(self, reranker: Reranker, query: Query, chunks: int) -> float:
+    def seconds(self, reranker: Reranker, query: Query, ids: IdArray) -> float:
         """What one question takes, by trying it on passages from all over; nothing is said where it is not set up."""
-        ordinals = np.unique(np.linspace(0, chunks - 1, min(chunks, _TRIED)).astype(np.int32))
-        given = Rankings(ordinals[None], -np.arange(len(ordinals), dtype=np.float32)[None])
+        tried = ids[np.unique(np.linspace(0, len(ids) - 1, min(len(ids), _TRIED)).astype(np.int64))]
+        given = Rankings(tried[None], -np.arange(len(tried), dtype=np.float32)[None])
         try:
             for _ in range(2):  # models load in the first, outside the time
                 started = time.perf_counter()
@@ -80,12 +79,12 @@ class Reranking:
         return time.perf_counter() - started
 
     def run(self, reranker: Reranker, queries: Sequence[Query], given: Rankings, k: int, told: Told) -> Step:
-        name = str(getattr(reranker, "name", type(reranker).__name__))
+        name = name_of(reranker)
         key = self.key(reranker, given, k)
         known = self._cache.rankings(key)
         if known is not None:
             return Step(name, given, known)
-        size = _SLOW_BATCH if getattr(reranker, "runs_here", False) else _BATCH
+        size = _SLOW_BATCH if runs_here(reranker) else _BATCH
         parts: list[Rankings] = []
         failed, in_a_row, why, stood_in = 0, 0, "", 0
         for at in range(0, len(queries), size):
@@ -113,25 +112,20 @@ class Reranking:
         return Step(name, given, after, failed, why, stood_in)
 
 
-def stamp(stage: Any, services: Services) -> str:
-    """What a stage's spec only names: the weights of a model, the words of a prompt."""
-    return str(stage.stamp(services)) if hasattr(stage, "stamp") else ""
-
-
 def _rows(rankings: Rankings, start: int, end: int) -> Rankings:
-    return replace(rankings, ordinals=rankings.ordinals[start:end], scores=rankings.scores[start:end])
+    return replace(rankings, ids=rankings.ids[start:end], scores=rankings.scores[start:end])
 
 
 def stacked(parts: Sequence[Rankings], k: int) -> Rankings:
     """Batches as one, cut or padded to the widest, which is at most k."""
-    width = min(k, max(part.ordinals.shape[1] for part in parts))
+    width = min(k, max(part.ids.shape[1] for part in parts))
     shape = (sum(len(part) for part in parts), width)
     precision = np.result_type(*(part.scores for part in parts))
-    ordinals, scores = np.full(shape, PAD, np.int32), np.full(shape, -np.inf, precision)
+    ids, scores = np.full(shape, PAD, np.int64), np.full(shape, -np.inf, precision)
     at = 0
     for part in parts:
-        n = min(width, part.ordinals.shape[1])
-        ordinals[at : at + len(part), :n] = part.ordinals[:, :n]
+        n = min(width, part.ids.shape[1])
+        ids[at : at + len(part), :n] = part.ids[:, :n]
         scores[at : at + len(part), :n] = part.scores[:, :n]
         at += len(part)
-    return replace(parts[-1], ordinals=ordinals, scores=scores)
+    return replace(parts[-1], ids=ids, scores=scores)

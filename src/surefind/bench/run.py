@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from surefind import __version__, spec
-from surefind.bench.engine import Bench, Outcome
+from surefind.bench.engine import OWNER, Bench, Outcome
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
-from surefind.bench.reranking import stamp
 from surefind.config import FILE_NAME
 from surefind.embed.onnx import Onnx
 from surefind.errors import ExamError
@@ -23,10 +22,10 @@ from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.fuse.learned import Learned, question_key
 from surefind.kb import KnowledgeBase
+from surefind.protocols import OnProgress, learnt_by, stamp_of
 from surefind.rerank._trained import questions_learnt
 from surefind.retrieve.dense import Dense
 from surefind.services import Services
-from surefind.sync import Report
 
 _BEIR_SETTINGS = """\
 [index]
@@ -47,7 +46,7 @@ def run_bench(
     plan: Plan,
     command: str,
     fresh: bool = False,
-    report: Report | None = None,
+    report: OnProgress | None = None,
     ask_again: bool = False,
 ) -> Finished:
     """`ask_again`: where a language model's answer of an earlier run is of no use. Without, a benchmark repeated is
@@ -56,9 +55,10 @@ def run_bench(
         return _run(kb, plan, command, fresh, report)
 
 
-def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: Report | None) -> Finished:
+def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnProgress | None) -> Finished:
     plan = unseen(plan, kb.services)
     bench = Bench(kb, report=report, fresh=fresh)
+    bench.build(plan)
     specs = [f"{contender.name}={contender}{_stamp(contender, kb.services)}" for contender in plan.contenders]
     key = bench.cache.key(
         "report",
@@ -73,7 +73,7 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: Repor
     if known is not None:
         return Finished({**known, "command": command}, None)
     outcome = bench.run(plan)
-    documents = kb.documents()
+    documents = bench.reader(plan.contenders[0]).documents(OWNER)
     texts = {document.id: document.text for document in documents}
     titles = {document.id: document.title for document in documents}
     made = build_report(outcome, texts, titles, command)
@@ -122,8 +122,7 @@ def _learned(contender: Contender, services: Services) -> dict[str, Any]:
 
 def _learnt(contender: Contender, services: Services) -> frozenset[str]:
     """The questions that parts of a pipeline learnt from: its fuser, its rerankers, its encoders."""
-    stages: list[Any] = [contender.pipeline.fuse, *contender.pipeline.rerank]
-    found = [frozenset(stage.learnt(services)) for stage in stages if hasattr(stage, "learnt")]
+    found = [learnt_by(stage, services) for stage in (contender.pipeline.fuse, *contender.pipeline.rerank)]
     for retriever in contender.pipeline.retrieve:
         encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
         if isinstance(encoder, Onnx):
@@ -133,23 +132,26 @@ def _learnt(contender: Contender, services: Services) -> frozenset[str]:
 
 def _stamp(contender: Contender, services: Services) -> str:
     """What the pipeline's text only names: the weights of models, the words of prompts."""
-    return "".join(f" {stamp(stage, services)}" for stage in contender.pipeline.stages)
+    return "".join(f" {stamp_of(stage, services)}" for stage in contender.pipeline.stages)
 
 
 def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int = 42) -> Exam:
     """The exam of the documents as they are: written once, and again when they change."""
     store = ExamStore(kb.data / "exams")
     origin = origin_of(per_family, seed=seed)
-    corpus = kb.snapshot().fingerprint
+    reader = kb.reader()
+    corpus = reader.fingerprint
     if "known-item" in store.names():
         newest = store.load("known-item")
         if newest.corpus == corpus and newest.origin == origin:
             return newest
-    exam = generate(kb.documents(), per_family=per_family, seed=seed)
+    exam = generate(reader.documents(OWNER), per_family=per_family, seed=seed)
     return store.save(Exam(exam.name, exam.queries, origin=exam.origin, corpus=corpus))
 
 
-def beir_base(kb_folder: Path, folder: Path, split: str, report: Report | None = None) -> tuple[KnowledgeBase, Exam]:
+def beir_base(
+    kb_folder: Path, folder: Path, split: str, report: OnProgress | None = None
+) -> tuple[KnowledgeBase, Exam]:
     """A BEIR folder as corpus and exam in one go: documents whole, indexed under the current knowledge base's data."""
     from surefind.config import DATA_FOLDER
 
@@ -162,4 +164,4 @@ def beir_base(kb_folder: Path, folder: Path, split: str, report: Report | None =
     (home / FILE_NAME).write_text(_BEIR_SETTINGS, encoding="utf-8")
     kb = KnowledgeBase.open(home)
     kb.sync(folder / "corpus.jsonl", report=report, index=False)
-    return kb, read_beir(folder, Library(kb.documents()), split)
+    return kb, read_beir(folder, Library(kb.documents(OWNER)), split)

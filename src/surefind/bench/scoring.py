@@ -13,7 +13,7 @@ from surefind.bench.plan import Plan
 from surefind.measure.gains import Places
 from surefind.measure.names import SPAN_MEASURES, Measure
 from surefind.measure.overlap import OverlapJudge
-from surefind.snapshot import Snapshot
+from surefind.store.backend import Spans
 from surefind.types import Rankings
 
 Floats = NDArray[np.float64]
@@ -22,9 +22,9 @@ Floats = NDArray[np.float64]
 class SpanScores:
     """The gold-span measures, computed once per ranking and k however many of them are asked for."""
 
-    def __init__(self, plan: Plan, snapshot: Snapshot, places: Places, documents: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, spans: Spans, places: Places, documents: Mapping[str, str]) -> None:
         self._plan = plan
-        self._snapshot = snapshot
+        self._spans = spans
         self._places = places
         self._documents = documents
         self._known: dict[tuple[bool, int], Mapping[str, Floats]] = {}
@@ -51,15 +51,14 @@ class SpanScores:
             [self._documents[j.document][j.start : j.end] for j in query.judgments if j.grade > 0]
             for query in self._plan.exam.queries
         ]
-        rows = self._snapshot.rows
-        ids = self._snapshot.document_ids
-        texts = self._documents
-        return SpanJudge(
-            self._plan.exam.queries, answers, lambda ordinal: texts[ids[ordinal]][rows[ordinal, 4] : rows[ordinal, 5]]
-        )
+        return SpanJudge(self._plan.exam.queries, answers, self._text)
+
+    def _text(self, id: int) -> str:
+        spans, at = self._spans, int(self._spans.at(id))
+        return self._documents[spans.document(id)][spans.starts[at] : spans.ends[at]]
 
 
-def places_of(snapshot: Snapshot, documents: Mapping[str, str]) -> Places:
+def places_of(spans: Spans, documents: Mapping[str, str]) -> Places:
     numbers = {id: number for number, id in enumerate(documents)}
-    by_ordinal = np.array([numbers[id] for id in snapshot.document_ids], dtype=np.int64)
-    return Places(by_ordinal, snapshot.rows[:, 4], snapshot.rows[:, 5], numbers)
+    of_names = np.array([numbers[id] for id in spans.names], dtype=np.int64)
+    return Places(of_names[spans.documents], spans.starts, spans.ends, numbers, spans.at)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from surefind.bench.engine import Floats, K, Outcome
-from surefind.families import fold
+from surefind.bench.engine import Floats, Outcome
 from surefind.fuse._predictors import blend
 from surefind.fuse.convex import Convex
 from surefind.fuse.tm2c2 import TM2C2
 from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import bootstrap
-from surefind.pipeline import Pipeline
+from surefind.search.families import fold
+from surefind.search.pipeline import Pipeline
 from surefind.train.lss import Labeller
 from surefind.types import Rankings
 
@@ -42,7 +42,7 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any
     columns = []
     for one in fusers:
         known = scored.get(replace(path, fuse=one))
-        columns.append(_score(outcome, one.fuse(rankings, _width(outcome, rankings))) if known is None else known)
+        columns.append(_score(outcome, one.fuse(rankings, _width(rankings))) if known is None else known)
     table = np.stack(columns, axis=1)
     families = [query.family for query in plan.exam.queries]
     masks = {name: np.array([f == name for f in families]) for name in sorted(set(families))}
@@ -72,18 +72,19 @@ def _joined(outcome: Outcome) -> Pipeline | None:
 
 
 def _with_alpha_star(outcome: Outcome, rankings: list[Rankings], documents: Mapping[str, str]) -> Floats:
-    stars = Labeller(outcome.plan.exam.queries, outcome.snapshot, documents).alphas(rankings)
+    stars = Labeller(outcome.plan.exam.queries, outcome.view.spans(), documents).alphas(rankings)
     weights = np.stack([stars if ranking.signal == "dense" else 1 - stars for ranking in rankings], axis=1)
-    return _score(outcome, blend(rankings, weights, "floor", _width(outcome, rankings), "oracle"))
+    return _score(outcome, blend(rankings, weights, "floor", _width(rankings), "oracle"))
 
 
-def _width(outcome: Outcome, rankings: list[Rankings]) -> int:
-    return K if outcome.snapshot.families is None else max(K, *(ranking.ordinals.shape[1] for ranking in rankings))
+def _width(rankings: list[Rankings]) -> int:
+    """Every candidate, as in a search."""
+    return sum(ranking.ids.shape[1] for ranking in rankings)
 
 
 def _score(outcome: Outcome, ranking: Rankings) -> Floats:
-    measure, families = outcome.plan.primary, outcome.snapshot.families
-    if families is not None:
-        ranking = fold(ranking, families, K)
+    measure, parents = outcome.plan.primary, outcome.view.parents(ranking.ids)
+    if parents is not None:
+        ranking = fold(ranking, parents)
     scores: Floats = MEASURES[measure.name](outcome.judges[0].gains(ranking, measure.level), measure.k)
     return scores

@@ -25,6 +25,7 @@ from surefind.types import Chunk, Document
 class Fixed(Stage):
     kind: ClassVar[str] = "chunk"
     name: ClassVar[str] = "fixed"
+    text_only: ClassVar[bool] = True
 
     tokens: int = 500
     overlap: int = 50

@@ -30,6 +30,7 @@ from surefind.types import Chunk, Document
 class Hierarchical(Stage):
     kind: ClassVar[str] = "chunk"
     name: ClassVar[str] = "hierarchical"
+    text_only: ClassVar[bool] = True
 
     parent: int = 1500
     child: int = 250

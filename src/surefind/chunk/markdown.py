@@ -24,6 +24,7 @@ from surefind.types import Chunk, Document
 class Markdown(Stage):
     kind: ClassVar[str] = "chunk"
     name: ClassVar[str] = "markdown"
+    text_only: ClassVar[bool] = True
 
     tokens: int = 250
     min_tokens: int = 50

@@ -25,6 +25,7 @@ _LEAST = 50
 class SentenceWindow(Stage):
     kind: ClassVar[str] = "chunk"
     name: ClassVar[str] = "sentence_window"
+    text_only: ClassVar[bool] = True
 
     window: int = 3
 

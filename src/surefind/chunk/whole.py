@@ -15,6 +15,7 @@ from surefind.types import Chunk, Document
 class Whole(Stage):
     kind: ClassVar[str] = "chunk"
     name: ClassVar[str] = "whole"
+    text_only: ClassVar[bool] = True
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
         return [make_chunk(document, 0, len(document.text))] if document.text.strip() else []

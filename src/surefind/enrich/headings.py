@@ -14,6 +14,7 @@ from surefind.types import Chunk, Document
 class Headings(Stage):
     kind: ClassVar[str] = "enrich"
     name: ClassVar[str] = "headings"
+    text_only: ClassVar[bool] = True
 
     def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
         return [replace(chunk, context=_join(chunk.context, breadcrumb(document, chunk))) for chunk in chunks]

@@ -24,6 +24,7 @@ from surefind.types import Chunk, Document
 class Neighbors(Stage):
     kind: ClassVar[str] = "enrich"
     name: ClassVar[str] = "neighbors"
+    text_only: ClassVar[bool] = True
 
     tokens: int = 40
 

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from surefind.fuse._join import Floats, from_floor
 from surefind.text.scripts import words
-from surefind.types import PAD, Rankings
+from surefind.types import PAD, Rankings, document_part
 
 TOP = 10
 _DEEP = 50
-_NEAR = 3
 _DEPTHS = (1, 3, 5, 10, 50)
 _WH = re.compile(r"\b(?:who|what|where|when|why|how)\b", re.IGNORECASE)
 _ACRONYM = re.compile(r"\b[A-Z]{2,}")
@@ -141,15 +140,15 @@ def _of_text(texts: Sequence[str]) -> Floats:
 
 def _shape(ranking: Rankings) -> Floats:
     """How one ranking's scores fall off; `best` is raw, the rest is on the scale from the floor to the best."""
-    return np.asarray(_shapes(ranking.ordinals, ranking.scores, from_floor(ranking), _STEPS))
+    return np.asarray(_shapes(ranking.ids, ranking.scores, from_floor(ranking), _STEPS))
 
 
 @njit(cache=True, nogil=True)
-def _shapes(ordinals, scores, scaled, steps):  # type: ignore[no-untyped-def]
+def _shapes(ids, scores, scaled, steps):  # type: ignore[no-untyped-def]
     """A row of `_SHAPE` for each query."""
-    table = np.zeros((len(ordinals), 8))
-    for q in range(len(ordinals)):
-        found = np.sum(ordinals[q] != PAD)
+    table = np.zeros((len(ids), 8))
+    for q in range(len(ids)):
+        found = np.sum(ids[q] != PAD)
         if not found:
             continue
         head = np.zeros(TOP)  # what is not there has 0
@@ -172,9 +171,8 @@ def _agreement(a: NDArray[np.int64], b: NDArray[np.int64]) -> Floats:
     same = _same(a, b)
     shared = [same[:, :depth, :depth].sum(axis=(1, 2)) for depth in _DEPTHS]
     ranks = [_rank(same[:, 0, :]), _rank(same[:, :, 0])]
-    # Passages of one document stand beside each other, so near ordinals mean one document.
     both = (a[:, 0] >= 0) & (b[:, 0] >= 0)
-    near = both & (np.abs(a[:, 0] - b[:, 0]) <= _NEAR)
+    near = both & (document_part(a[:, 0]) == document_part(b[:, 0]))
     return np.stack([*shared, *ranks, near], axis=1).astype(np.float64)
 
 
@@ -189,7 +187,7 @@ def _same(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _head(ranking: Rankings, k: int) -> NDArray[np.int64]:
     table = np.full((len(ranking), k), PAD, np.int64)
-    table[:, : ranking.ordinals.shape[1]] = ranking.ordinals[:, :k]
+    table[:, : ranking.ids.shape[1]] = ranking.ids[:, :k]
     return table
 
 

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def present(ranking: Rankings) -> NDArray[np.bool_]:
-    return np.asarray(ranking.ordinals != PAD)
+    return np.asarray(ranking.ids != PAD)
 
 
 def min_max(ranking: Rankings) -> Floats:
@@ -76,48 +76,48 @@ def join(
     source: str,
     times_found: bool = False,
 ) -> Rankings:
-    """Sum the contributions per chunk and keep the best k of each query, ties by ordinal.
+    """Sum the contributions per chunk and keep the best k of each query, ties by id.
 
     With `times_found`, a sum is multiplied by the number of rankings that hold the chunk (CombMNZ).
     """
-    ordinals, order, first, starts = _aligned(rankings)
-    gains = np.where(ordinals == PAD, 0.0, np.take_along_axis(np.concatenate(contributions, axis=1), order, 1))
+    ids, order, first, starts = _aligned(rankings)
+    gains = np.where(ids == PAD, 0.0, np.take_along_axis(np.concatenate(contributions, axis=1), order, 1))
     sums = np.zeros(gains.size)
     if gains.size:
         sums[starts] = np.add.reduceat(gains.ravel(), starts)
         if times_found:
             sums[starts] *= np.diff([*starts, gains.size])
-    scores = np.where(first & (ordinals != PAD), sums.reshape(gains.shape).round(_DECIMALS), -np.inf)
+    scores = np.where(first & (ids != PAD), sums.reshape(gains.shape).round(_DECIMALS), -np.inf)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     scores = np.take_along_axis(scores, best, 1)
-    ordinals = np.where(np.isneginf(scores), PAD, np.take_along_axis(ordinals, best, 1))
-    width = int(np.max(np.count_nonzero(ordinals != PAD, axis=1), initial=0))
-    return Rankings(ordinals[:, :width].astype(np.int32), scores[:, :width], source, "mixed")
+    ids = np.where(np.isneginf(scores), PAD, np.take_along_axis(ids, best, 1))
+    width = int(np.max(np.count_nonzero(ids != PAD, axis=1), initial=0))
+    return Rankings(ids[:, :width], scores[:, :width], source, "mixed")
 
 
 _DECIMALS = 12
-"""Sums of the same numbers in another order are the same: a tie, which goes by ordinal."""
-_Alignment = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]
-_last: tuple[list[NDArray[np.int32]], _Alignment] | None = None
+"""Sums of the same numbers in another order are the same: a tie, which goes by id."""
+_Alignment = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]
+_last: tuple[list[NDArray[np.int64]], _Alignment] | None = None
 
 
 def _aligned(rankings: Sequence[Rankings]) -> _Alignment:
-    """All ordinals of each query sorted, the order that sorts them, and where each chunk's run begins.
+    """All ids of each query sorted, the order that sorts them, and where each chunk's run begins.
 
     A benchmark fuses the same rankings by a dozen methods: the last alignment is kept for as long as the very same
     arrays are asked for.
     """
     global _last
-    asked = [ranking.ordinals for ranking in rankings]
+    asked = [ranking.ids for ranking in rankings]
     known = _last  # read once and written once: another thread may replace it at any moment
     if known is not None and len(known[0]) == len(asked) and all(a is b for a, b in zip(known[0], asked, strict=True)):
         return known[1]
     joined = np.concatenate(asked, axis=1)
-    order = np.argsort(joined.view(np.uint32), axis=1, kind="stable")  # as unsigned, the padding comes last
-    ordinals = np.take_along_axis(joined, order, 1)
-    first = np.ones(ordinals.shape, np.bool_)
-    first[:, 1:] = ordinals[:, 1:] != ordinals[:, :-1]
+    order = np.argsort(joined.view(np.uint64), axis=1, kind="stable")  # as unsigned, the padding comes last
+    ids = np.take_along_axis(joined, order, 1)
+    first = np.ones(ids.shape, np.bool_)
+    first[:, 1:] = ids[:, 1:] != ids[:, :-1]
     # Every row starts a run, so runs never cross rows.
-    alignment = (ordinals, order, first, np.flatnonzero(first))
+    alignment = (ids, order, first, np.flatnonzero(first))
     _last = (asked, alignment)
     return alignment

@@ -73,14 +73,14 @@ def corrected(before: Rankings, gains: Floats) -> Rankings:
     there = present(before)[:, :width]
     scores = np.where(there, SCALE * before.scores[:, :width] + gains, -np.inf)
     order = np.argsort(-scores, axis=1, kind="stable")
-    head, scores = np.take_along_axis(before.ordinals[:, :width], order, 1), np.take_along_axis(scores, order, 1)
+    head, scores = np.take_along_axis(before.ids[:, :width], order, 1), np.take_along_axis(scores, order, 1)
     tail = SCALE * before.scores[:, width:].astype(np.float64)
     if tail.shape[1]:
         least = np.min(scores, axis=1, keepdims=True, where=scores > -np.inf, initial=np.inf)
         with np.errstate(invalid="ignore"):
             tail = np.where(np.isneginf(tail), tail, tail + np.minimum(least - tail[:, :1], 0.0))
     return Rankings(
-        np.concatenate([head, before.ordinals[:, width:]], axis=1),
+        np.concatenate([head, before.ids[:, width:]], axis=1),
         np.concatenate([scores, tail], axis=1),
         before.source,
         before.signal,
@@ -88,7 +88,7 @@ def corrected(before: Rankings, gains: Floats) -> Rankings:
 
 
 def first(ranking: Rankings, k: int) -> Rankings:
-    return Rankings(ranking.ordinals[:, :k], ranking.scores[:, :k], ranking.source, ranking.signal)
+    return Rankings(ranking.ids[:, :k], ranking.scores[:, :k], ranking.source, ranking.signal)
 
 
 # ---------------------------------------------------------------- features
@@ -98,7 +98,7 @@ def candidates(texts: Sequence[str], rankings: Sequence[Rankings], before: Ranki
     """A row for each of the `TOP` candidates that are there, query by query."""
     there = present(before)[:, :TOP]
     query, place = np.nonzero(there)
-    wanted = before.ordinals[query, place]
+    wanted = before.ids[query, place]
     static = np.stack([before.scores[query, place], np.log(place + 1.0)], axis=1)
     said = [_said(ranking, query, wanted) for ranking in rankings]
     return np.concatenate([static, *said, rich(texts, rankings, rarity)[query]], axis=1)
@@ -109,23 +109,23 @@ def candidate_names(sources: Sequence[str]) -> list[str]:
     return [*_STATIC, *(f"{label}_{what}" for label in labels for what in _SAID), *rich_names(sources)]
 
 
-def _said(ranking: Rankings, query: NDArray[np.int64], wanted: NDArray[np.int32]) -> Floats:
+def _said(ranking: Rankings, query: NDArray[np.int64], wanted: NDArray[np.int64]) -> Floats:
     """Of each candidate its score, both scalings and the logarithm of the rank; one that is not in the ranking has the
     least of each."""
     floor = float(ranking.floor) if np.isfinite(ranking.floor) else np.nan
-    return np.asarray(_look_up(ranking.ordinals, ranking.scores.astype(np.float64), floor, query, wanted))
+    return np.asarray(_look_up(ranking.ids, ranking.scores.astype(np.float64), floor, query, wanted))
 
 
 @njit(cache=True, nogil=True)
-def _look_up(ordinals, scores, floor, query, wanted):  # type: ignore[no-untyped-def]
+def _look_up(ids, scores, floor, query, wanted):  # type: ignore[no-untyped-def]
     """A NaN for the floor: there is none, and the range takes its place."""
-    width = ordinals.shape[1]
+    width = ids.shape[1]
     table = np.zeros((len(wanted), 4))
     for i in range(len(wanted)):
         row = query[i]
         at, count = width, 0
-        while count < width and ordinals[row, count] != PAD:
-            if ordinals[row, count] == wanted[i]:
+        while count < width and ids[row, count] != PAD:
+            if ids[row, count] == wanted[i]:
                 at = count
             count += 1
         best = scores[row, 0] if count else 0.0

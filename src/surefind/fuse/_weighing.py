@@ -76,7 +76,7 @@ def rule_weights(query: str, signals: Sequence[Signal]) -> list[float]:
 
 def distributions(rankings: Sequence[Rankings], row: int) -> str:
     """One line a ranking: what its scores look like for this query, and how far it agrees with the others."""
-    heads = [{int(o) for o in ranking.ordinals[row, :10] if o != PAD} for ranking in rankings]
+    heads = [{int(o) for o in ranking.ids[row, :10] if o != PAD} for ranking in rankings]
     lines = []
     for i, (label, ranking) in enumerate(zip(labels(rankings), rankings, strict=True)):
         _, scores = ranking.row(row)

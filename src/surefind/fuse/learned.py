@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 TRAINING = "training.json"
 """What is too long for the manifest: a sketch of the documents, the questions learnt from, α of those held out."""
-FORMAT = 2
+FORMAT = 3
 _KEPT = 32
 
 

@@ -35,7 +35,7 @@ class RRF(Stage):
     def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
         weights = weights_for(self, self.weights, rankings)
         gains = [
-            np.where(present(ranking), weight / (self.k + np.arange(1, ranking.ordinals.shape[1] + 1)), 0.0)
+            np.where(present(ranking), weight / (self.k + np.arange(1, ranking.ids.shape[1] + 1)), 0.0)
             for ranking, weight in zip(rankings, weights, strict=True)
         ]
         return join(rankings, gains, k, self.name)

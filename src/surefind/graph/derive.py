@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from surefind.graph.facts import ALIAS, HEADING, LINK, MENTION, NAMED, TITLE, Facts
 from surefind.graph.names import Lexicon
-from surefind.types import BoolArray, IntArray
+from surefind.types import BoolArray, IntArray, Mask
 
 if TYPE_CHECKING:
     from surefind.graph.relations import Relations
@@ -39,7 +39,7 @@ class Graph:
     """Chunk i holds `entities[starts[i]:starts[i + 1]]`, in the roles beside them."""
 
     facts: Facts
-    allow: BoolArray | None
+    allow: Mask
     keys: list[str]
     """Of the entities, in alphabetical order."""
     canon: IntArray
@@ -55,7 +55,7 @@ class Graph:
     @cached_property
     def chunks_there(self) -> int:
         """How many chunks the graph is of: those allowed."""
-        return self.chunks if self.allow is None else int(np.count_nonzero(self.allow))
+        return self.chunks if self.allow.count is None else self.allow.count
 
     @cached_property
     def ways(self) -> Ways:
@@ -111,7 +111,7 @@ class Graph:
         return sorted({int(entities[name]) for _, _, name in chosen})
 
 
-def derive(facts: Facts, allow: BoolArray | None = None) -> Graph:
+def derive(facts: Facts, allow: Mask) -> Graph:
     rows, chunk = facts.of(allow)
     kinds, subjects = rows[:, 0], rows[:, 1]
     key = facts.key_numbers[subjects]
@@ -153,9 +153,7 @@ def _joined(facts: Facts, rows: IntArray) -> IntArray:
     return np.where(joined[joined[joined]] == joined[joined], joined[joined], np.arange(len(joined), dtype=np.int32))
 
 
-def _paired(
-    facts: Facts, allow: BoolArray | None, chunk: IntArray, key: IntArray, role: Roles, joined: IntArray
-) -> Graph:
+def _paired(facts: Facts, allow: Mask, chunk: IntArray, key: IntArray, role: Roles, joined: IntArray) -> Graph:
     """Equal pairs become one with all of their roles; a lower-case phrase that stands in one chunk only is dropped."""
     code = chunk.astype(np.int64) * len(facts.keys) + key
     order = np.argsort(code, kind="stable")

@@ -25,7 +25,7 @@ import numpy as np
 from surefind.graph.names import Lexicon, key_of, title_forms
 from surefind.protocols import Extractor, Progress
 from surefind.text.sentences import sentence_spans
-from surefind.types import BoolArray, Chunk, Extraction, IntArray
+from surefind.types import BoolArray, Chunk, Extraction, IntArray, Mask
 
 if TYPE_CHECKING:
     from surefind.services import Services
@@ -136,12 +136,12 @@ class Facts:
                 found.append((kind, self.strings[a], thing, self.strings[c] if kind == RELATION else c))
         return found
 
-    def of(self, allow: BoolArray | None) -> tuple[IntArray, IntArray]:
+    def of(self, allow: Mask) -> tuple[IntArray, IntArray]:
         """The rows of the chunks allowed, and the chunk of each."""
         chunk = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
-        if allow is None:
+        if allow.bits is None:
             return self.rows, chunk
-        kept = allow[chunk]
+        kept = allow.bits[chunk]
         return self.rows[kept], chunk[kept]
 
     def save(self, folder: Path) -> None:

@@ -32,7 +32,6 @@ class Csv(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "csv"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
-    isolated: ClassVar[bool] = True
 
     delimiter: str = ""
     encoding: str = ""

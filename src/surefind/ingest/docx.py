@@ -25,7 +25,6 @@ class Docx(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "docx"
     suffixes: ClassVar[tuple[str, ...]] = (".docx",)
-    isolated: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("mammoth",)
     extra: ClassVar[str] = "office"
 

@@ -26,7 +26,6 @@ class Eml(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "eml"
     suffixes: ClassVar[tuple[str, ...]] = (".eml",)
-    isolated: ClassVar[bool] = True
 
     attachments: bool = True
 

@@ -19,7 +19,6 @@ class Html(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "html"
     suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
-    isolated: ClassVar[bool] = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         soup = parse(read_text(path, _declared))

@@ -33,7 +33,6 @@ class Json(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "json"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson")
-    isolated: ClassVar[bool] = True
 
     records: str = ""
     id: str = ""

@@ -24,7 +24,6 @@ class Jupyter(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "jupyter"
     suffixes: ClassVar[tuple[str, ...]] = (".ipynb",)
-    isolated: ClassVar[bool] = True
 
     outputs: bool = True
 

@@ -39,7 +39,6 @@ class Pdf(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "pdf"
     suffixes: ClassVar[tuple[str, ...]] = (".pdf",)
-    isolated: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("liteparse",)
     extra: ClassVar[str] = "pdf"
 

@@ -27,7 +27,6 @@ class Pptx(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "pptx"
     suffixes: ClassVar[tuple[str, ...]] = (".pptx",)
-    isolated: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("pptx",)
     extra: ClassVar[str] = "office"
 

@@ -59,7 +59,6 @@ class Rst(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "rst"
     suffixes: ClassVar[tuple[str, ...]] = (".rst", ".rest")
-    isolated: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("docutils",)
     extra: ClassVar[str] = "rst"
 

@@ -35,7 +35,6 @@ class Xlsx(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "xlsx"
     suffixes: ClassVar[tuple[str, ...]] = (".xlsx", ".xlsm")
-    isolated: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("openpyxl",)
     extra: ClassVar[str] = "office"
 

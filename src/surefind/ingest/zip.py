@@ -29,7 +29,6 @@ class Zip(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "zip"
     suffixes: ClassVar[tuple[str, ...]] = (".zip",)
-    isolated: ClassVar[bool] = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         try:

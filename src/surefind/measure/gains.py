@@ -14,8 +14,8 @@ covers it, at `chunk` level all of them are relevant.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -38,6 +38,11 @@ class Places:
     ends: Ints
     numbers: dict[str, int]
     """Document id -> number."""
+    at: Callable[[Any], Ints] = np.asarray
+    """From the ids of rankings to places in these arrays; as they are where rankings hold places."""
+
+    def located(self, rankings: Rankings) -> Rankings:
+        return replace(rankings, ids=self.at(rankings.ids))
 
 
 @dataclass(frozen=True)
@@ -64,12 +69,14 @@ class Judge:
         self._items: dict[str, Any] = {}
 
     def gains(self, rankings: Rankings, level: Level) -> Gains:
+        rankings = self.places.located(rankings)
         if level == "document":
             return self._documents(rankings)
         return self._spans(rankings) if level == "span" else self._chunks(rankings)
 
-    def relevant(self, q: int, ordinal: int, level: Level) -> bool:
+    def relevant(self, q: int, id: int, level: Level) -> bool:
         """Whether one chunk is relevant to query q: by its document, or by lying on a gold span."""
+        ordinal = int(self.places.at(id))
         judgments = [j for j in self._queries[q].judgments if j.grade > 0]
         if level == "document":
             return any(self.places.numbers.get(j.document) == self.places.documents[ordinal] for j in judgments)
@@ -78,8 +85,8 @@ class Judge:
     # ------------------------------------------------------------ documents
 
     def _documents(self, rankings: Rankings) -> Gains:
-        there = rankings.ordinals != PAD
-        documents = np.where(there, self.places.documents[np.where(there, rankings.ordinals, 0)], -1)
+        there = rankings.ids != PAD
+        documents = np.where(there, self.places.documents[np.where(there, rankings.ids, 0)], -1)
         documents = _first_of_each(documents)
         if "document" not in self._items:
             self._items["document"] = self._graded_documents()
@@ -109,7 +116,7 @@ class Judge:
     # ------------------------------------------------------------ spans
 
     def _spans(self, rankings: Rankings) -> Gains:
-        gains, found = np.zeros(rankings.ordinals.shape), np.zeros(rankings.ordinals.shape)
+        gains, found = np.zeros(rankings.ids.shape), np.zeros(rankings.ids.shape)
         for q, query in enumerate(self._queries):
             ordinals, _ = rankings.row(q)
             seen: set[int] = set()
@@ -137,9 +144,9 @@ class Judge:
         if "chunk" not in self._items:
             self._items["chunk"] = [self._relevant_chunks(query) for query in self._queries]
         relevant: list[dict[int, float]] = self._items["chunk"]
-        gains = np.zeros(rankings.ordinals.shape)
+        gains = np.zeros(rankings.ids.shape)
         for q, grades in enumerate(relevant):
-            row = rankings.ordinals[q].tolist()
+            row = rankings.ids[q].tolist()
             gains[q] = [grades.get(ordinal, 0.0) for ordinal in row]
         return Gains(gains, (gains > 0).astype(np.float64), _ideal([list(grades.values()) for grades in relevant]))
 

@@ -31,6 +31,7 @@ class OverlapJudge:
 
     def scores(self, rankings: Rankings, k: int) -> dict[str, NDArray[np.float64]]:
         table = {name: np.zeros(len(self._gold)) for name in ("SpanR", "SpanP", "IoU")}
+        rankings = self._places.located(rankings)
         for q, gold in enumerate(self._gold):
             top = rankings.row(q)[0][:k].tolist()
             wanted = sum(end - start for spans in gold.values() for start, end in spans)

@@ -17,16 +17,16 @@ Decided = Sequence[tuple[int, float]]
 
 
 def reordered(rankings: Rankings, decided: Sequence[Decided], k: int, source: str) -> Rankings:
-    """For each query the decided chunks by score (ties by ordinal), then the rest as they came; the best k of all.
+    """For each query the decided chunks by score (ties by id), then the rest as they came; the best k of all.
 
     A row for which nothing was decided stays as it was, scores and all.
     """
-    width = min(k, rankings.ordinals.shape[1])
-    ordinals = np.full((len(rankings), width), PAD, np.int32)
+    width = min(k, rankings.ids.shape[1])
+    ids = np.full((len(rankings), width), PAD, np.int64)
     scores = np.full((len(rankings), width), -np.inf, rankings.scores.dtype)
     for i, pairs in enumerate(decided):
         given, before = rankings.row(i)
-        head = np.array([ordinal for ordinal, _ in pairs], np.int32)
+        head = np.array([number for number, _ in pairs], np.int64)
         values = np.array([score for _, score in pairs], scores.dtype)
         if len(head):
             best = np.lexsort((head, -values))
@@ -34,5 +34,5 @@ def reordered(rankings: Rankings, decided: Sequence[Decided], k: int, source: st
             below = min(0.0, float(values.min())) - np.arange(1, len(rest) + 1, dtype=scores.dtype)
             given, before = np.concatenate([head[best], rest]), np.concatenate([values[best], below])
         n = min(width, len(given))
-        ordinals[i, :n], scores[i, :n] = given[:n], before[:n]
-    return Rankings(ordinals, scores, source, "mixed")
+        ids[i, :n], scores[i, :n] = given[:n], before[:n]
+    return Rankings(ids, scores, source, "mixed")

@@ -67,9 +67,9 @@ def merge(orders: Sequence[Sequence[int]]) -> list[int]:
     return sorted(range(size), key=lambda place: (total[place], place))
 
 
-def in_order(ordinals: Sequence[int]) -> list[tuple[int, float]]:
+def in_order(ids: Sequence[int]) -> list[tuple[int, float]]:
     """Scores for passages that have places only: 1 for the first, evenly down from there."""
-    return [(ordinal, 1 - place / len(ordinals)) for place, ordinal in enumerate(ordinals)]
+    return [(number, 1 - place / len(ids)) for place, number in enumerate(ids)]
 
 
 def shown(chunks: Sequence[Chunk], tokens: int) -> list[Data]:

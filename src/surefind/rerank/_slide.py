@@ -59,7 +59,7 @@ class Slide:
     def _settle(self, ranked: list[int], first: int) -> None:
         """Those of a window from place `first` on. A passage that was carried before beat all that were settled then,
         and so did whoever now beats it; the others are known only to be worse than the carried ones."""
-        proven = max((place + 1 for place, ordinal in enumerate(ranked) if ordinal in self._carried), default=first)
+        proven = max((place + 1 for place, number in enumerate(ranked) if number in self._carried), default=first)
         above, below = ranked[first:proven], ranked[max(first, proven) :]
         self._settled = [*above, *self._settled, *below]
 
@@ -68,15 +68,15 @@ class Slide:
         first, second = (self._frontier, self._ranking) if self._from_neighbours else (self._ranking, self._frontier)
         self._from_neighbours = not self._from_neighbours
         new: list[int] = []
-        for ordinal in (*first, *second):
-            if len(new) < size and ordinal not in self._seen:
-                new.append(ordinal)
-                self._seen.add(ordinal)
+        for number in (*first, *second):
+            if len(new) < size and number not in self._seen:
+                new.append(number)
+                self._seen.add(number)
         shown_anyway = set(self._ranking[: len(self._seen)])
-        self.adopted += sum(ordinal not in shown_anyway for ordinal in new)
+        self.adopted += sum(number not in shown_anyway for number in new)
         return new
 
     @property
     def result(self) -> list[int]:
         """What was shown, then what never was, in the order of the ranking."""
-        return self._settled + [ordinal for ordinal in self._ranking if ordinal not in self._seen]
+        return self._settled + [number for number in self._ranking if number not in self._seen]

@@ -102,7 +102,7 @@ class Agentic(Stage):
             if not active or not isinstance(passages, Reaching):
                 break
             if step < self.steps:
-                self._search(states, wanted, passages, rankings.ordinals.shape[1])
+                self._search(states, wanted, passages, rankings.ids.shape[1])
         failed = [state.failed for state in states if state.failed]
         if asked and len(failed) == asked and not any(state.evidence for state in states):
             raise failed[0]
@@ -216,11 +216,11 @@ def _decided(state: _State) -> list[tuple[int, float]]:
     if not state.evidence and len(state.lists) == 1:
         return []
     fuser = cast(Fuser, spec.make("fuse", _FUSE))
-    width = sum(one.ordinals.shape[1] for one in state.lists)
+    width = sum(one.ids.shape[1] for one in state.lists)
     fused = fuser.fuse(state.lists, width) if len(state.lists) > 1 else state.lists[0]
-    rest = [ordinal for ordinal in fused.row(0)[0].tolist() if ordinal not in set(state.evidence)]
+    rest = [number for number in fused.row(0)[0].tolist() if number not in set(state.evidence)]
     return in_order([*state.evidence, *rest])
 
 
 def _one(rankings: Rankings, row: int) -> Rankings:
-    return Rankings(rankings.ordinals[row : row + 1], rankings.scores[row : row + 1], rankings.source, rankings.signal)
+    return Rankings(rankings.ids[row : row + 1], rankings.scores[row : row + 1], rankings.source, rankings.signal)

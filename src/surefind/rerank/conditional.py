@@ -18,7 +18,7 @@ import numpy as np
 
 from surefind import spec
 from surefind.notes import note
-from surefind.protocols import Passages, Reranker
+from surefind.protocols import Local, Passages, Reranker, learnt_by, reaches, runs_here, stamp_of
 from surefind.services import Services
 from surefind.spec import Stage
 from surefind.types import PAD, Query, Rankings
@@ -46,23 +46,21 @@ class Conditional(Stage):
 
     @property
     def runs_here(self) -> bool:
-        return bool(getattr(self.inner, "runs_here", False))
+        return runs_here(self.inner)
 
     @property
     def work(self) -> str:
-        return str(getattr(self.inner, "work", self))
+        return self.inner.work if isinstance(self.inner, Local) else str(self)
 
     @property
     def reaches(self) -> bool:
-        return bool(getattr(self.inner, "reaches", False))
+        return reaches(self.inner)
 
     def stamp(self, services: Services) -> str:
-        inner: Any = self.inner
-        return str(inner.stamp(services)) if hasattr(inner, "stamp") else ""
+        return stamp_of(self.inner, services)
 
     def learnt(self, services: Services) -> frozenset[str]:
-        inner: Any = self.inner
-        return frozenset(inner.learnt(services)) if hasattr(inner, "learnt") else frozenset()
+        return learnt_by(self.inner, services)
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
@@ -91,19 +89,19 @@ def confidence(scores: Any, when: str) -> float:
 
 
 def _head(rankings: Rankings, k: int) -> Rankings:
-    return Rankings(rankings.ordinals[:, :k], rankings.scores[:, :k], Conditional.name, "mixed")
+    return Rankings(rankings.ids[:, :k], rankings.scores[:, :k], Conditional.name, "mixed")
 
 
 def _rows(rankings: Rankings, rows: Sequence[int]) -> Rankings:
-    return replace(rankings, ordinals=rankings.ordinals[rows], scores=rankings.scores[rows])
+    return replace(rankings, ids=rankings.ids[rows], scores=rankings.scores[rows])
 
 
 def _merged(before: Rankings, answered: Rankings, rows: Sequence[int]) -> Rankings:
-    width = max(before.ordinals.shape[1], answered.ordinals.shape[1])
-    ordinals = np.full((len(before), width), PAD, np.int32)
+    width = max(before.ids.shape[1], answered.ids.shape[1])
+    ids = np.full((len(before), width), PAD, np.int64)
     scores = np.full((len(before), width), -np.inf, np.result_type(before.scores, answered.scores))
     kept = [i for i in range(len(before)) if i not in set(rows)]
     for places, found in ((kept, _rows(before, kept)), (list(rows), answered)):
-        ordinals[places, : found.ordinals.shape[1]] = found.ordinals
+        ids[places, : found.ids.shape[1]] = found.ids
         scores[places, : found.scores.shape[1]] = found.scores
-    return Rankings(ordinals, scores, Conditional.name, "mixed")
+    return Rankings(ids, scores, Conditional.name, "mixed")

@@ -75,12 +75,12 @@ class Pointwise(Stage):
         decided: list[list[tuple[int, float]]] = [[] for _ in queries]
         failed: list[SurefindError] = []
         for i in asked:
-            scored = [(ordinal, likelihood(next(answers))) for ordinal in heads[i]]
+            scored = [(number, likelihood(next(answers))) for number in heads[i]]
             reasons = [value for _, value in scored if isinstance(value, SurefindError)]
             if reasons:  # some scored and some not cannot be compared: this query stays as it was
                 failed.append(reasons[0])
                 continue
-            pairs = [(ordinal, value) for ordinal, value in scored if isinstance(value, float)]
+            pairs = [(number, value) for number, value in scored if isinstance(value, float)]
             decided[i] = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[: self.keep]
         if asked and len(failed) == len(asked):
             raise failed[0]

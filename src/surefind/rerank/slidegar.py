@@ -121,8 +121,8 @@ class SlideGAR(Stage):
                 more.append(i)
         return more, failed
 
-    def _near(self, passages: Passages, ordinals: Sequence[int]) -> list[int]:
+    def _near(self, passages: Passages, ids: Sequence[int]) -> list[int]:
         """Neighbours of each in turn: the nearest of the best first."""
         if not self.neighbours or not isinstance(passages, Reaching):
             return []
-        return [other for row in passages.near(ordinals, self.neighbours) for other in row]
+        return [other for row in passages.near(ids, self.neighbours) for other in row]

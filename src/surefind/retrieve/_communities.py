@@ -21,7 +21,7 @@ from surefind.graph.derive import Graph
 from surefind.graph.summaries import Summary, summarise
 from surefind.graph.written import Writer
 from surefind.retrieve._graph import GraphIndex
-from surefind.types import BoolArray, FloatArray
+from surefind.types import EVERY, FloatArray, Mask
 
 if TYPE_CHECKING:
     from surefind.services import Services
@@ -40,13 +40,13 @@ class Overview:
 
 class CommunityIndex(GraphIndex):
     def __init__(self, graph: GraphIndex, services: Services, model: str) -> None:
-        super().__init__(graph.facts, graph.near, services)
+        super().__init__(graph.facts, services)
         self._model = model
         self._overviews: WeakKeyDictionary[Graph, Overview] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Graph, dict[Writer, Overview]] = WeakKeyDictionary()
         self._writing = threading.Lock()  # one thread pays; those that need no model do not wait for it
 
-    def overview(self, allow: BoolArray | None = None, writer: Writer | None = None) -> Overview:
+    def overview(self, allow: Mask, writer: Writer | None = None) -> Overview:
         """Kept as long as the graph that it is of; with a `writer`, if every summary is the writer's."""
         with self._deriving:
             graph = self.graph(allow)
@@ -72,11 +72,11 @@ class CommunityIndex(GraphIndex):
 
     def save(self, folder: Path) -> None:
         super().save(folder)
-        made = self.overview()
+        made = self.overview(EVERY)
         made.communities.save(folder)
         np.save(folder / "summaries.npy", made.vectors)
 
     def restore(self, folder: Path) -> None:
         """What was saved, of the whole graph."""
-        graph, found = self.graph(), Communities.load(folder)
+        graph, found = self.graph(EVERY), Communities.load(folder)
         self._overviews[graph] = Overview(found, summarise(graph, found), np.load(folder / "summaries.npy"))

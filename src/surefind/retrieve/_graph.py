@@ -1,4 +1,4 @@
-"""The index behind the graph retrievers: the facts of all chunks, and indexes that find the nearest ones.
+"""The index behind the graph retrievers: the facts of all chunks, with other retrievers' indexes to find the nearest.
 
 Who may read less sees the graph of what they may read, derived when first asked for and kept for the next question:
 a search with a mask answers as if the other chunks did not exist.
@@ -6,19 +6,19 @@ a search with a mask answers as if the other chunks did not exist.
 
 from __future__ import annotations
 
-import hashlib
+import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
 from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse
-from surefind.types import PAD, BoolArray, Chunk, FloatArray, IntArray, Query, Rankings
+from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.services import Services
@@ -31,23 +31,21 @@ _KEPT = 8
 class GraphIndex:
     """Its retrievers have `scores(index, queries, allow)`: one for every chunk, 0 where it is not found."""
 
-    def __init__(self, facts: Facts, near: Mapping[str, Index], services: Services) -> None:
+    def __init__(self, facts: Facts, services: Services) -> None:
         self.facts = facts
         self.services = services
-        self.near: Mapping[str, Any] = near
+        self.near: Mapping[str, Any] = {}
         """The indexes that say which passages are near a query, by `index_spec`."""
         self._graphs: OrderedDict[bytes, Graph] = OrderedDict()
         self._last: tuple[Any, FloatArray] | None = None
-        self._deriving = (
-            threading.RLock()
-        )  # a server asks from several threads; a graph is derived once for all of them
+        # A server asks from several threads; a graph is derived once for all of them.
+        self._deriving = threading.RLock()
 
     @classmethod
     def build(
         cls,
         chunks: Sequence[Chunk],
         extractor: Extractor,
-        near: Sequence[Retriever],
         services: Services,
         reuse: Reuse | None,
         progress: Progress | None,
@@ -55,29 +53,27 @@ class GraphIndex:
         earlier = cast(GraphIndex, reuse.index) if reuse else None
         origin = reuse.origin if reuse else None
         facts = Facts.build(chunks, extractor, services, earlier.facts if earlier else None, origin, progress)
-        indexes = {}
-        for one in near:
-            known = Reuse(earlier.near[one.index_spec], reuse.origin) if earlier and reuse else None
-            indexes[one.index_spec] = one.build(chunks, services, known, progress)
-        return cls(facts, indexes, services)
+        return cls(facts, services)
+
+    def over(self, near: Sequence[Retriever], indexes: Sequence[Index]) -> Self:
+        """The same with these indexes behind it; the graphs that were derived are shared."""
+        made = copy.copy(self)
+        made.near = {one.index_spec: index for one, index in zip(near, indexes, strict=True)}
+        made._last = None
+        return made
 
     def __len__(self) -> int:
         return len(self.facts)
 
     def save(self, folder: Path) -> None:
         self.facts.save(folder)
-        for number, index in enumerate(self.near.values()):
-            inside = folder / f"near-{number}"
-            inside.mkdir()
-            index.save(inside)
 
     @classmethod
-    def load(cls, folder: Path, near: Sequence[Retriever], services: Services) -> GraphIndex:
-        indexes = {one.index_spec: one.load(folder / f"near-{i}", services) for i, one in enumerate(near)}
-        return cls(Facts.load(folder), indexes, services)
+    def load(cls, folder: Path, services: Services) -> GraphIndex:
+        return cls(Facts.load(folder), services)
 
     def nearest(
-        self, near: Sequence[Retriever], queries: Sequence[Query], count: int, allow: BoolArray | None
+        self, near: Sequence[Retriever], queries: Sequence[Query], count: int, allow: Mask
     ) -> list[tuple[list[int], FloatArray]]:
         """Per query the passages nearest to it and how near: the mean of what each retriever gives them, scaled from
         the last of its first `_DEPTH` to its best."""
@@ -85,8 +81,8 @@ class GraphIndex:
         table = _union(found)
         total = np.zeros(table.shape, np.float64)
         for one, ranking in zip(near, found, strict=True):
-            own = self.near[one.index_spec].score(one, queries, table)
-            there = ranking.ordinals != PAD
+            own = self.near[one.index_spec].score(one, queries, table, allow)
+            there = ranking.ids != PAD
             low = np.where(there, ranking.scores, np.inf).min(axis=1, initial=np.inf)[:, None]
             high = np.where(there, ranking.scores, -np.inf).max(axis=1, initial=-np.inf)[:, None]
             spread = np.where(high > low, high - low, 1.0)
@@ -98,64 +94,55 @@ class GraphIndex:
             rows.append((places[order].tolist(), nearness[order].astype(np.float32)))
         return rows
 
-    def graph(self, allow: BoolArray | None = None) -> Graph:
+    def graph(self, allow: Mask) -> Graph:
         """Of the chunks allowed."""
-        key = _key(allow)
+        key = allow.key
         with self._deriving:
             if key not in self._graphs:
-                self._graphs[key] = derive(self.facts, allow if key else None)
+                self._graphs[key] = derive(self.facts, allow)
                 oldest = next((mask for mask in self._graphs if mask), None)
                 if len(self._graphs) > _KEPT and oldest is not None:
                     del self._graphs[oldest]
             self._graphs.move_to_end(key)
             return self._graphs[key]
 
-    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         return best(self._scores(retriever, queries, allow), k, retriever.name)
 
-    def score(
-        self, retriever: Any, queries: Sequence[Query], ordinals: IntArray, allow: BoolArray | None = None
-    ) -> FloatArray:
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The score of given chunks, (queries, chunks); a chunk that is not found has 0, padding -inf."""
         found = self._scores(retriever, queries, allow)
-        scores = np.take_along_axis(found, np.maximum(ordinals, 0), 1)
-        return np.where(ordinals == PAD, -np.inf, scores).astype(np.float32)
+        scores = np.take_along_axis(found, np.maximum(ids, 0), 1)
+        return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
 
-    def _scores(self, retriever: Any, queries: Sequence[Query], allow: BoolArray | None) -> FloatArray:
+    def _scores(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> FloatArray:
         """Those of the last call are kept, since scoring follows searching."""
-        asked = (retriever, tuple(query.text for query in queries), _key(allow))
+        asked = (retriever, tuple(query.text for query in queries), allow.key)
         known = self._last
         if known is None or known[0] != asked:
             known = self._last = (asked, retriever.scores(self, queries, allow))
         return known[1]
 
 
-def _union(found: Sequence[Rankings]) -> IntArray:
+def _union(found: Sequence[Rankings]) -> IdArray:
     """Per query the passages of all rankings, in order, padded."""
     return padded(
         [np.unique(np.concatenate([ranking.row(i)[0] for ranking in found])).tolist() for i in range(len(found[0]))]
     )
 
 
-def padded(rows: Sequence[Sequence[int]]) -> IntArray:
+def padded(rows: Sequence[Sequence[int]]) -> IdArray:
     """Rows of different lengths as one table."""
-    table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int32)
+    table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int64)
     for i, row in enumerate(rows):
         table[i, : len(row)] = row
     return table
 
 
-def _key(allow: BoolArray | None) -> bytes:
-    """Empty for everything."""
-    if allow is None or bool(allow.all()):
-        return b""
-    return hashlib.blake2b(allow.tobytes(), digest_size=16).digest()
-
-
 def best(scores: FloatArray, k: int, source: str) -> Rankings:
     """The k highest above 0 of each row, equal ones in order of ordinal."""
     k = min(k, scores.shape[1])
-    ordinals = np.full((len(scores), k), PAD, np.int32)
+    ordinals = np.full((len(scores), k), PAD, np.int64)
     found = np.full((len(scores), k), -np.inf, np.float32)
     for i, row in enumerate(scores):
         there = np.flatnonzero(row > 0)

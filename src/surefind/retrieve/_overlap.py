@@ -19,7 +19,7 @@ from surefind.graph import _kernels
 from surefind.graph.walk import pagerank
 from surefind.protocols import Extractor, Progress
 from surefind.retrieve._graph import best
-from surefind.types import PAD, BoolArray, Chunk, FloatArray, IntArray, Query, Rankings
+from surefind.types import PAD, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.retrieve.entity_overlap import EntityOverlap
@@ -82,19 +82,15 @@ class Overlap:
         names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
         return cls(names, np.load(folder / "starts.npy"), np.load(folder / "entities.npy"), extractor, services)
 
-    def search(
-        self, retriever: EntityOverlap, queries: Sequence[Query], k: int, allow: BoolArray | None = None
-    ) -> Rankings:
+    def search(self, retriever: EntityOverlap, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         return best(self._scores(retriever, queries, allow), k, retriever.name)
 
-    def score(
-        self, retriever: EntityOverlap, queries: Sequence[Query], ordinals: IntArray, allow: BoolArray | None = None
-    ) -> FloatArray:
+    def score(self, retriever: EntityOverlap, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The score of given chunks, (queries, chunks); one that shares no entity has 0, padding -inf."""
-        scores = np.take_along_axis(self._scores(retriever, queries, allow), np.maximum(ordinals, 0), 1)
-        return np.where(ordinals == PAD, -np.inf, scores).astype(np.float32)
+        scores = np.take_along_axis(self._scores(retriever, queries, allow), np.maximum(ids, 0), 1)
+        return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
 
-    def _scores(self, retriever: EntityOverlap, queries: Sequence[Query], allow: BoolArray | None) -> FloatArray:
+    def _scores(self, retriever: EntityOverlap, queries: Sequence[Query], allow: Mask) -> FloatArray:
         shared = np.zeros((len(queries), len(self)), np.float64)
         if not len(self):
             return shared.astype(np.float32)
@@ -105,9 +101,8 @@ class Overlap:
                 entity = self._numbers.get(name)
                 if entity is not None:
                     row[chunks[starts[entity] : starts[entity + 1]]] += 1
-        mask = None if allow is None or bool(allow.all()) else allow
-        rank = self._rank(retriever, None if mask is None else mask.tobytes())
-        return (shared * (1 + rank) * (1 if mask is None else mask)).astype(np.float32)
+        rank = self._rank(retriever, None if allow.bits is None else allow.bits.tobytes())
+        return (shared * (1 + rank) * (1 if allow.bits is None else allow.bits)).astype(np.float32)
 
     def _postings(self) -> tuple[Any, Any]:
         if self._by_entity is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels
-from surefind.types import PAD, BoolArray, FloatArray, IntArray, Query, Rankings
+from surefind.types import PAD, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.retrieve.bm25 import BM25
@@ -27,7 +27,6 @@ _KEPT = 2
 """For how many pairs of k1 and b the tables stay in memory."""
 _REMEMBERED = 50_000
 """Tokens of queries whose terms are kept at hand."""
-_NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
 
 
 class Postings:
@@ -101,7 +100,7 @@ class Postings:
 
     # ------------------------------------------------------------ search
 
-    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         terms, offsets = self._query_terms(queries)
         return self.search_terms(retriever, terms, offsets, k, allow)
 
@@ -111,7 +110,7 @@ class Postings:
         terms: IntArray,
         offsets: NDArray[np.int64],
         k: int,
-        allow: BoolArray | None = None,
+        allow: Mask,
     ) -> Rankings:
         """As `search`, for queries whose terms are known by number: query q asks for terms[offsets[q]:offsets[q+1]]."""
         n_queries = len(offsets) - 1
@@ -123,29 +122,29 @@ class Postings:
             shapes, _, _ = self._shapes
             _kernels.search(
                 terms.copy(), offsets, self._idf[terms], self.starts, self.docs, shapes, gains, self._dense_of, table,
-                peaks, _NO_MASK if allow is None else np.ascontiguousarray(allow), k, ordinals, scores,
+                peaks, allow.kernel, k, ordinals, scores,
             )  # fmt: skip
-        return Rankings(ordinals, scores, "bm25", "sparse", 0.0)
+        return Rankings(ordinals.astype(np.int64), scores, "bm25", "sparse", 0.0)
 
     def terms_of(self, queries: Sequence[Sequence[str]]) -> tuple[IntArray, NDArray[np.int64]]:
         """Terms to numbers, for `search_terms`; unknown ones are left out."""
         return _stream([self._ids[term] for term in query if term in self._ids] for query in queries)
 
-    def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The score of given chunks, (queries, chunks); a chunk without any of the words has 0, padding -inf."""
         terms, offsets = self._query_terms(queries)
         k1, b = retriever.k1, retriever.b
         weights = self._idf[terms] * (k1 + 1)
         norm = k1 * (1 - b + b * self.lengths / max(1.0, float(self.lengths.mean())))
-        scores = np.zeros(ordinals.shape)
+        scores = np.zeros(ids.shape)
         for q in range(len(queries)):
-            wanted = np.maximum(ordinals[q], 0)
+            wanted = np.maximum(ids[q], 0)
             for i in range(offsets[q], offsets[q + 1]):
                 start, end = self.starts[terms[i]], self.starts[terms[i] + 1]
                 at = np.minimum(np.searchsorted(self.docs[start:end], wanted), end - start - 1)
                 tf = np.where(self.docs[start + at] == wanted, self.tfs[start + at], 0)
                 scores[q] += weights[i] * tf / np.maximum(tf + norm[wanted], 1)  # tf is 0 or at least 1
-        return np.where(ordinals == PAD, -np.inf, scores).astype(np.float32)
+        return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
 
     def asked(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, ...]:
         """For kernels that score every chunk: the queries' terms, where each query's start, and the index for this k1

@@ -21,14 +21,13 @@ from surefind.analyze import analyze
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels, _tfidf_kernels
 from surefind.retrieve._words import Words
-from surefind.types import PAD, BoolArray, FloatArray, IntArray, Query, Rankings
+from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
 Gram = tuple[str, ...]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _ARRAYS = ("starts", "docs", "weights")
-_NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
 
 
 class Features:
@@ -87,18 +86,18 @@ class Features:
 
     # ------------------------------------------------------------ search
 
-    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         k = min(k, self.chunks)
         ordinals, scores = nothing((len(queries), k))
         if k and self.grams:
-            _tfidf_kernels.search(self.asked(queries), self.chunks, mask(allow), k, ordinals, scores)
-        return Rankings(ordinals, scores, "tfidf", "sparse", 0.0)
+            _tfidf_kernels.search(self.asked(queries), self.chunks, allow.kernel, k, ordinals, scores)
+        return Rankings(ordinals.astype(np.int64), scores, "tfidf", "sparse", 0.0)
 
-    def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The score of given chunks, (queries, chunks); a chunk without any of the features has 0, padding -inf."""
-        _, scores = nothing(ordinals.shape)
+        _, scores = nothing(ids.shape)
         if self.grams:
-            _tfidf_kernels.score(self.asked(queries), self.chunks, ordinals, scores)
+            _tfidf_kernels.score(self.asked(queries), self.chunks, ids.astype(np.int32), scores)
         return scores
 
     def asked(self, queries: Sequence[Query]) -> tuple[Any, ...]:
@@ -134,10 +133,6 @@ class Features:
 def nothing(shape: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
     """Rankings to be filled in."""
     return np.full(shape, PAD, np.int32), np.full(shape, -np.inf, np.float32)
-
-
-def mask(allow: BoolArray | None) -> BoolArray:
-    return _NO_MASK if allow is None else np.ascontiguousarray(allow)
 
 
 def _idf(df: Longs, chunks: int) -> Floats:

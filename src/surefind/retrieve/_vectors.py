@@ -8,7 +8,6 @@ about the k best, the float32 vectors are scanned after all. Many queries at onc
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from surefind.cores import usable_cores
 from surefind.protocols import QueryEmbedder
-from surefind.types import PAD, BoolArray, FloatArray, IntArray, Query, Rankings
+from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings
 
 EXACT_LIMIT = 100_000
 _FEW_ALLOWED = 20_000
@@ -58,7 +58,7 @@ class Vectors:
 
         return cls(vectors, embedder, faiss.read_index(str(path)))
 
-    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         """Cosine similarity, by way of the encoder."""
         return self.nearest(self.points(queries), k, allow)
 
@@ -66,40 +66,42 @@ class Vectors:
         """The queries' own vectors."""
         return self._embedder.embed_queries([query.text for query in queries])
 
-    def score(self, retriever: Any, queries: Sequence[Query], ordinals: IntArray) -> FloatArray:
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The similarity of given chunks, (queries, chunks); padding scores -inf."""
-        return self.similarity(self.points(queries), ordinals)
+        return self.similarity(self.points(queries), ids)
 
-    def similarity(self, points: FloatArray, ordinals: IntArray) -> FloatArray:
-        rows = [self.vectors[np.maximum(row, 0)] @ point for row, point in zip(ordinals, points, strict=True)]
-        return np.where(ordinals == PAD, -np.inf, np.stack(rows)).astype(np.float32)
+    def similarity(self, points: FloatArray, ids: IdArray) -> FloatArray:
+        rows = [self.vectors[np.maximum(row, 0)] @ point for row, point in zip(ids, points, strict=True)]
+        return np.where(ids == PAD, -np.inf, np.stack(rows)).astype(np.float32)
 
-    def near(self, ordinals: Sequence[int], k: int, allow: BoolArray | None = None) -> Rankings:
+    def near(self, ids: Sequence[int], k: int, allow: Mask) -> Rankings:
         """The chunks nearest to given chunks, each of which finds itself first if it is allowed."""
-        return self.nearest(np.ascontiguousarray(self.vectors[list(ordinals)]), k, allow)
+        return self.nearest(np.ascontiguousarray(self.vectors[list(ids)]), k, allow)
 
-    def nearest(self, points: FloatArray, k: int, allow: BoolArray | None = None) -> Rankings:
-        allowed = len(self.vectors) if allow is None else int(np.count_nonzero(allow))
+    def nearest(self, points: FloatArray, k: int, allow: Mask) -> Rankings:
+        allowed = len(self.vectors) if allow.count is None else allow.count
         k = min(k, allowed)
         if not k or not len(points):
-            empty = np.full((len(points), 0), PAD, np.int32)
+            empty = np.full((len(points), 0), PAD, np.int64)
             return Rankings(empty, empty.astype(np.float32), "dense", "dense", -1.0)
-        if allow is not None and allowed < min(_FEW_ALLOWED, len(self.vectors)):
-            scores, found = self._exact_among(points, k, np.flatnonzero(allow))
-        elif self._ivf is not None:
-            parameters = _parameters(allow, nprobe=_probes(self._ivf.nlist))
-            scores, found = self._ivf.search(points, k, params=parameters)
+        if self._ivf is not None:
+            scores, found = self._approximate(points, k, allow, allowed)
         elif len(points) <= _FEW_QUERIES:
             scores, found = self._scan(points, k, allow, allowed)
         else:
             scores, found = self._flat.search(points, k, params=_parameters(allow))
         return _tidy(found, scores, k)
 
-    def _exact_among(self, points: FloatArray, k: int, allowed: Any) -> tuple[Any, Any]:
-        scores, places = _flat(self.vectors[allowed]).search(points, k)
-        return scores, np.where(places >= 0, allowed[places], PAD)
+    def _approximate(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
+        """By the inverted file. Where few chunks are allowed, all cells are looked into, and the float32 vectors decide
+        among the best: a few cells would miss most of them."""
+        if allowed >= min(_FEW_ALLOWED, len(self.vectors)):
+            return tuple(self._ivf.search(points, k, params=_parameters(allow, nprobe=_probes(self._ivf.nlist))))
+        more = min(allowed, 2 * k + 100)
+        _, found = self._ivf.search(points, more, params=_parameters(allow, nprobe=self._ivf.nlist))
+        return self.similarity(points, found), found
 
-    def _scan(self, points: FloatArray, k: int, allow: BoolArray | None, allowed: int) -> tuple[Any, Any]:
+    def _scan(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
         """The bfloat16 copy proposes, float32 decides."""
         more = min(allowed, 2 * k + 100)
         rough, found = self._half.search(points, more, params=_parameters(allow))
@@ -124,14 +126,13 @@ class Vectors:
         return index
 
 
-def _parameters(allow: BoolArray | None, nprobe: int | None = None) -> Any:
+def _parameters(allow: Mask, nprobe: int | None = None) -> Any:
     import faiss
 
     options: dict[str, Any] = {}
-    if allow is not None:
-        bits = np.packbits(allow, bitorder="little")
-        options["sel"] = faiss.IDSelectorBitmap(len(allow), faiss.swig_ptr(bits))
-        options["sel"].bits = bits  # faiss keeps no reference of its own
+    if allow.bits is not None:
+        options["sel"] = faiss.IDSelectorBitmap(len(allow.bits), faiss.swig_ptr(allow.packed))
+        options["sel"].bits = allow.packed  # faiss keeps no reference of its own
     if nprobe is not None:
         return faiss.SearchParametersIVF(nprobe=nprobe, **options)  # type: ignore[call-arg]
     return faiss.SearchParameters(**options) if options else None
@@ -140,7 +141,7 @@ def _parameters(allow: BoolArray | None, nprobe: int | None = None) -> Any:
 def _flat(vectors: FloatArray) -> Any:
     import faiss
 
-    faiss.omp_set_num_threads(os.cpu_count() or 1)
+    faiss.omp_set_num_threads(usable_cores())
     index = faiss.IndexFlatIP(int(vectors.shape[1]))
     index.add(np.ascontiguousarray(vectors))
     return index
@@ -165,7 +166,7 @@ def _probes(cells: int) -> int:
 
 def _tidy(found: Any, scores: Any, k: int) -> Rankings:
     """The k best, equal scores in order of ordinal; nothing found as padding."""
-    ordinals = np.where(found < 0, PAD, found).astype(np.int32)
+    ordinals = np.where(found < 0, PAD, found).astype(np.int64)
     scores = np.where(found < 0, -np.inf, scores).astype(np.float32)
     order = np.lexsort((ordinals, -scores), axis=1)[:, :k]
     return Rankings(

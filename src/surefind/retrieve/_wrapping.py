@@ -16,13 +16,13 @@ import numpy as np
 
 from surefind import spec
 from surefind.protocols import Index, Progress, Retriever, Reuse
-from surefind.types import PAD, BoolArray, Chunk, FloatArray, IntArray, Query, Rankings, Signal
+from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings, ScoreArray, Signal
 
 if TYPE_CHECKING:
     from surefind.services import Services
 
 
-Row = tuple[IntArray, FloatArray]
+Row = tuple[IdArray, ScoreArray]
 
 
 class Wrapping(ABC):
@@ -49,7 +49,8 @@ class Wrapping(ABC):
         reuse: Reuse | None = None,
         progress: Progress | None = None,
     ) -> Index:
-        earlier = replace(reuse, index=getattr(reuse.index, "inner", reuse.index)) if reuse else None
+        inside = reuse.index.inner if reuse and isinstance(reuse.index, View) else reuse.index if reuse else None
+        earlier = replace(reuse, index=inside) if reuse and inside else None
         return self.wrap(self.inner.build(chunks, services, earlier, progress), services)
 
     def load(self, folder: Path, services: Services) -> Index:
@@ -73,15 +74,15 @@ class View:
     def save(self, folder: Path) -> None:
         self.inner.save(folder)
 
-    def plain(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None) -> Rankings:
+    def plain(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         """What the other retriever finds."""
         found: Rankings = self.inner.search(retriever.inner, queries, k, allow)
         return found
 
 
-def padded(rows: Sequence[Row], width: int) -> tuple[IntArray, FloatArray]:
+def padded(rows: Sequence[Row], width: int) -> tuple[IdArray, FloatArray]:
     """Rows of different lengths as two matrices."""
-    ordinals = np.full((len(rows), width), PAD, np.int32)
+    ordinals = np.full((len(rows), width), PAD, np.int64)
     scores = np.full((len(rows), width), -np.inf, np.float32)
     for i, (found, values) in enumerate(rows):
         ordinals[i, : len(found)], scores[i, : len(values)] = found, values

@@ -26,12 +26,12 @@ from surefind.llm import estimate
 from surefind.llm.prompt import Prompt
 from surefind.llm.quote import Calls, Workload
 from surefind.notes import note, went_without
-from surefind.protocols import Progress, Retriever, Reuse
+from surefind.protocols import Index, Progress, Retriever, Reuse
 from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.ppr import PPR
 from surefind.spec import Stage, require
-from surefind.types import BoolArray, Chunk, FloatArray, Query, Signal
+from surefind.types import Chunk, FloatArray, Mask, Query, Signal
 
 if TYPE_CHECKING:
     from surefind.retrieve._communities import CommunityIndex, Overview
@@ -64,7 +64,14 @@ class GraphGlobal(Aided, Stage):
 
     @property
     def index_spec(self) -> str:
-        return f"communities({self._graph().index_spec})"
+        return f"communities({self._graph().index_spec}, {self._near().index_spec})"
+
+    @property
+    def uses(self) -> tuple[Retriever, ...]:
+        return (self._near(),)
+
+    def over(self, index: Index, used: Sequence[Index]) -> CommunityIndex:
+        return cast("CommunityIndex", index).over(self.uses, used)
 
     def build(
         self,
@@ -103,12 +110,12 @@ class GraphGlobal(Aided, Stage):
     def _graph(self) -> PPR:
         return PPR(seed=("bm25", str(self._near())), extract=self.extract)
 
-    def _overview(self, index: CommunityIndex, allow: BoolArray | None) -> Overview:
+    def _overview(self, index: CommunityIndex, allow: Mask) -> Overview:
         if self.summaries == "extractive":
             return index.overview(allow)
         return index.overview(allow, Writer(self.llm, self.template(index.services)))
 
-    def scores(self, index: GraphIndex, queries: Sequence[Query], allow: BoolArray | None) -> FloatArray:
+    def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
         found = np.zeros((len(queries), len(index)), np.float32)
         if not len(queries):
             return found
@@ -124,9 +131,9 @@ class GraphGlobal(Aided, Stage):
         near = vectors.points(queries) @ overview.vectors.T
         for i, query in enumerate(queries):
             best = np.lexsort((np.arange(near.shape[1]), -near[i]))[: self.communities]
-            pool = np.flatnonzero(np.isin(member, best)).astype(np.int32)
+            pool = np.flatnonzero(np.isin(member, best))
             if len(pool):
-                cosines = vectors.score(self._near(), [query], pool[None])[0]
+                cosines = vectors.score(self._near(), [query], pool[None], allow)[0]
                 scaled = (2 + near[i, member[pool]] + cosines) / 4
                 found[i, pool] = np.maximum(scaled, np.finfo(np.float32).tiny)
         return found

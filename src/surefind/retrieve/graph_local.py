@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -31,12 +31,12 @@ from surefind.llm.ask import mention
 from surefind.llm.prompt import Prompt
 from surefind.llm.quote import Calls, Workload
 from surefind.notes import note
-from surefind.protocols import Progress, Retriever, Reuse
+from surefind.protocols import Index, Progress, Retriever, Reuse
 from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.ppr import PPR
 from surefind.spec import Stage, require
-from surefind.types import PAD, BoolArray, Chunk, FloatArray, Query, Signal
+from surefind.types import PAD, Chunk, FloatArray, Mask, Query, Signal
 
 if TYPE_CHECKING:
     from surefind.graph.derive import Graph
@@ -72,6 +72,13 @@ class GraphLocal(Aided, Stage):
     def index_spec(self) -> str:
         return self._graph().index_spec
 
+    @property
+    def uses(self) -> tuple[Retriever, ...]:
+        return (self._near(),)
+
+    def over(self, index: Index, used: Sequence[Index]) -> GraphIndex:
+        return cast("GraphIndex", index).over(self.uses, used)
+
     def build(
         self,
         chunks: Sequence[Chunk],
@@ -104,7 +111,7 @@ class GraphLocal(Aided, Stage):
         """The graph is the one that `ppr` walks on, so they share an index."""
         return PPR(seed=("bm25", str(self._near())), extract=self.extract)
 
-    def scores(self, index: GraphIndex, queries: Sequence[Query], allow: BoolArray | None) -> FloatArray:
+    def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
         from surefind.retrieve._graph import padded
 
         found = np.zeros((len(queries), len(index)), np.float32)
@@ -113,7 +120,7 @@ class GraphLocal(Aided, Stage):
         pools = padded([self.candidates(graph, entities) for entities in named])
         if not pools.size:
             return found
-        cosines = index.near[self._near().index_spec].score(self._near(), queries, pools)
+        cosines = index.near[self._near().index_spec].score(self._near(), queries, pools, allow)
         for i, (pool, row) in enumerate(zip(pools, cosines, strict=True)):
             there = pool != PAD
             # From 0 to 1, as 0 says that a chunk is not a candidate: one as far away as can be still is.

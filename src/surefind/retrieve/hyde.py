@@ -24,10 +24,10 @@ from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
 from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
-from surefind.protocols import Index
+from surefind.protocols import Index, VectorIndex
 from surefind.retrieve._wrapping import View, Wrapping
 from surefind.spec import Stage, require
-from surefind.types import BoolArray, FloatArray, IntArray, Query, Rankings
+from surefind.types import FloatArray, IdArray, Mask, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.services import Services
@@ -89,25 +89,21 @@ class _Drafted(View):
 
     _last: tuple[tuple[object, ...], list[list[str]]] | None = None
 
-    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         drafts = self._drafts(retriever, queries) if queries and len(self) else []
         if not any(drafts):
             found = self.plain(retriever, queries, k, allow)
-        elif hasattr(self.inner, "nearest"):
+        elif isinstance(self.inner, VectorIndex):
             found = self.inner.nearest(self._points(retriever, queries, drafts), k, allow)
         else:
             found = self.plain(retriever, _worded(retriever, queries, drafts), k, allow)
         return replace(found, source=retriever.name, signal=retriever.signal)
 
-    def score(
-        self, retriever: Any, queries: Sequence[Query], ordinals: IntArray, *mask: BoolArray | None
-    ) -> FloatArray:
-        """`mask` is given where the inner index is of a graph, whose scores depend on it."""
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         drafts = self._drafts(retriever, queries)
-        if hasattr(self.inner, "nearest"):
-            scores: FloatArray = self.inner.similarity(self._points(retriever, queries, drafts), ordinals)
-        else:
-            scores = self.inner.score(retriever.inner, _worded(retriever, queries, drafts), ordinals, *mask)
+        if isinstance(self.inner, VectorIndex):
+            return self.inner.similarity(self._points(retriever, queries, drafts), ids)
+        scores: FloatArray = self.inner.score(retriever.inner, _worded(retriever, queries, drafts), ids, allow)
         return scores
 
     def _drafts(self, retriever: HyDE, queries: Sequence[Query]) -> list[list[str]]:

@@ -22,7 +22,7 @@ from surefind.llm.reply import read_object
 from surefind.protocols import Fuser, Index
 from surefind.retrieve._wrapping import Row, View, Wrapping, padded
 from surefind.spec import Stage, require
-from surefind.types import BoolArray, Query, Rankings
+from surefind.types import Mask, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.services import Services
@@ -95,7 +95,7 @@ def read_rewrites(reply: str, query: str, most: int) -> list[str]:
 
 
 class _Rewritten(View):
-    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: BoolArray | None = None) -> Rankings:
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         if not queries or not len(self):
             found = self.plain(retriever, queries, k, allow)
             return replace(found, source=retriever.name, signal=retriever.signal)
@@ -112,7 +112,7 @@ class _Rewritten(View):
             *padded([rows[i] for i in range(len(queries))], min(k, len(self))), retriever.name, retriever.signal
         )
 
-    def _fused(self, retriever: Any, wordings: Sequence[Sequence[str]], k: int, allow: BoolArray | None) -> Rankings:
+    def _fused(self, retriever: Any, wordings: Sequence[Sequence[str]], k: int, allow: Mask) -> Rankings:
         """Queries with the same number of wordings."""
         turns = [[Query(texts[turn]) for texts in wordings] for turn in range(len(wordings[0]))]
         if len(turns) == 1:

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from surefind import spec
-from surefind.protocols import Extractor, Progress, Retriever, Reuse
+from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse
 from surefind.spec import Stage, require
-from surefind.types import BoolArray, Chunk, FloatArray, Query, Signal
+from surefind.types import Chunk, FloatArray, Mask, Query, Signal
 
 if TYPE_CHECKING:
     from surefind.graph.derive import Graph
     from surefind.retrieve._graph import GraphIndex
     from surefind.services import Services
 
-_FORMAT = 2
+_FORMAT = 3
 """Raised when the same text gives other facts."""
 _EPSILON = 1e-5
 """How much of the walk may be left out at a node, for each way out of it."""
@@ -64,8 +64,14 @@ class PPR(Stage):
 
     @property
     def index_spec(self) -> str:
-        near = " + ".join(one.index_spec for one in self.near)
-        return f"graph(extract={spec.make('extract', self.extract)}, near={near})@{_FORMAT}"
+        return f"graph(extract={spec.make('extract', self.extract)})@{_FORMAT}"
+
+    @property
+    def uses(self) -> tuple[Retriever, ...]:
+        return self.near
+
+    def over(self, index: Index, used: Sequence[Index]) -> GraphIndex:
+        return cast("GraphIndex", index).over(self.uses, used)
 
     def build(
         self,
@@ -77,14 +83,14 @@ class PPR(Stage):
         from surefind.retrieve._graph import GraphIndex
 
         extractor = cast(Extractor, spec.make("extract", self.extract))
-        return GraphIndex.build(chunks, extractor, self.near, services, reuse, progress)
+        return GraphIndex.build(chunks, extractor, services, reuse, progress)
 
     def load(self, folder: Path, services: Services) -> GraphIndex:
         from surefind.retrieve._graph import GraphIndex
 
-        return GraphIndex.load(folder, self.near, services)
+        return GraphIndex.load(folder, services)
 
-    def scores(self, index: GraphIndex, queries: Sequence[Query], allow: BoolArray | None) -> FloatArray:
+    def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
         found = np.zeros((len(queries), len(index)), np.float32)
         if not len(index) or not len(queries):
             return found

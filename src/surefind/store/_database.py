@@ -1,39 +1,59 @@
-"""The catalogue's tables: how they are made, opened, and brought up to date."""
+"""The catalogue's tables: how they are made, opened, and brought up to date.
+
+One connection writes. Readers have a read-only connection for each thread, so that none waits for another.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
-from surefind.errors import DiskFullError, NewerStoreError, StoreError, is_full
+from surefind.errors import DiskFullError, NewerStoreError, OlderStoreError, StoreError, is_full
 
-VERSION = 3
+VERSION = 4
 NEVER = 2**62
+BLOCK = 16_384
+"""Characters of a document's text in one row, so that a passage of a long document is read without the rest of it."""
+BLOCK_BITS = 20
+"""A block's place is (version << BLOCK_BITS) + its number."""
 
-_SCHEMA = f"""
-CREATE TABLE sources (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT UNIQUE, name TEXT, origin TEXT DEFAULT '',
-    revision TEXT DEFAULT '');
-CREATE TABLE documents (
+_VERSIONS = """CREATE TABLE versions (
     row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
-    seen_ns INTEGER, sha256 TEXT, content TEXT, title TEXT, format TEXT, metadata TEXT, acl TEXT, text TEXT,
-    added INTEGER, removed INTEGER DEFAULT {NEVER}, places TEXT DEFAULT '[]', reader TEXT DEFAULT '');
-CREATE INDEX documents_by_id ON documents (id);
-CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE);
-CREATE TABLE chunked (layout INTEGER, document INTEGER, PRIMARY KEY (layout, document)) WITHOUT ROWID;
-CREATE TABLE chunks (
-    layout INTEGER, document INTEGER, seq INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
-    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, document, seq)) WITHOUT ROWID;
-CREATE TABLE problems (
-    source INTEGER, path TEXT, reason TEXT, file TEXT, size INTEGER DEFAULT -1, mtime_ns INTEGER DEFAULT 0,
-    seen_ns INTEGER DEFAULT 0, reader TEXT DEFAULT '', PRIMARY KEY (source, path));
-CREATE TABLE generations (number INTEGER PRIMARY KEY, created TEXT, documents INTEGER);
-CREATE TABLE indexes (key TEXT PRIMARY KEY, layout TEXT, spec TEXT, generation INTEGER);
-"""
+    seen_ns INTEGER, sha256 TEXT, reader TEXT DEFAULT '', content TEXT, title TEXT, format TEXT, metadata TEXT,
+    acl TEXT, places TEXT DEFAULT '[]', length INTEGER, state TEXT DEFAULT 'published', author TEXT DEFAULT '',
+    created TEXT DEFAULT '')"""
+_TEXTS = "CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT)"
+_MEMBERS = f"""CREATE TABLE members (
+    version INTEGER, added INTEGER, removed INTEGER DEFAULT {NEVER}, PRIMARY KEY (version, added)) WITHOUT ROWID"""
+_CHUNKS = """CREATE TABLE chunks (
+    layout INTEGER, version INTEGER, seq INTEGER, id INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
+    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, version, seq)) WITHOUT ROWID"""
+_CHUNKED = "CREATE TABLE chunked (layout INTEGER, version INTEGER, PRIMARY KEY (layout, version)) WITHOUT ROWID"
+_INDEXES = """CREATE TABLE indexes (
+    key TEXT, contents INTEGER, layout TEXT, spec TEXT, PRIMARY KEY (key, contents)) WITHOUT ROWID"""
+_COUNTERS = "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID"
+_BY_ID = "CREATE INDEX versions_by_id ON versions (id)"
 
-UPGRADES = {
+_SCHEMA: tuple[str, ...] = (
+    """CREATE TABLE sources (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT UNIQUE, name TEXT, origin TEXT DEFAULT '',
+    revision TEXT DEFAULT '')""",
+    _VERSIONS, _BY_ID, _TEXTS, _MEMBERS, _COUNTERS, "CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE)",
+    _CHUNKED, _CHUNKS,
+    """CREATE TABLE problems (
+    source INTEGER, path TEXT, reason TEXT, file TEXT, size INTEGER DEFAULT -1, mtime_ns INTEGER DEFAULT 0,
+    seen_ns INTEGER DEFAULT 0, reader TEXT DEFAULT '', PRIMARY KEY (source, path))""",
+    """CREATE TABLE generations (
+    number INTEGER PRIMARY KEY, created TEXT, documents INTEGER, contents INTEGER, author TEXT DEFAULT '',
+    reason TEXT DEFAULT '')""",
+    _INDEXES,
+)  # fmt: skip
+
+UPGRADES: dict[int, tuple[str, ...]] = {
     1: ("ALTER TABLE chunks ADD COLUMN parent_start INTEGER", "ALTER TABLE chunks ADD COLUMN parent_end INTEGER"),
     2: (
         "ALTER TABLE sources ADD COLUMN origin TEXT DEFAULT ''",
@@ -46,12 +66,65 @@ UPGRADES = {
         "ALTER TABLE problems ADD COLUMN seen_ns INTEGER DEFAULT 0",
         "ALTER TABLE problems ADD COLUMN reader TEXT DEFAULT ''",
     ),
-}
+    # Chunks and indexes follow from the documents: the sync that upgrades makes them anew, from cached vectors and
+    # answers.
+    3: (
+        _VERSIONS, _BY_ID, _TEXTS, _MEMBERS, _COUNTERS,
+        "INSERT INTO versions (row, id, source, path, size, mtime_ns, seen_ns, sha256, reader, content, title, format, "
+        "metadata, acl, places, length) SELECT row, id, source, path, size, mtime_ns, seen_ns, sha256, reader, "
+        "content, title, format, metadata, acl, places, length(text) FROM documents",
+        "INSERT INTO members SELECT row, added, removed FROM documents",
+        "WITH RECURSIVE blocks (row, number, left) AS ("
+        f"SELECT row, 0, length(text) FROM documents UNION ALL SELECT row, number + 1, left - {BLOCK} FROM blocks "
+        f"WHERE left > {BLOCK}) INSERT INTO texts SELECT (b.row << {BLOCK_BITS}) + b.number, "
+        f"substr(d.text, b.number * {BLOCK} + 1, {BLOCK}) FROM blocks b JOIN documents d ON d.row = b.row",
+        "DROP TABLE documents", "DROP TABLE chunks", "DROP TABLE chunked", "DROP TABLE indexes",
+        _CHUNKS, _CHUNKED, _INDEXES,
+        "ALTER TABLE generations ADD COLUMN contents INTEGER",
+        "ALTER TABLE generations ADD COLUMN author TEXT DEFAULT ''",
+        "ALTER TABLE generations ADD COLUMN reason TEXT DEFAULT ''",
+        "UPDATE generations SET contents = number",
+        "INSERT INTO counters SELECT 'contents', max(number) FROM generations",
+    ),
+}  # fmt: skip
 """What brings a catalogue from one format to the next."""
 
 
+class Database:
+    """Connections to one catalogue: one that writes, or a read-only one for each thread."""
+
+    def __init__(self, path: Path, readonly: bool = False) -> None:
+        self.path = path
+        self._readonly = readonly
+        self._mine = threading.local()
+        self._lock = threading.Lock()
+        self._every: list[sqlite3.Connection] = []
+        self._shared = None if readonly else self._kept(connect(path))
+
+    def _kept(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        with self._lock:
+            self._every.append(connection)
+        return connection
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        if self._shared is not None:
+            return self._shared
+        found: sqlite3.Connection | None = getattr(self._mine, "db", None)
+        if found is None:
+            found = self._mine.db = self._kept(connect_to_read(self.path))
+        return found
+
+    def close(self) -> None:
+        with self._lock:
+            for connection in self._every:
+                connection.close()
+            self._every.clear()
+        self._mine = threading.local()
+
+
 def connect(path: Path) -> sqlite3.Connection:
-    """The database, whole and in the present format."""
+    """The database, whole and in the present format, to write to."""
     path.parent.mkdir(parents=True, exist_ok=True)
     db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
     try:
@@ -60,15 +133,61 @@ def connect(path: Path) -> sqlite3.Connection:
         _bring_up_to_date(db, path.parent)
     except sqlite3.DatabaseError as error:
         db.close()
-        if is_full(error, path.parent):
-            raise DiskFullError(
-                f"The disk that holds {path.parent} is full, and a catalogue cannot even be read then. Free some "
-                "space; nothing is lost."
-            ) from error
-        raise StoreError(
-            f"The catalogue {path} cannot be read ({error}). Move the folder {path.parent} away and sync again."
-        ) from error
+        raise _unreadable(path, error) from error
+    except BaseException:
+        db.close()
+        raise
     return db
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """The database for one thread that only reads. On a read-only disk, where SQLite cannot share its memory with a
+    writer, there is no writer either."""
+    tried: sqlite3.Error | None = None
+    for mode in ("mode=ro", "mode=ro&immutable=1"):
+        try:
+            db = sqlite3.connect(
+                f"file:{quote(str(path))}?{mode}", timeout=30, isolation_level=None, check_same_thread=False, uri=True
+            )
+            try:
+                found = _version(db)
+            except BaseException:
+                db.close()
+                raise
+        except sqlite3.OperationalError as error:
+            tried = tried or error
+            continue
+        except sqlite3.DatabaseError as error:
+            raise _unreadable(path, error) from error
+        if found != VERSION:
+            db.close()
+            raise _newer(path.parent, found) if found > VERSION else _older(path.parent)
+        return db
+    raise _unreadable(path, tried or sqlite3.OperationalError("it cannot be opened"))
+
+
+def _unreadable(path: Path, error: sqlite3.Error) -> StoreError:
+    if is_full(error, path.parent):
+        return DiskFullError(
+            f"The disk that holds {path.parent} is full, and a catalogue cannot even be read then. Free some "
+            "space; nothing is lost."
+        )
+    return StoreError(
+        f"The catalogue {path} cannot be read ({error}). Move the folder {path.parent} away and sync again."
+    )
+
+
+def _newer(folder: Path, found: int) -> StoreError:
+    return NewerStoreError(
+        f"{folder} was written by a newer Surefind (format {found}, this one reads {VERSION}). "
+        "Upgrade with: pip install -U surefind."
+    )
+
+
+def _older(folder: Path) -> StoreError:
+    return OlderStoreError(
+        f"{folder} was written by an earlier release of Surefind. Bring it up to date with: surefind sync."
+    )
 
 
 @contextlib.contextmanager
@@ -85,13 +204,9 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 def _bring_up_to_date(db: sqlite3.Connection, folder: Path) -> None:
     found = _version(db)
     if found > VERSION:
-        db.close()
-        raise NewerStoreError(
-            f"{folder} was written by a newer Surefind (format {found}, this one reads {VERSION}). "
-            "Upgrade with: pip install -U surefind."
-        )
+        raise _newer(folder, found)
     if found == 0:
-        _step(db, 0, _SCHEMA.strip().split(";\n"), VERSION)
+        _step(db, 0, _SCHEMA, VERSION)
     else:
         for version in range(found, VERSION):
             _step(db, version, UPGRADES[version], version + 1)

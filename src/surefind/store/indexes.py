@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from surefind.errors import CorruptIndexError
 from surefind.protocols import Index, Retriever
 from surefind.services import Services
 
-FORMAT = 2
+FORMAT = 3
 """Raised when an index is written otherwise: one of another format is never read, not even as a head start."""
 _MANIFEST = "manifest.json"
 _PART = 1 << 20
+TABLE = "table"
+"""What stands for an index's spec where it is a table of chunks."""
+_ASIDE = ".writing-"
+Loaded = TypeVar("Loaded")
+
+
+class Saving(Protocol):
+    def save(self, folder: Path) -> None: ...
 
 
 class IndexStore:
@@ -25,12 +36,22 @@ class IndexStore:
     def has(self, key: str) -> bool:
         return (self.folder / key / _MANIFEST).exists()
 
-    def save(self, key: str, index: Index, spec: str) -> None:
+    def sound(self, key: str) -> bool:
+        """Whether it is there and matches its checksums."""
+        if not self.has(key):
+            return False
+        try:
+            self._verify(key)
+        except CorruptIndexError:
+            return False
+        return True
+
+    def save(self, key: str, made: Saving, spec: str) -> None:
         """Written aside, flushed, then renamed: a crash leaves either nothing or all of it."""
-        aside = self.folder / f".writing-{key}"
+        aside = self.folder / f"{_ASIDE}{key}"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-        index.save(aside)
+        made.save(aside)
         files = {
             path.relative_to(aside).as_posix(): [path.stat().st_size, _checksum(path)]
             for path in sorted(aside.rglob("*"))
@@ -47,9 +68,20 @@ class IndexStore:
         _flush(self.folder)
 
     def load(self, key: str, retriever: Retriever, services: Services) -> Index:
+        return self.read(key, lambda folder: retriever.load(folder, services))
+
+    def read(self, key: str, load: Callable[[Path], Loaded]) -> Loaded:
+        """What `load` makes of a folder that matches its checksums."""
+        self._verify(key)
+        try:
+            return load(self.folder / key)
+        except (OSError, ValueError, KeyError, TypeError) as error:  # swept away, or never what it says it is
+            raise CorruptIndexError(f"The index in {self.folder / key} cannot be read ({error}).") from error
+
+    def _verify(self, key: str) -> None:
         folder = self.folder / key
         try:
-            manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            manifest: dict[str, Any] = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
             if manifest.get("format") != FORMAT:
                 raise CorruptIndexError(f"The index in {folder} was written by another release.")
             for name, (size, checksum) in manifest["files"].items():
@@ -58,7 +90,6 @@ class IndexStore:
                     raise CorruptIndexError(f"The index file {path} is damaged (its checksum differs).")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
-        return retriever.load(folder, services)
 
     def size(self, key: str) -> int:
         return sum(path.stat().st_size for path in (self.folder / key).rglob("*") if path.is_file())
@@ -67,6 +98,8 @@ class IndexStore:
         return [path.name for path in self.folder.iterdir()] if self.folder.exists() else []
 
     def drop(self, key: str) -> None:
+        """The manifest goes first: what is half deleted is not there."""
+        (self.folder / key / _MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(self.folder / key, ignore_errors=True)
 
 
@@ -84,3 +117,14 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def table_key(contents: int, layout: str) -> str:
+    digest = hashlib.blake2b(layout.encode(), digest_size=8).hexdigest()
+    return f"{TABLE}-{contents}-{digest}-{FORMAT}"
+
+
+def index_key(fingerprint: str, retriever: Retriever) -> str:
+    """What an index is built from decides its name."""
+    parts = f"{fingerprint}\0{retriever.index_spec}\0{FORMAT}"
+    return hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()

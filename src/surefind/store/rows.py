@@ -1,9 +1,13 @@
-"""What the catalogue says of sources, files, and files that could not be read."""
+"""What the catalogue says of sources, files, versions, generations, and files that could not be read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
+
+State = Literal["draft", "in review", "published", "retired"]
+STATES: tuple[State, ...] = ("draft", "in review", "published", "retired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class FileRow:
     reader: str
     """The spec of the reader that read it; empty if that was not noted."""
     rows: tuple[int, ...]
-    """The document rows that came out of it."""
+    """The versions that came out of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,59 @@ class ProblemRow:
     mtime_ns: int = 0
     seen_ns: int = 0
     reader: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A version as a set of documents holds it: all that a backend needs to know of it beside its chunks."""
+
+    version: int
+    document: str
+    content: str
+    """The hash of what the document says."""
+    path: str
+    metadata: str
+    """JSON, as stored."""
+    acl: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a document in its history."""
+
+    number: int
+    document: str
+    title: str
+    state: State
+    author: str
+    created: str
+    length: int
+    """Characters of its text."""
+    generations: tuple[int, ...]
+    """The kept generations that hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    number: int
+    created: str
+    documents: int
+    contents: int
+    """The number of the set of documents that it shows: two generations may show the same."""
+    author: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A chunk as it is stored, with what is said of its document."""
+
+    document: str
+    start: int
+    end: int
+    text: str
+    headings: tuple[str, ...]
+    context: str
+    title: str
+    metadata: dict[str, Any]
+    version: int

@@ -14,7 +14,7 @@ from surefind.testing.documents import DOCUMENTS, check_chunker, check_enricher,
 from surefind.testing.fusers import FUSER_ROWS, check_fuser
 from surefind.testing.rankings import TOLERANCE, Row, check_rankings, rankings_of
 from surefind.testing.rerankers import check_reranker
-from surefind.testing.retrievers import check_retriever
+from surefind.testing.retrievers import built, check_retriever
 from surefind.testing.stages import check_stage
 from surefind.testing.texts import TEXTS, check_analyzer, check_embedder
 
@@ -24,6 +24,7 @@ __all__ = [
     "TEXTS",
     "TOLERANCE",
     "Row",
+    "built",
     "check_analyzer",
     "check_chunker",
     "check_embedder",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from surefind.testing._rule import rule
-from surefind.types import PAD, BoolArray, Rankings, Signal
+from surefind.types import EVERY, PAD, Mask, Rankings, Signal
 
 TOLERANCE = 1e-5
 """How far two computations of the same score may differ: the order of additions is not part of a contract."""
@@ -17,42 +17,42 @@ Row = tuple[Sequence[int], Sequence[float]]
 
 def rankings_of(rows: Sequence[Row], source: str = "bm25", signal: Signal = "sparse", floor: float = 0.0) -> Rankings:
     """`[([3, 1], [9.0, 4.0]), ([], [])]` -> Rankings of two queries, padded."""
-    width = max((len(ordinals) for ordinals, _ in rows), default=0)
-    made = np.full((len(rows), width), PAD, np.int32), np.full((len(rows), width), -np.inf)
+    width = max((len(ids) for ids, _ in rows), default=0)
+    made = np.full((len(rows), width), PAD, np.int64), np.full((len(rows), width), -np.inf)
     for i, row in enumerate(rows):
         for array, values in zip(made, row, strict=True):
             array[i, : len(values)] = values
     return Rankings(*made, source, signal, floor)
 
 
-def check_rankings(rankings: Rankings, queries: int, k: int, chunks: int, allow: BoolArray | None = None) -> None:
-    """What holds for the answers of any retriever, fuser or reranker."""
-    ordinals, scores = rankings.ordinals, rankings.scores
-    rule(ordinals.shape == scores.shape, f"Ordinals {ordinals.shape} and scores {scores.shape} must have one shape.")
-    rule(ordinals.ndim == 2 and len(ordinals) == queries, f"{queries} queries must have as many rows.")
-    rule(ordinals.shape[1] <= k, f"A row must hold at most k = {k} chunks, not {ordinals.shape[1]}.")
-    rule(ordinals.dtype == np.int32, f"Ordinals must be int32, not {ordinals.dtype}.")
+def check_rankings(rankings: Rankings, queries: int, k: int, chunks: int | None = None, allow: Mask = EVERY) -> None:
+    """What holds for the answers of any retriever, fuser or reranker. `chunks` is given where ids are places."""
+    ids, scores = rankings.ids, rankings.scores
+    rule(ids.shape == scores.shape, f"Ids {ids.shape} and scores {scores.shape} must have one shape.")
+    rule(ids.ndim == 2 and len(ids) == queries, f"{queries} queries must have as many rows.")
+    rule(ids.shape[1] <= k, f"A row must hold at most k = {k} chunks, not {ids.shape[1]}.")
+    rule(ids.dtype == np.int64, f"Ids must be int64, not {ids.dtype}.")
     rule(scores.dtype in (np.float32, np.float64), f"Scores must be float32 or float64, not {scores.dtype}.")
     for i in range(queries):
-        _check_row(ordinals[i].tolist(), scores[i].tolist(), f"row {i} of {rankings.source}", chunks, allow)
+        _check_row(ids[i].tolist(), scores[i].tolist(), f"row {i} of {rankings.source}", chunks, allow)
 
 
-def _check_row(ordinals: list[int], scores: list[float], where: str, chunks: int, allow: BoolArray | None) -> None:
-    filled = sum(ordinal != PAD for ordinal in ordinals)
-    found = ordinals[:filled]
+def _check_row(ids: list[int], scores: list[float], where: str, chunks: int | None, allow: Mask) -> None:
+    filled = sum(id != PAD for id in ids)
+    found = ids[:filled]
     rule(PAD not in found, f"Padding must stand at the end: {where}.")
     rule(all(score == -np.inf for score in scores[filled:]), f"Padding must have score -inf: {where}.")
     rule(all(np.isfinite(score) for score in scores[:filled]), f"Scores must be finite numbers: {where}.")
-    rule(all(0 <= ordinal < chunks for ordinal in found), f"Ordinals must name chunks: {where}.")
+    rule(all(id >= 0 and (chunks is None or id < chunks) for id in found), f"Ids must name chunks: {where}.")
     rule(len(set(found)) == len(found), f"No chunk may be found twice: {where}.")
     order = sorted(range(filled), key=lambda j: (-scores[j], found[j]))
-    rule(order == list(range(filled)), f"Rows must be sorted by score, then by ordinal: {where}.")
-    rule(allow is None or all(allow[o] for o in found), f"A chunk that is not allowed was found: {where}.")
+    rule(order == list(range(filled)), f"Rows must be sorted by score, then by id: {where}.")
+    rule(allow.bits is None or all(allow.bits[o] for o in found), f"A chunk that is not allowed was found: {where}.")
 
 
 def scores_of(rankings: Rankings, i: int) -> dict[int, float]:
-    ordinals, scores = rankings.row(i)
-    return dict(zip(ordinals.tolist(), scores.tolist(), strict=True))
+    ids, scores = rankings.row(i)
+    return dict(zip(ids.tolist(), scores.tolist(), strict=True))
 
 
 def same_row(a: Rankings, i: int, b: Rankings, j: int, sentence: str) -> None:

@@ -22,11 +22,11 @@ def check_reranker(
     services: Services | None = None,
 ) -> None:
     services = services or Services()
-    before = rankings.ordinals.copy(), rankings.scores.copy()
-    highest = int(rankings.ordinals.max(initial=0)) + 1
+    before = rankings.ids.copy(), rankings.scores.copy()
+    highest = int(rankings.ids.max(initial=0)) + 1
     reranked = reranker.rerank(queries, rankings, passages, k, services)
     check_rankings(reranked, len(queries), k, highest)
-    unchanged = np.array_equal(before[0], rankings.ordinals) and np.array_equal(before[1], rankings.scores)
+    unchanged = np.array_equal(before[0], rankings.ids) and np.array_equal(before[1], rankings.scores)
     rule(unchanged, "A reranker must leave the ranking it got alone.")
     for i, query in enumerate(queries):
         given, found = set(rankings.row(i)[0].tolist()), set(reranked.row(i)[0].tolist())
@@ -38,4 +38,4 @@ def check_reranker(
         same_row(alone, 0, reranked, i, "A query's answer must not depend on the batch")
     nothing = reranker.rerank(queries[:1], rankings_of([([], [])]), passages, k, services)
     check_rankings(nothing, 1, k, highest)
-    rule((nothing.ordinals == PAD).all(), "Nothing to rerank must stay nothing.")
+    rule((nothing.ids == PAD).all(), "Nothing to rerank must stay nothing.")

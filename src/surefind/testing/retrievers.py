@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.protocols import Index, Retriever, Reuse
+from surefind.protocols import Composite, Index, Retriever, Reuse
 from surefind.services import Services
 from surefind.testing._rule import rule
 from surefind.testing.rankings import TOLERANCE, check_rankings, same_row, scores_of
-from surefind.types import PAD, BoolArray, Chunk, Query, Rankings
+from surefind.types import EVERY, PAD, Chunk, Mask, Query, Rankings
 
 
 def check_retriever(
     retriever: Retriever, chunks: Sequence[Chunk], queries: Sequence[Query], services: Services, folder: Path
 ) -> None:
     """`queries` should find something among `chunks`; `folder` is an empty one that the check may write to."""
-    index = retriever.build(chunks, services)
+    index = built(retriever, chunks, services)
     every = _search(retriever, index, queries, len(chunks), len(chunks))
     rule(len(every.row(0)[0]) > 0, f"The first query must find something: {queries[0].text!r}.")
     _check_queries(retriever, index, queries, every, len(chunks))
@@ -27,14 +27,22 @@ def check_retriever(
         _check_unseen(retriever, index, chunks, queries, services)
     else:
         _check_masks(retriever, index, queries, every, len(chunks))
-    _check_saved(retriever, index, queries, every, services, folder)
+    _check_saved(retriever, index, chunks, queries, every, services, folder)
     _check_reuse(retriever, chunks, queries, every, services)
-    nothing = _search(retriever, retriever.build([], services), queries, 10, 0)
-    rule(nothing.ordinals.size == 0 or (nothing.ordinals == PAD).all(), "An index of nothing must find nothing.")
+    nothing = _search(retriever, built(retriever, [], services), queries, 10, 0)
+    rule(nothing.ids.size == 0 or (nothing.ids == PAD).all(), "An index of nothing must find nothing.")
+
+
+def built(retriever: Retriever, chunks: Sequence[Chunk], services: Services, reuse: Reuse | None = None) -> Index:
+    """With the indexes behind it that it uses."""
+    index = retriever.build(chunks, services, reuse)
+    if not isinstance(retriever, Composite):
+        return index
+    return retriever.over(index, [built(one, chunks, services) for one in retriever.uses])
 
 
 def _search(
-    retriever: Retriever, index: Index, queries: Sequence[Query], k: int, n: int, allow: BoolArray | None = None
+    retriever: Retriever, index: Index, queries: Sequence[Query], k: int, n: int, allow: Mask = EVERY
 ) -> Rankings:
     rankings = index.search(retriever, queries, k, allow)
     check_rankings(rankings, len(queries), k, n, allow)
@@ -66,11 +74,12 @@ def _check_masks(retriever: Retriever, index: Index, queries: Sequence[Query], e
     last = np.zeros(n, np.bool_)
     last[[int(every.row(i)[0][-1]) for i in range(len(queries)) if len(every.row(i)[0])]] = True
     odd = np.arange(n) % 2 == 1
-    for allow in (last, odd, np.ones(n, np.bool_), np.zeros(n, np.bool_)):
+    for bits in (last, odd, np.ones(n, np.bool_), np.zeros(n, np.bool_)):
+        allow = Mask(bits)
         masked = _search(retriever, index, queries, n, n, allow)
         narrow = _search(retriever, index, queries, 1, n, allow)
         for i in range(len(queries)):
-            expected = {o: s for o, s in scores_of(every, i).items() if allow[o]}
+            expected = {o: s for o, s in scores_of(every, i).items() if bits[o]}
             found = scores_of(masked, i)
             rule(found.keys() == expected.keys(), f"A mask must leave exactly the allowed matches: query {i}.")
             close = all(abs(found[o] - expected[o]) <= TOLERANCE for o in found)
@@ -84,9 +93,9 @@ def _check_unseen(
     """A graph joins chunks, so leaving some out of the answer is not enough: a mask must give what an index of the
     allowed chunks alone gives, in everything."""
     n = len(chunks)
-    for allow in (np.arange(n) % 2 == 1, np.arange(n) % 3 > 0, np.ones(n, np.bool_), np.zeros(n, np.bool_)):
-        seen = np.flatnonzero(allow)
-        alone = retriever.build([chunks[i] for i in seen.tolist()], services)
+    for bits in (np.arange(n) % 2 == 1, np.arange(n) % 3 > 0, np.ones(n, np.bool_), np.zeros(n, np.bool_)):
+        allow, seen = Mask(bits), np.flatnonzero(bits)
+        alone = built(retriever, [chunks[i] for i in seen.tolist()], services)
         expected = _search(retriever, alone, queries, len(seen), len(seen))
         masked = _search(retriever, index, queries, n, n, allow)
         for i in range(len(queries)):
@@ -97,11 +106,20 @@ def _check_unseen(
 
 
 def _check_saved(
-    retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings, services: Services, folder: Path
+    retriever: Retriever,
+    index: Index,
+    chunks: Sequence[Chunk],
+    queries: Sequence[Query],
+    every: Rankings,
+    services: Services,
+    folder: Path,
 ) -> None:
     index.save(folder)
-    loaded = retriever.load(folder, services).search(retriever, queries, every.ordinals.shape[1])
-    same = np.array_equal(loaded.ordinals, every.ordinals) and np.array_equal(loaded.scores, every.scores)
+    used = [built(one, chunks, services) for one in retriever.uses] if isinstance(retriever, Composite) else []
+    opened = retriever.load(folder, services)
+    opened = retriever.over(opened, used) if isinstance(retriever, Composite) else opened
+    loaded = opened.search(retriever, queries, every.ids.shape[1], EVERY)
+    same = np.array_equal(loaded.ids, every.ids) and np.array_equal(loaded.scores, every.scores)
     rule(same, "A saved and loaded index must answer exactly as before.")
 
 
@@ -111,14 +129,14 @@ def _check_reuse(
     """From an index that has too little and from one that has too much."""
     n = len(chunks)
     half = retriever.build(chunks[::2], services)
-    grown = retriever.build(chunks, services, Reuse(half, _places(range(n), range(0, n, 2))))
+    grown = built(retriever, chunks, services, Reuse(half, _places(range(n), range(0, n, 2))))
     for i in range(len(queries)):
         found = _search(retriever, grown, queries, n, n)
         same_row(found, i, every, i, "An index grown from an earlier one must equal one built from nothing")
     odd = range(1, n, 2)
     whole = retriever.build(chunks, services)
-    shrunk = retriever.build(chunks[1::2], services, Reuse(whole, _places(odd, range(n))))
-    fresh = retriever.build(chunks[1::2], services)
+    shrunk = built(retriever, chunks[1::2], services, Reuse(whole, _places(odd, range(n))))
+    fresh = built(retriever, chunks[1::2], services)
     a, b = (_search(retriever, index, queries, len(odd), len(odd)) for index in (shrunk, fresh))
     for i in range(len(queries)):
         same_row(a, i, b, i, "An index shrunk from an earlier one must equal one built from nothing")

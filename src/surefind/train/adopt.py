@@ -12,7 +12,7 @@ from pathlib import Path
 
 from surefind.config import FILE_NAME, TEMPLATE, parse_settings
 from surefind.errors import UsageError
-from surefind.pipeline import Pipeline
+from surefind.search.pipeline import Pipeline
 
 _BEFORE, _AFTER = "surefind.toml.before", "surefind.toml.after"
 UNDO = (_BEFORE, _AFTER)

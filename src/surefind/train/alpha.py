@@ -20,7 +20,7 @@ from surefind.fuse._features import SCORE_NAMES, WORD_NAMES, of_scores, of_words
 from surefind.fuse._join import Floats
 from surefind.fuse._predictors import MLP, Predictor, Ridge, XGBoost
 from surefind.fuse._trees import Trees
-from surefind.sync import Report
+from surefind.protocols import OnProgress
 from surefind.train.material import Material, parts, sklearn, xgboost
 
 LAMBDAS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -65,7 +65,7 @@ def r_squared(truth: Floats, predicted: Floats) -> float:
     return 1 - float(((truth - predicted) ** 2).sum()) / spread if spread > 0 else 0.0
 
 
-def fit_ridge(material: Material, report: Report) -> Fitted:
+def fit_ridge(material: Material, report: OnProgress) -> Fitted:
     data = _Parts.of(material, of_words(material.tuning.texts))
     linear = sklearn("linear_model")
     tried = []
@@ -79,7 +79,7 @@ def fit_ridge(material: Material, report: Report) -> Fitted:
     return Fitted(Ridge(best.coef_, float(best.intercept_)), {"lambda": strength}, metrics)
 
 
-def fit_xgboost(material: Material, report: Report) -> Fitted:
+def fit_xgboost(material: Material, report: OnProgress) -> Fitted:
     module = xgboost()
     data = _Parts.of(material, of_scores(material.tuning.texts, material.tuning.rankings))
     train = module.DMatrix(*data.train, feature_names=list(SCORE_NAMES))
@@ -109,7 +109,7 @@ def shap(booster: Any, features: Floats, names: tuple[str, ...]) -> dict[str, fl
     return dict(sorted(zip(names, means, strict=True), key=lambda item: -item[1]))
 
 
-def fit_mlp(material: Material, report: Report) -> Fitted:
+def fit_mlp(material: Material, report: OnProgress) -> Fitted:
     network = sklearn("neural_network")
     # In single precision, which the network keeps: half the time, and vectors have no more.
     data = _Parts.of(material, np.asarray(material.embed(material.tuning.texts), dtype=np.float32))

@@ -27,18 +27,17 @@ from surefind.fuse.tm2c2 import TM2C2
 from surefind.fuse.weighted import Weighted
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
-from surefind.pipeline import Pipeline
-from surefind.protocols import Retriever
+from surefind.protocols import OnProgress, Retriever
+from surefind.search.pipeline import Pipeline
 from surefind.spec import Stage
 from surefind.store.lock import training_lock
-from surefind.sync import Report
 from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost, r_squared
 from surefind.train.gain import fit_ndcg
 from surefind.train.judge import compare, verdict
 from surefind.train.lambdamart import fit_lambdamart
 from surefind.train.material import Material, Missing, best_static, gather, simplex
 
-MODELS: dict[str, Callable[[Material, Report], Fitted]] = {
+MODELS: dict[str, Callable[[Material, OnProgress], Fitted]] = {
     "ridge": fit_ridge,
     "xgboost": fit_xgboost,
     "mlp": fit_mlp,
@@ -65,7 +64,7 @@ def train_fusion(
     measure: Measure = NDCG,
     missing: Missing | Literal["auto"] = "auto",
     cross: bool = False,
-    report: Report | None = None,
+    report: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Fit on the tuning half, judge on the other, save; the manifest, which is also the report.
 
@@ -75,7 +74,7 @@ def train_fusion(
     With `cross` a second model is fitted on the other half, only to judge the first half by: every question is judged
     by a model that has not seen it, and there are twice as many.
     """
-    tell: Report = report or (lambda what, done, total: None)
+    tell: OnProgress = report or (lambda what, done, total: None)
     name = name or f"{model}-{exam.name}"
     _check(model, name, retrieve)
     if missing == "auto":
@@ -122,8 +121,8 @@ def _manifest(material: Material, fitted: Fitted, name: str, seconds: float) -> 
         "model": fitted.predictor.kind,
         "surefind": __version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "corpus": material.snapshot.fingerprint,
-        "layout": material.snapshot.layout,
+        "corpus": material.view.fingerprint,
+        "layout": material.view.layout,
         "depth": material.pipeline.depth,
         "missing": material.missing,
         "retrievers": [
@@ -140,7 +139,7 @@ def _manifest(material: Material, fitted: Fitted, name: str, seconds: float) -> 
 
 def _training(material: Material, fitted: Fitted) -> dict[str, Any]:
     return {
-        "documents": list(material.snapshot.sketch),
+        "documents": list(material.view.sketch),
         "learnt": [question_key(query.text) for query in material.tuning.queries],
         "alphas": _alphas(material, fitted),
     }
@@ -252,7 +251,7 @@ def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any]
 def manifests(kb: KnowledgeBase) -> list[dict[str, Any]]:
     """Every trained model, each with `changed` (what forbids its use now, if anything) and `drift` (what does not).
     Of one that cannot be read, with its name and why."""
-    snapshot = kb.snapshot()
+    view = kb.reader().view
     found: list[dict[str, Any]] = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):
         try:
@@ -261,7 +260,7 @@ def manifests(kb: KnowledgeBase) -> list[dict[str, Any]]:
             found.append({"name": path.parent.name, "unreadable": str(error)})
             continue
         retrievers = [cast(Retriever, spec.make("retrieve", r["spec"])) for r in manifest["retrievers"]]
-        changed = differences(manifest, retrievers, manifest["depth"], snapshot)
+        changed = differences(manifest, retrievers, manifest["depth"], view)
         shown = {key: value for key, value in manifest.items() if key not in _LONG}
-        found.append({**shown, "changed": changed, "drift": drift(manifest, snapshot)})
+        found.append({**shown, "changed": changed, "drift": drift(manifest, view)})
     return found

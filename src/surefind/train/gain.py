@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.access import Access
 from surefind.fuse._features import Rarity, rich, rich_names
 from surefind.fuse._join import Floats
 from surefind.fuse._predictors import Chooser, choose, with_candidates
 from surefind.fuse._trees import Trees
-from surefind.sync import Report
+from surefind.protocols import OnProgress
 from surefind.train.alpha import SEED, Fitted, shap
 from surefind.train.material import NORMS, Material, simplex, xgboost
 
@@ -42,7 +43,7 @@ THRESHOLDS = (0.0, 0.005, 0.01, 0.02, 0.05)
 _PASSAGES = 20_000
 
 
-def fit_ndcg(material: Material, report: Report) -> Fitted:
+def fit_ndcg(material: Material, report: OnProgress) -> Fitted:
     half = material.tuning
     candidates = simplex(len(half.rankings))
     tables = {norm: half.sweep(candidates, norm) for norm in NORMS}
@@ -88,8 +89,8 @@ def shrink(promised: Floats, gains: Floats, candidates: Floats, static: int) -> 
 
 def rarity_of(material: Material) -> Rarity:
     """From at most 20,000 passages, evenly spaced: how rare a word is needs no more."""
-    step = max(1, len(material.snapshot) // _PASSAGES)
-    return Rarity.of([chunk.text for chunk in material.snapshot.chunks()[::step]])
+    ids = material.view.spans().ids[:: max(1, len(material.view) // _PASSAGES)].tolist()
+    return Rarity.of([chunk.text for chunk in material.view.chunks(ids, Access.owner())])
 
 
 def _fit(features: Floats, gains: Floats, candidates: Floats) -> Any:

@@ -18,7 +18,7 @@ from surefind.fuse._join import Floats, present
 from surefind.fuse._lambdamart import SCALE, TOP, LambdaMART, candidate_names, candidates, corrected
 from surefind.fuse._predictors import SOURCE, Norm, blend
 from surefind.fuse._trees import Trees
-from surefind.sync import Report
+from surefind.protocols import OnProgress
 from surefind.train.alpha import SEED, Fitted, shap
 from surefind.train.gain import rarity_of, spread_folds
 from surefind.train.material import Half, Material, best_static, xgboost
@@ -49,7 +49,7 @@ _SHOWN = 300
 Rows = NDArray[np.int64]
 
 
-def fit_lambdamart(material: Material, report: Report) -> Fitted:
+def fit_lambdamart(material: Material, report: OnProgress) -> Fitted:
     norm, static = best_static(material)
     rarity = rarity_of(material)
     data = _Data(material.tuning, norm, static, rarity)
@@ -130,14 +130,14 @@ class _Data:
 
 def _grades(half: Half, before: Rankings) -> Floats:
     """What each candidate would gain at the first rank."""
-    ones = (Rankings(before.ordinals[:, i : i + 1], before.scores[:, i : i + 1], "", "mixed") for i in _columns(before))
+    ones = (Rankings(before.ids[:, i : i + 1], before.scores[:, i : i + 1], "", "mixed") for i in _columns(before))
     grades = [half.judge.gains(one, half.measure.level).gains[:, :1] for one in ones]
     return np.concatenate(grades, axis=1) if grades else np.zeros((len(before), 0))
 
 
 def _columns(before: Rankings) -> range:
-    return range(min(TOP, before.ordinals.shape[1]))
+    return range(min(TOP, before.ids.shape[1]))
 
 
 def _taken(ranking: Rankings, rows: Rows) -> Rankings:
-    return Rankings(ranking.ordinals[rows], ranking.scores[rows], ranking.source, ranking.signal)
+    return Rankings(ranking.ids[rows], ranking.scores[rows], ranking.source, ranking.signal)

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from surefind.errors import DiskFullError
-from surefind.sync import Report
+from surefind.protocols import OnProgress
 from surefind.train.network import Network
 
 _SCALE, _MARGIN = 20.0, 0.2
@@ -55,7 +55,7 @@ class Example:
 
 
 def train(
-    network: Network, examples: Sequence[Example], settings: Settings, checkpoint: Path, report: Report
+    network: Network, examples: Sequence[Example], settings: Settings, checkpoint: Path, report: OnProgress
 ) -> list[float]:
     """Trains in place; the loss of every step."""
     steps = _order(len(examples), settings)

@@ -19,8 +19,8 @@ from surefind.llm.chat import complete_many
 from surefind.llm.fence import Data
 from surefind.llm.quote import Calls
 from surefind.llm.reply import read_object
+from surefind.protocols import OnProgress
 from surefind.services import Services
-from surefind.sync import Report
 from surefind.text.scripts import count_words
 from surefind.train.pairs import Pair, Shelf
 
@@ -62,7 +62,7 @@ def calls_for(shelf: Shelf, ordinals: Sequence[int], model: str) -> Calls:
 
 
 def from_llm(
-    shelf: Shelf, ordinals: Sequence[int], services: Services, model: str, form: Form, report: Report
+    shelf: Shelf, ordinals: Sequence[int], services: Services, model: str, form: Form, report: OnProgress
 ) -> list[Pair]:
     """Pairs of what the model wrote; an answer that cannot be read, or that copies its passage, is passed over."""
     prompt = services.prompt(f"train_{form}", "v1", ("passage", "count") if form == "questions" else ("passage",))

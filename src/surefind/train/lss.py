@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from surefind.exam.model import ExamQuery
 from surefind.fuse._features import TOP, alpha_at
 from surefind.fuse._join import Floats, from_floor
-from surefind.snapshot import Snapshot
+from surefind.store.backend import Spans
 from surefind.text.scripts import words
 from surefind.types import Rankings
 
@@ -47,16 +47,16 @@ def alpha_star(dense: Floats, other: Floats, labels: Floats) -> float:
 class Labeller:
     """Knows what each passage is worth for each question of an exam."""
 
-    def __init__(self, queries: Sequence[ExamQuery], snapshot: Snapshot, documents: Mapping[str, str]) -> None:
+    def __init__(self, queries: Sequence[ExamQuery], spans: Spans, documents: Mapping[str, str]) -> None:
         self._queries = queries
-        self._snapshot = snapshot
+        self._spans = spans
         self._documents = documents
         self._ids: dict[str, int] = {}
         self._words = lru_cache(maxsize=100_000)(self._read)
 
     def of(self, queries: Sequence[ExamQuery]) -> Labeller:
         """One for other questions about the same documents."""
-        return Labeller(queries, self._snapshot, self._documents)
+        return Labeller(queries, self._spans, self._documents)
 
     def alphas(self, rankings: Sequence[Rankings]) -> Floats:
         """α* of each question, for two rankings."""
@@ -70,18 +70,18 @@ class Labeller:
                 for ranking, scores in zip(pair, scaled, strict=True)
             )
             union = sorted({*dense, *other})
-            left, right = (np.array([side.get(ordinal, 0.0) for ordinal in union]) for side in (dense, other))
-            found.append(alpha_star(left, right, np.array([self.label(q, ordinal) for ordinal in union])))
+            left, right = (np.array([side.get(id, 0.0) for id in union]) for side in (dense, other))
+            found.append(alpha_star(left, right, np.array([self.label(q, id) for id in union])))
         return np.array(found)
 
-    def label(self, q: int, ordinal: int) -> float:
+    def label(self, q: int, id: int) -> float:
         judgments = [j for j in self._queries[q].judgments if j.grade > 0]
         most = max((j.grade for j in judgments), default=1)
-        document = self._snapshot.document_ids[ordinal]
+        document, at = self._spans.document(id), int(self._spans.at(id))
         worth = 0.0
         for j in judgments:
             if j.start is not None and j.end is not None:
-                start, end = self._snapshot.rows[ordinal, 2:4].tolist()
+                start, end = int(self._spans.own_starts[at]), int(self._spans.own_ends[at])
                 worth = max(
                     worth, _similarity(self._words(document, start, end), self._words(j.document, j.start, j.end))
                 )
@@ -94,7 +94,7 @@ class Labeller:
 
 
 def _top(ranking: Rankings) -> Rankings:
-    return replace(ranking, ordinals=ranking.ordinals[:, :TOP], scores=ranking.scores[:, :TOP])
+    return replace(ranking, ids=ranking.ids[:, :TOP], scores=ranking.scores[:, :TOP])
 
 
 def _numbers(text: str, ids: dict[str, int]) -> Words:

@@ -16,30 +16,30 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.bench.engine import stack
+from surefind.bench.engine import OWNER, stack
 from surefind.bench.plan import short
 from surefind.bench.scoring import places_of
-from surefind.completion import complete
 from surefind.errors import ExamError, MissingPartError, SpecError
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.relocate import relocate
 from surefind.exam.split import held_out
-from surefind.families import enough, fold
 from surefind.fuse._join import Floats
 from surefind.fuse._predictors import Norm, blend
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge, Places
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
-from surefind.pipeline import Pipeline
-from surefind.snapshot import Snapshot
-from surefind.sync import Report
+from surefind.protocols import OnProgress
+from surefind.retrieve.dense import Dense
+from surefind.search.completion import complete
+from surefind.search.families import fold
+from surefind.search.pipeline import Pipeline
+from surefind.store.backend import View
 from surefind.train.lss import Labeller
-from surefind.types import FloatArray, IntArray, Query, Rankings
+from surefind.types import FloatArray, IdArray, Query, Rankings
 
 FEWEST = 60
 """Questions of an exam below which nothing is trained: the halves would be too small to learn from or to judge by."""
-K = 100
 _DIVISIBLE = 7
 """Questions of a family of which 70/15/15 leaves one for each part."""
 _BATCH = 256
@@ -60,7 +60,7 @@ class Half:
     measure: Measure
     places: Places
     labeller: Labeller
-    families: IntArray | None = None
+    parents: Callable[[IdArray], IdArray | None] = lambda ids: None
     """Where parts are searched and what they are parts of is returned: the parent of each part."""
 
     @property
@@ -79,14 +79,15 @@ class Half:
 
     def score(self, ranking: Rankings) -> Floats:
         """The measure of each question."""
-        if self.families is not None:
-            ranking = fold(ranking, self.families, K)
+        parents = self.parents(ranking.ids)
+        if parents is not None:
+            ranking = fold(ranking, parents)
         return MEASURES[self.measure.name](self.judge.gains(ranking, self.measure.level), self.measure.k)
 
     @property
     def width(self) -> int:
-        """How deep fused rankings go."""
-        return K if self.families is None else max(K, *(ranking.ordinals.shape[1] for ranking in self.found))
+        """How deep fused rankings go: all candidates, as in a search."""
+        return sum(ranking.ids.shape[1] for ranking in self.found)
 
     def blended(self, weights: Floats, norm: Norm) -> Floats:
         """The measure of each question under weights: one row for all, or one for each."""
@@ -108,7 +109,7 @@ class Material:
     pipeline: Pipeline
     """The retrievers; without a fuser."""
     missing: Missing
-    snapshot: Snapshot
+    view: View
     tuning: Half
     held: Half
     embed: Callable[[Sequence[str]], FloatArray]
@@ -131,7 +132,7 @@ def gather(
     retrieve: Sequence[str],
     measure: Measure,
     missing: Missing = None,
-    report: Report | None = None,
+    report: OnProgress | None = None,
 ) -> Material:
     if measure.of_spans:
         raise SpecError(f"Training goes by a rank measure such as nDCG@10 or RR@10:span, not by {measure}.")
@@ -139,25 +140,26 @@ def gather(
     if len(set(map(str, pipeline.retrieve))) < max(2, len(retrieve)):
         raise SpecError("Training needs two or more different retrievers: --retrieve bm25 --retrieve dense.")
     _enough(exam, len(exam.queries))
-    documents = {document.id: document.text for document in kb.documents()}
+    kb.build_for(pipeline.retrieve, report=report)
+    reader = kb.reader()
+    view = reader.view
+    documents = {document.id: document.text for document in reader.documents(OWNER)}
     queries = relocate(exam, documents)[0].queries
     _enough(exam, len(queries))
-    snapshot = kb.snapshot()
-    found = _retrieved(kb, snapshot, pipeline, queries, measure, report)
+    found = _retrieved(view, pipeline, queries, report)
     lists = list(found)
     if missing == "score":
-        ready = [(r, kb.index(r, snapshot, report)) for r in pipeline.retrieve]
-        lists = complete(lists, [Query(query.text, query.id) for query in queries], ready)
-    embedder = next((str(getattr(r, "model", "")) for r in pipeline.retrieve if r.signal == "dense"), "")
-    labeller = Labeller(queries, snapshot, documents)
-    places = places_of(snapshot, documents)
-    whole = Half(queries, found, tuple(lists), measure, places, labeller, snapshot.families)
+        lists = complete(lists, [Query(query.text, query.id) for query in queries], pipeline.retrieve, view, OWNER)
+    embedder = next((r.model for r in pipeline.retrieve if isinstance(r, Dense)), "")
+    labeller = Labeller(queries, view.spans(), documents)
+    places = places_of(view.spans(), documents)
+    whole = Half(queries, found, tuple(lists), measure, places, labeller, view.parents)
     out = np.array(held_out(queries))
     return Material(
         exam,
         pipeline,
         missing,
-        snapshot,
+        view,
         whole.taken(np.flatnonzero(~out)),
         whole.taken(np.flatnonzero(out)),
         lambda texts: kb.services.embedder(embedder).embed_queries(texts),
@@ -166,26 +168,17 @@ def gather(
 
 
 def _retrieved(
-    kb: KnowledgeBase,
-    snapshot: Snapshot,
-    pipeline: Pipeline,
-    queries: Sequence[ExamQuery],
-    measure: Measure,
-    report: Report | None,
+    view: View, pipeline: Pipeline, queries: Sequence[ExamQuery], report: OnProgress | None
 ) -> tuple[Rankings, ...]:
-    """What each retriever gives, as deep as in a search: with parents, until the measure has as many as it counts."""
-    tell: Report = report or (lambda what, done, total: None)
-    depth = pipeline.depth
-    if snapshot.families is not None:
-        depth = max(depth, enough(snapshot.families, measure.k))
+    """What each retriever gives, as deep as in a search."""
+    tell: OnProgress = report or (lambda what, done, total: None)
     asked = [Query(query.text, query.id) for query in queries]
     found = []
     for retriever in pipeline.retrieve:
-        index = kb.index(retriever, snapshot, report)
         parts = []
         for at in range(0, len(asked), _BATCH):
             tell(f"Retrieving {retriever.name}", at, len(asked))
-            parts.append(index.search(retriever, asked[at : at + _BATCH], depth))
+            parts.append(view.search(retriever, asked[at : at + _BATCH], pipeline.depth, OWNER))
         found.append(stack(parts))
         tell(f"Retrieving {retriever.name}", len(asked), len(asked))
     return tuple(found)
@@ -208,7 +201,7 @@ def _enough(exam: Exam, there: int) -> None:
 
 
 def take(ranking: Rankings, rows: NDArray[np.int64]) -> Rankings:
-    return replace(ranking, ordinals=ranking.ordinals[rows], scores=ranking.scores[rows])
+    return replace(ranking, ids=ranking.ids[rows], scores=ranking.scores[rows])
 
 
 def simplex(rankings: int) -> Floats:

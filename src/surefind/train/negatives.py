@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surefind.kb import KnowledgeBase
-from surefind.protocols import Retriever
-from surefind.snapshot import Snapshot
-from surefind.sync import Report
+from surefind.access import Access
+from surefind.protocols import OnProgress, Retriever
+from surefind.store.backend import View
 from surefind.train.pairs import Pair
 from surefind.types import Chunk, Query
 
@@ -22,25 +21,23 @@ _BATCH = 256
 
 
 def mine(
-    kb: KnowledgeBase,
-    snapshot: Snapshot,
+    view: View,
     chunks: Sequence[Chunk],
     pairs: Sequence[Pair],
     retrievers: Sequence[Retriever],
     count: int,
-    report: Report,
+    report: OnProgress,
 ) -> list[list[int]]:
-    """For each pair the ordinals of `count` hard negatives, the retrievers' finds in turn, best first; fewer where
-    there are no more."""
-    queries = [Query(pair.query) for pair in pairs]
+    """For each pair the places in `chunks` (all of the view's, in its order) of `count` hard negatives: the retrievers'
+    finds in turn, best first; fewer where there are no more."""
+    queries, spans = [Query(pair.query) for pair in pairs], view.spans()
     found: list[list[list[int]]] = [[] for _ in pairs]
     for retriever in retrievers:
-        index = kb.index(retriever, snapshot, report)
         for at in range(0, len(queries), _BATCH):
             report(f"Mining with {retriever.name}", at, len(queries))
-            rankings = index.search(retriever, queries[at : at + _BATCH], _DEPTH)
+            rankings = view.search(retriever, queries[at : at + _BATCH], _DEPTH, Access.owner())
             for i in range(len(rankings)):
-                found[at + i].append(rankings.row(i)[0].tolist())
+                found[at + i].append(spans.at(rankings.row(i)[0]).tolist())
         report(f"Mining with {retriever.name}", len(queries), len(queries))
     return [_chosen(pair, lists, chunks, count) for pair, lists in zip(pairs, found, strict=True)]
 

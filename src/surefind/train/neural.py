@@ -18,8 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import numpy as np
+
 from surefind import __version__, spec
-from surefind.bench.engine import Bench
+from surefind.bench.engine import OWNER, Bench
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.scoring import places_of
 from surefind.errors import ExamError, MissingPartError, SpecError, SurefindError
@@ -29,13 +31,12 @@ from surefind.exam.split import held_out
 from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
-from surefind.pipeline import Pipeline
-from surefind.protocols import Reranker, Retriever
+from surefind.protocols import OnProgress, Reranker
 from surefind.rerank._onnx import OnnxCrossEncoder
 from surefind.rerank._trained import RECORD, record_of
 from surefind.retrieve.dense import Dense
+from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
-from surefind.sync import Report
 from surefind.train.adopt import UNDO
 from surefind.train.judge import Row, compare, verdict
 from surefind.train.material import FEWEST
@@ -102,7 +103,7 @@ def train_model(
     job: Job,
     pipeline: Pipeline,
     measure: Measure,
-    report: Report | None = None,
+    report: OnProgress | None = None,
     agree: Callable[[Calls], None] | None = None,
 ) -> dict[str, Any]:
     """Trains, judges on the held-out half, and keeps the model if it is better. The manifest, which is the report.
@@ -110,12 +111,12 @@ def train_model(
     need_torch()
     if job.kind == "encoder" and not any(isinstance(r, Dense) for r in pipeline.retrieve):
         raise SpecError(f"The pipeline {pipeline} has no dense retriever that a new encoder could serve.")
-    tell: Report = report or (lambda what, done, total: None)
+    tell: OnProgress = report or (lambda what, done, total: None)
     with training_lock(kb.data, job.name):
         return _train(exam, _Material(kb, exam, job, pipeline, tell, agree), job, measure, tell)
 
 
-def _train(exam: Exam, material: _Material, job: Job, measure: Measure, tell: Report) -> dict[str, Any]:
+def _train(exam: Exam, material: _Material, job: Job, measure: Measure, tell: OnProgress) -> dict[str, Any]:
     start = start_folder(job, material.pipeline)
     started = time.perf_counter()
     work = material.kb.data / "models" / f".{job.name}.training"
@@ -127,7 +128,7 @@ def _train(exam: Exam, material: _Material, job: Job, measure: Measure, tell: Re
         "model": job.kind,
         "surefind": __version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "corpus": material.snapshot.fingerprint,
+        "corpus": material.view.fingerprint,
         "retrievers": [{"spec": str(r)} for r in material.pipeline.retrieve],
         "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
         "questions": {"tuning": len(material.tuning), "held_out": len(material.held)},
@@ -158,12 +159,14 @@ class _Material:
         exam: Exam,
         job: Job,
         pipeline: Pipeline,
-        tell: Report,
+        tell: OnProgress,
         agree: Callable[[Calls], None] | None,
     ) -> None:
         self.kb, self.pipeline = kb, pipeline
-        self.snapshot = kb.snapshot()
-        documents = {document.id: document for document in kb.documents()}
+        kb.build_for(pipeline.retrieve, report=tell)
+        reader = kb.reader()
+        self.view = reader.view
+        documents = {document.id: document for document in reader.documents(OWNER)}
         texts = {id: document.text for id, document in documents.items()}
         self.exam, _ = relocate(exam, texts)
         if len(self.exam.queries) < FEWEST:
@@ -174,8 +177,9 @@ class _Material:
         out = held_out(self.exam.queries)
         self.tuning = tuple(q for q, held in zip(self.exam.queries, out, strict=True) if not held)
         self.held = tuple(q for q, held in zip(self.exam.queries, out, strict=True) if held)
-        self.chunks = self.snapshot.chunks()
-        places = places_of(self.snapshot, texts)
+        spans = self.view.spans()
+        self.chunks = self.view.chunks(spans.ids.tolist(), OWNER)
+        places = replace(places_of(spans, texts), at=np.asarray)  # pairs know chunks by their place
         shelf = Shelf(self.chunks, self.held, places)
         pairs = gather_pairs(job.sources, shelf, self.tuning, places, documents)
         if "llm" in job.sources:
@@ -188,7 +192,7 @@ class _Material:
                 "documents, or an exam that asks for fewer of them."
             )
 
-    def _written(self, shelf: Shelf, job: Job, tell: Report, agree: Callable[[Calls], None] | None) -> list[Pair]:
+    def _written(self, shelf: Shelf, job: Job, tell: OnProgress, agree: Callable[[Calls], None] | None) -> list[Pair]:
         from surefind.train.llm_pairs import Form, calls_for, from_llm, passages_to_ask
 
         form = cast(Form, job.write)
@@ -229,7 +233,7 @@ def start_folder(job: Job, pipeline: Pipeline) -> Path:
 # ---------------------------------------------------------------- learning
 
 
-def _learn(material: _Material, job: Job, start: Path, work: Path, tell: Report) -> list[float]:
+def _learn(material: _Material, job: Job, start: Path, work: Path, tell: OnProgress) -> list[float]:
     import torch
 
     from surefind.train.export import export
@@ -237,7 +241,7 @@ def _learn(material: _Material, job: Job, start: Path, work: Path, tell: Report)
     from surefind.train.network import load_network
 
     retrievers = material.pipeline.retrieve
-    mined = mine(material.kb, material.snapshot, material.chunks, material.pairs, retrievers, job.negatives, tell)
+    mined = mine(material.view, material.chunks, material.pairs, retrievers, job.negatives, tell)
     negatives = filled(mined, material.pairs, material.chunks, job.negatives)
     examples = _examples(material, negatives, job, start)
     network, missing = load_network(start, job.kind == "reranker")
@@ -307,7 +311,7 @@ def with_encoder(pipeline: Pipeline, folder: Path) -> Pipeline:
     """The pipeline with every dense retriever on another encoder."""
     other = str(spec.make("embed", spec.format_spec("onnx", [("path", str(folder))])))
     retrieve = tuple(r.replace(model=other) if isinstance(r, Dense) else r for r in pipeline.retrieve)
-    return replace(pipeline, retrieve=cast("tuple[Retriever, ...]", retrieve))
+    return replace(pipeline, retrieve=retrieve)
 
 
 def with_reranker(pipeline: Pipeline, model: str, blend: float) -> Pipeline:
@@ -316,7 +320,7 @@ def with_reranker(pipeline: Pipeline, model: str, blend: float) -> Pipeline:
 
 
 def _judge(
-    material: _Material, job: Job, model: Path, measure: Measure, tell: Report
+    material: _Material, job: Job, model: Path, measure: Measure, tell: OnProgress
 ) -> tuple[list[Row], dict[str, str], bool]:
     plain = material.pipeline
     final = material.kb.data / "models" / job.name
@@ -365,7 +369,7 @@ def _keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
 
 def trained_models(kb: KnowledgeBase) -> list[dict[str, Any]]:
     """Every encoder and reranker trained here, with `changed` and `drift` as other trained models have them."""
-    corpus = kb.snapshot().fingerprint
+    corpus = kb.reader().fingerprint
     found = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{RECORD}")):
         record = record_of(path.parent)

@@ -46,7 +46,7 @@ class Pair:
 
 
 class Shelf:
-    """The passages of a snapshot by document, and which of them may not be learnt."""
+    """The passages of a layout by document, and which of them may not be learnt."""
 
     def __init__(self, chunks: Sequence[Chunk], held: Sequence[ExamQuery], places: Places) -> None:
         self.chunks = chunks

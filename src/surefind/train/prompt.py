@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from surefind import __version__
+from surefind.bench.engine import OWNER
 from surefind.bench.scoring import places_of
 from surefind.errors import ExamError, SpecError, SurefindError, choices
 from surefind.exam.model import Exam, ExamQuery
@@ -36,13 +37,13 @@ from surefind.llm.reply import read_object
 from surefind.llm.trained import Example, TrainedPrompt, save_prompt
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
-from surefind.pipeline import Pipeline
+from surefind.protocols import OnProgress
 from surefind.rerank._listwise import ListPrompt
 from surefind.rerank._permutation import describe
 from surefind.rerank.llm_listwise import LLMListwise
+from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
-from surefind.sync import Report
-from surefind.types import Query, Rankings
+from surefind.types import Chunk, Query, Rankings
 
 STEPS = ("llm_listwise", "llm_weights")
 ENOUGH, FAILED = 0.5, 0.3
@@ -87,23 +88,25 @@ class ListwiseTrainer:
         stage: LLMListwise,
         sample: int = SAMPLE,
         rounds: int = ROUNDS,
-        report: Report | None = None,
+        report: OnProgress | None = None,
     ) -> None:
         self.kb = kb
         self.exam = exam
         self.pipeline = pipeline
         self.stage = stage
         self.rounds = rounds
-        self._tell: Report = report or (lambda what, done, total: None)
-        self._snapshot = kb.snapshot()
-        documents = {document.id: document.text for document in kb.documents()}
+        self._tell: OnProgress = report or (lambda what, done, total: None)
+        kb.build_for(pipeline.retrieve, report=report)
+        reader = kb.reader()
+        self._view = reader.view
+        documents = {document.id: document.text for document in reader.documents(OWNER)}
         there, _ = relocate(exam, documents)
         pairs = zip(there.queries, held_out(there.queries), strict=True)
         tuning = [query for query, out in pairs if not out]
         self.queries: tuple[ExamQuery, ...] = tuple(tuning[:: max(1, len(tuning) // sample)][:sample])
         if not self.queries:
             raise ExamError(f"The exam {exam.label} has no question to learn from whose passage is here.")
-        self._judge = Judge(self.queries, places_of(self._snapshot, documents))
+        self._judge = Judge(self.queries, places_of(self._view.spans(), documents))
 
     def calls(self) -> Calls:
         """At most: every question with the first prompt, every one while the prompt is improved and again behind each
@@ -139,7 +142,7 @@ class ListwiseTrainer:
             "exam": {"name": self.exam.label, "fingerprint": self.exam.fingerprint},
             "surefind": __version__,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "corpus": self._snapshot.fingerprint,
+            "corpus": self._view.fingerprint,
             "pipeline": str(self.pipeline),
             "questions": {"sampled": len(self.queries), "reranked": len(rows)},
             "failures": log,
@@ -172,11 +175,15 @@ class ListwiseTrainer:
     def _retrieve(self) -> Rankings:
         found = self.pipeline.found(
             [Query(query.text, query.id) for query in self.queries],
-            self.stage.top,
-            lambda r: self.kb.index(r, self._snapshot),
+            self.pipeline.depth,
+            self._view,
             self.kb.services,
+            OWNER,
         )
-        return Rankings(found.ordinals[:, : self.stage.top], found.scores[:, : self.stage.top], found.source)
+        return Rankings(found.ids[:, : self.stage.top], found.scores[:, : self.stage.top], found.source)
+
+    def _chunks(self, head: Sequence[int]) -> list[Chunk]:
+        return self._view.chunks(head, OWNER)
 
     def _recall(self, rankings: Rankings, k: int) -> Any:
         return MEASURES["R"](self._judge.gains(rankings, "document"), k)
@@ -186,7 +193,7 @@ class ListwiseTrainer:
         prompt = self._prompt(system)
         heads = [rankings.row(row)[0].tolist() for row in rows]
         prompts = [
-            prompt.messages(self.queries[row].text, self._snapshot[head], self.stage.keep, self.stage.passage_tokens)
+            prompt.messages(self.queries[row].text, self._chunks(head), self.stage.keep, self.stage.passage_tokens)
             for row, head in zip(rows, heads, strict=True)
         ]
         answers = ask(self.kb.services, self.stage.model, prompts, max_tokens=self.stage.max_tokens)
@@ -196,11 +203,11 @@ class ListwiseTrainer:
             order = None if isinstance(answer, SurefindError) else self.stage.order([answer.text], len(head))
             if order is None:
                 continue  # no order teaches nothing about orders
-            ordinals = np.full((len(self.queries), len(head)), -1, np.int32)
-            ordinals[row] = [head[place] for place in order]
-            after = self._recall(Rankings(ordinals, ordinals.astype(np.float32)), self.stage.keep)[row]
+            ids = np.full((len(self.queries), len(head)), -1, np.int64)
+            ids[row] = [head[place] for place in order]
+            after = self._recall(Rankings(ids, ids.astype(np.float32)), self.stage.keep)[row]
             if before[row] - after > FAILED:
-                failures.append(Failure(row, float(before[row] - after), tuple(ordinals[row].tolist())))
+                failures.append(Failure(row, float(before[row] - after), tuple(ids[row].tolist())))
         return failures
 
     def _improved(self, failure: Failure, rankings: Rankings, system: str) -> dict[str, str]:
@@ -213,10 +220,10 @@ class ListwiseTrainer:
             query=Data("query", self.queries[failure.row].text),
             passages=[
                 Data("passage", describe(chunk, self.stage.passage_tokens), number)
-                for number, chunk in enumerate(self._snapshot[head], 1)
+                for number, chunk in enumerate(self._chunks(head), 1)
             ],
-            relevant=", ".join(str(head.index(ordinal) + 1) for ordinal in relevant),
-            returned=", ".join(str(head.index(ordinal) + 1) for ordinal in failure.returned[: self.stage.keep]),
+            relevant=", ".join(str(head.index(id) + 1) for id in relevant),
+            returned=", ".join(str(head.index(id) + 1) for id in failure.returned[: self.stage.keep]),
             words=_WORDS,
         )
         (answer,) = ask(self.kb.services, self.stage.model, [messages], schema=_SCHEMA, max_tokens=_MAX_TOKENS)
@@ -233,13 +240,13 @@ class ListwiseTrainer:
         """The right order: what is relevant, then the others as they stood."""
         head = rankings.row(failure.row)[0].tolist()
         relevant = self._relevant(failure.row, head)
-        order = [*relevant, *(ordinal for ordinal in head if ordinal not in relevant)]
-        texts = tuple(describe(chunk, self.stage.passage_tokens) for chunk in self._snapshot[head])
-        ranking = tuple(head.index(ordinal) + 1 for ordinal in order[: self.stage.keep])
+        order = [*relevant, *(id for id in head if id not in relevant)]
+        texts = tuple(describe(chunk, self.stage.passage_tokens) for chunk in self._chunks(head))
+        ranking = tuple(head.index(id) + 1 for id in order[: self.stage.keep])
         return Example(self.queries[failure.row].text, texts, ranking)
 
     def _relevant(self, row: int, head: Sequence[int]) -> list[int]:
-        return [ordinal for ordinal in head if self._judge.relevant(row, ordinal, "document")]
+        return [id for id in head if self._judge.relevant(row, id, "document")]
 
     def _prompt(self, system: str) -> ListPrompt:
         template = self.kb.services.prompt("llm_listwise", self.stage.prompt, ListPrompt.SLOTS)

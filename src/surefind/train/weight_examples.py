@@ -19,8 +19,8 @@ from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.llm.trained import TrainedPrompt, Weighed, save_prompt
 from surefind.measure.names import Measure
+from surefind.protocols import OnProgress
 from surefind.store.lock import training_lock
-from surefind.sync import Report
 from surefind.train.material import best_static, gather, simplex
 from surefind.train.prompt import check_name
 
@@ -28,7 +28,12 @@ EXAMPLES = 6
 
 
 def weigh_examples(
-    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], name: str, measure: Measure, report: Report | None = None
+    kb: KnowledgeBase,
+    exam: Exam,
+    retrieve: Sequence[str],
+    name: str,
+    measure: Measure,
+    report: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Chosen, saved, and what was done."""
     check_name(name, "llm_weights")
@@ -37,7 +42,7 @@ def weigh_examples(
 
 
 def _weighed(
-    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], name: str, measure: Measure, report: Report | None
+    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], name: str, measure: Measure, report: OnProgress | None
 ) -> dict[str, Any]:
     material = gather(kb, exam, retrieve, measure, report=report)
     half = material.tuning
@@ -66,7 +71,7 @@ def _weighed(
         "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
         "surefind": __version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "corpus": material.snapshot.fingerprint,
+        "corpus": material.view.fingerprint,
         "pipeline": material.joined,
         "questions": {"tuning": len(half.queries)},
         "examples": [{"query": one.query, "weights": dict(one.weights)} for one in weighed],

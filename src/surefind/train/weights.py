@@ -19,8 +19,8 @@ from surefind.fuse._predictors import Norm
 from surefind.fuse.weighted import Weighted
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
-from surefind.pipeline import Pipeline
-from surefind.sync import Report
+from surefind.protocols import OnProgress
+from surefind.search.pipeline import Pipeline
 from surefind.train.fusion import NDCG
 from surefind.train.judge import compare, verdict
 from surefind.train.material import NORMS, Half, Missing, gather
@@ -36,11 +36,11 @@ def train_weights(
     retrieve: Sequence[str],
     measure: Measure = NDCG,
     missing: Missing | Literal["auto"] = "auto",
-    report: Report | None = None,
+    report: OnProgress | None = None,
 ) -> dict[str, Any]:
     missing = "score" if missing == "auto" else missing
     material = gather(kb, exam, retrieve, measure, missing, report)
-    tell: Report = report or (lambda what, done, total: None)
+    tell: OnProgress = report or (lambda what, done, total: None)
     found = []
     for i, norm in enumerate(NORMS):
         tell("Searching weights", i, len(NORMS))

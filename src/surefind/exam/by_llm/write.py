@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from surefind.access import Access
 from surefind.errors import BudgetError, ExamError, SurefindError, choices
 from surefind.exam.by_llm.necessity import ANSWER, necessary
 from surefind.exam.by_llm.pairs import ENTITIES, Pair, entities_by_rule, pairs
@@ -34,9 +35,8 @@ from surefind.llm.prompt import Prompt
 from surefind.llm.quote import Calls
 from surefind.llm.reply import read_object
 from surefind.llm.values import Completion, Message
-from surefind.protocols import ChatModel
+from surefind.protocols import ChatModel, OnProgress
 from surefind.retrieve.bm25 import BM25
-from surefind.sync import Report
 from surefind.text.sentences import sentence_spans
 from surefind.types import Document, Query
 
@@ -96,7 +96,7 @@ class Written:
 
 class Writer:
     def __init__(
-        self, kb: KnowledgeBase, model: str, documents: Sequence[Document], plan: Plan, report: Report | None = None
+        self, kb: KnowledgeBase, model: str, documents: Sequence[Document], plan: Plan, report: OnProgress | None = None
     ) -> None:
         self.kb = kb
         self.plan = plan
@@ -105,7 +105,7 @@ class Writer:
         if not self.material:
             raise ExamError("These documents give no questions: they hold no section of 25 words or more.")
         self._texts = {document.id: document.text for document in documents}
-        self._report: Report = report or (lambda what, done, total: None)
+        self._report: OnProgress = report or (lambda what, done, total: None)
         self._seen = Seen()
         self._written = Written()
 
@@ -223,11 +223,13 @@ class Writer:
         """What BM25 finds that holds the answer and is not the question's own."""
         if not questions:
             return []
-        snapshot, retriever = self.kb.snapshot(), BM25()
-        rankings = self.kb.index(retriever, snapshot).search(retriever, [Query(q.text) for q in questions], _FOUND)
+        retriever = BM25()
+        self.kb.build_for([retriever])
+        view = self.kb.reader().view
+        rankings = view.search(retriever, [Query(q.text) for q in questions], _FOUND, Access.owner())
         found = []
         for i, question in enumerate(questions):
-            chunks = snapshot[rankings.row(i)[0].tolist()]
+            chunks = view.chunks(rankings.row(i)[0].tolist(), Access.owner())
             others = [
                 chunk.text
                 for chunk in chunks

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from surefind.intake import Report
+    from surefind.protocols import OnProgress
 
 Folder = Annotated[
     Path,
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def progress(quiet: bool = False) -> Iterator[Report | None]:
+def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
     """Bars on the error stream, one for each kind of work, with the time left."""
     screen = console(stderr=True)
     if quiet or not screen.is_terminal:

@@ -13,13 +13,14 @@ _BUNDLED = "minilm"
 
 def advice(base: KnowledgeBase) -> str:
     """What to do where an English encoder is given documents that are not English; else nothing."""
+    from surefind.access import Access
     from surefind.analyze._language import is_english
 
     if not any(_BUNDLED in str(pipeline) for pipeline in base.settings.pipelines.values()):
         return ""
-    snapshot = base.snapshot()
-    step = max(1, len(snapshot) // _SAMPLE)
-    if is_english(snapshot.entry(ordinal)[0].text for ordinal in range(0, len(snapshot), step)):
+    view = base.reader().view
+    ids = view.spans().ids[:: max(1, len(view) // _SAMPLE)].tolist()
+    if is_english(chunk.text for chunk in view.chunks(ids, Access.owner())):
         return ""
     return (
         f"Most documents here are not in English, the language of the bundled encoder ({_BUNDLED}): bm25 finds their "

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
     from surefind.llm.quote import Calls
-    from surefind.pipeline import Pipeline
-    from surefind.sync import Report
+    from surefind.protocols import OnProgress
+    from surefind.search.pipeline import Pipeline
 
 
 def register(app: typer.Typer) -> None:
@@ -152,7 +152,7 @@ def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int) -> l
     return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed)]
 
 
-def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: Report | None, ask_again: bool) -> Finished:
+def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: OnProgress | None, ask_again: bool) -> Finished:
     from surefind.bench.run import run_bench
 
     return run_bench(kb, plan, _command(), fresh, report, ask_again)
@@ -205,9 +205,10 @@ def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:
 def _quote(kb: KnowledgeBase, plan: Plan) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from surefind.bench.cost import quote_for
     from surefind.bench.engine import Bench
 
-    quote = Bench(kb).quote(plan)
+    quote = quote_for(Bench(kb), plan)
     return {**asdict(quote), "text": str(quote)}
 
 
@@ -234,7 +235,9 @@ def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) 
     if runs and finished.outcome:
         outcome = finished.outcome
         names = [row["name"] for row in report["rows"]]
-        write_runs(folder / "runs", names, outcome.rankings, report["query_ids"], outcome.snapshots)
+        write_runs(
+            folder / "runs", names, outcome.rankings, report["query_ids"], [view.spans() for view in outcome.views]
+        )
     return page
 
 
@@ -258,7 +261,7 @@ def _show(finished: list[Finished], pages: list[Path], outcome: Any, as_json: bo
         if one.outcome is None:
             typer.echo(f"Nothing changed since {one.report['created']}: taken from the cache (--fresh computes again).")
         show(one.report, console())
-        typer.echo(f"Report: {page}")
+        typer.echo(f"OnProgress: {page}")
     if outcome:
         typer.echo(str(outcome))
 

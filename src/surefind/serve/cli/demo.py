@@ -11,7 +11,7 @@ from surefind.serve.cli._common import Json, console, print_json, progress
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
-    from surefind.sync import Report
+    from surefind.protocols import OnProgress
 
 _QUESTIONS = (
     ("outgoing wire cutoff", ()),
@@ -33,6 +33,7 @@ def demo(
     The sample is the intranet of a fictional credit union: 115 policies, procedures, runbooks and notes, some of
     them restricted to access groups, some superseded, with 175 questions that its staff would ask.
     """
+    from surefind.access import Access
     from surefind.config import FILE_NAME, TEMPLATE
     from surefind.kb import KnowledgeBase
     from surefind.sample import sample_folder
@@ -46,7 +47,7 @@ def demo(
         if not as_json:
             typer.echo(f"Building a knowledge base in {folder} from the sample (about a minute on 2 cores) …")
         synced = base.sync(sample_folder(), report=report)
-        results = [base.search(query, k=2, groups=groups) for query, groups in _QUESTIONS]
+        results = [base.search(query, Access.of(*groups), k=2) for query, groups in _QUESTIONS]
         if not as_json:
             sync.show(synced)
             for result, (_, groups) in zip(results, _QUESTIONS, strict=True):
@@ -69,8 +70,9 @@ def demo(
     _tell(folder, reports)
 
 
-def _benchmark(base: KnowledgeBase, report: Report | None) -> dict[str, tuple[dict[str, Any], Path]]:
+def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tuple[dict[str, Any], Path]]:
     """The context-layer table on questions made from the documents, and on those that staff would ask."""
+    from surefind.access import Access
     from surefind.bench.files import write_files
     from surefind.bench.plan import Plan, parse_measures, preset
     from surefind.bench.run import known_item_exam, run_bench
@@ -80,7 +82,7 @@ def _benchmark(base: KnowledgeBase, report: Report | None) -> dict[str, tuple[di
     from surefind.sample import sample_questions
 
     contenders, measures = preset("context-layer")
-    asked = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents())))
+    asked = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents(Access.owner()))))
     reports = {}
     for exam in (known_item_exam(base), asked):
         plan = Plan(tuple(contenders), exam, parse_measures(measures))

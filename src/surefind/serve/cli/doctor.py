@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -97,18 +97,19 @@ def _settings(kb: Path) -> str:
 
 def _verify(kb: Path) -> str:
     """Read every index back against its checksum."""
-    from surefind.errors import NothingIndexedError
+    from surefind.errors import NotBuiltError, NothingIndexedError
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
         try:
-            snapshot = base.snapshot()
+            view = base.reader().view
         except NothingIndexedError:
             return "none here yet"
-        for pipeline in base.settings.pipelines.values():
-            for retriever in pipeline.retrieve:
-                base.index(retriever, snapshot)
-        return f"{len(snapshot)} passages, indexes match their checksums"
+        view.warm(None, base.retrievers())
+        missing = view.missing(base.retrievers())
+        if missing:
+            raise NotBuiltError(f"No index for {', '.join(one.name for one in missing)}. Run: surefind sync.")
+        return f"{len(view)} passages, indexes match their checksums"
 
 
 def _language(kb: Path) -> str:
@@ -134,14 +135,22 @@ def _readers() -> list[dict[str, Any]]:
     from importlib.util import find_spec
 
     from surefind import spec
+    from surefind.protocols import Reader, ReaderWithParts
 
-    found = [(name, spec.find("read", name)) for name in spec.names("read")]
+    def needs(reader: Reader) -> tuple[str, ...]:
+        return reader.needs if isinstance(reader, ReaderWithParts) else ()
+
+    found = [(name, cast(Reader, spec.make("read", name))) for name in spec.names("read")]
     return [
         {
             "name": name,
-            "suffixes": list(getattr(reader, "suffixes", ())),
-            "extra": getattr(reader, "extra", ""),
-            "missing": [module for module in getattr(reader, "needs", ()) if find_spec(module) is None],
+            "suffixes": list(reader.suffixes),
+            "extra": reader.extra if isinstance(reader, ReaderWithParts) else "",
+            "missing": [
+                module
+                for module in (reader.needs if isinstance(reader, ReaderWithParts) else ())
+                if find_spec(module) is None
+            ],
         }
         for name, reader in found
     ]

@@ -42,14 +42,15 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Write known-item questions from the documents: headings, paraphrases, identifiers, phrases, sentences."""
+    from surefind.access import Access
     from surefind.exam import known_item
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
         families = family or list(known_item.FAMILIES)
-        made = known_item.generate(base.documents(), name, per_family, families, seed)
-        exam = _store(kb).save(Exam(made.name, made.queries, origin=made.origin, corpus=base.snapshot().fingerprint))
+        made = known_item.generate(base.documents(Access.owner()), name, per_family, families, seed)
+        exam = _store(kb).save(Exam(made.name, made.queries, origin=made.origin, corpus=base.reader().fingerprint))
     _show_summary(exam, as_json)
 
 
@@ -81,19 +82,20 @@ def write(
     An answer is an exact part of a passage. A two-hop question is kept only if neither passage alone answers it,
     nor any other that search finds. The price is quoted first; a stopped run goes on where it was.
     """
+    from surefind.access import Access
     from surefind.exam.by_llm.write import FAMILIES, Plan, Writer
     from surefind.kb import KnowledgeBase
 
     plan = Plan(tuple(dict.fromkeys(family or FAMILIES)), per_family, seed)
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         groups = set(group or ())
-        documents = [d for d in base.documents() if not d.acl or "*" in groups or groups & set(d.acl)]
+        documents = base.documents(Access.of(*groups))
         writer = Writer(base, model, documents, plan, report)
         agree(base, [writer.calls()], budget, yes, as_json, bounded=False)
         written = writer.write()
         spent = str(base.services.llm.meter.spent)
         origin = f"write --model {model or base.settings.llm.model} --per-family {per_family} --seed {seed}"
-        saved = _store(kb).save(written.exam(name, origin, base.snapshot().fingerprint)) if written.queries else None
+        saved = _store(kb).save(written.exam(name, origin, base.reader().fingerprint)) if written.queries else None
     if saved:
         more = {"refused": dict(written.refused), "spent": spent, "stopped": written.stopped}
         _show_summary(saved, as_json, more)
@@ -119,6 +121,7 @@ def import_exam(
     as_json: Json = False,
 ) -> None:
     """Take in questions with gold passages or gold documents. A file with bad rows is refused whole."""
+    from surefind.access import Access
     from surefind.exam.formats.beir import read_beir
     from surefind.exam.formats.table import read_table
     from surefind.exam.formats.trec import read_trec
@@ -128,7 +131,7 @@ def import_exam(
     if not path.exists():
         raise ExamError(f"There is no file or folder {path}.")
     with KnowledgeBase.open(kb) as base:
-        library = Library(base.documents())
+        library = Library(base.documents(Access.owner()))
         if path.is_dir():
             exam = read_beir(path, library, split, name)
         elif qrels is not None:

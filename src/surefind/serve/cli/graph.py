@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
+    from surefind.access import Access
     from surefind.graph.communities import Communities
     from surefind.graph.derive import Graph
     from surefind.kb import KnowledgeBase
-    from surefind.snapshot import Snapshot
+    from surefind.protocols import Retriever
+    from surefind.retrieve._graph import GraphIndex
+    from surefind.store.backends.view import LocalView
 
 Groups = Annotated[
     list[str] | None,
@@ -49,8 +52,10 @@ def show(
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        graph, found, snapshot = _graph(base, groups or [], as_json)
-        data = view(graph, found, summarise(graph, found), snapshot.__getitem__, most)
+        graph, found, opened, access = _graph(base, groups or [], as_json)
+        ids = opened.spans().ids
+        passages = lambda places: opened.chunks(ids[list(places)].tolist(), access)  # noqa: E731
+        data = view(graph, found, summarise(graph, found), passages, most)
         page = out or base.data / "graph.html"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(render(data), encoding="utf-8")
@@ -69,7 +74,7 @@ def stats(groups: Groups = None, kb: Folder = HERE, as_json: Json = False) -> No
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        graph, found, _ = _graph(base, groups or [], as_json)
+        graph, found, *_ = _graph(base, groups or [], as_json)
         numbers = counts(graph, found)
         named = labels(graph)
     order = sorted(range(len(named)), key=lambda e: (-int(graph.degrees[e]), e))[:_TOP]
@@ -80,16 +85,19 @@ def stats(groups: Groups = None, kb: Folder = HERE, as_json: Json = False) -> No
         _print(numbers, top)
 
 
-def _graph(base: KnowledgeBase, groups: Sequence[str], quiet: bool) -> tuple[Graph, Communities, Snapshot]:
+def _graph(base: KnowledgeBase, groups: Sequence[str], quiet: bool) -> tuple[Graph, Communities, LocalView, Access]:
     """Of what the groups may read. Likeness of meaning is not asked for, so no encoder is needed."""
+    from surefind.access import Access
     from surefind.graph.communities import communities
     from surefind.spec import make
 
-    snapshot = base.snapshot()
+    retriever = cast("Retriever", make("retrieve", "ppr(seed=[bm25])"))
     with progress(quiet) as report:
-        index: Any = base.index(make("retrieve", "ppr(seed=[bm25])"), snapshot, report)
-    graph = index.graph(snapshot.allow([], groups)[0])
-    return graph, communities(graph), snapshot
+        base.build_for([retriever], report=report)
+    opened, access = cast("LocalView", base.reader().view), Access.of(*groups)
+    index = cast("GraphIndex", opened.index(retriever))
+    graph = index.graph(opened.mask(access))
+    return graph, communities(graph), opened, access
 
 
 def _print(numbers: dict[str, Any], top: Sequence[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
-    from surefind.pipeline import Pipeline
+    from surefind.search.pipeline import Pipeline
     from surefind.types import SearchResult
 
 PipelineName = Annotated[
@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
 def search(
     query: Annotated[list[str], typer.Argument(help="What you look for; quotes are optional.")],
     k: Annotated[int | None, typer.Option("-k", help="How many hits.", show_default="10")] = None,
+    offset: Annotated[int, typer.Option("--offset", help="Leave out so many hits from the top: the next page.")] = 0,
     pipeline: PipelineName = None,
     retrieve: Retrieve = None,
     fuse: Fuse = None,
@@ -67,11 +68,16 @@ def search(
     Documents with an `acl` in their front matter are only seen with --as GROUP. Filters and access are applied
     before ranking, so they never cost you hits.
     """
+    from surefind.access import Access
     from surefind.kb import KnowledgeBase
+    from surefind.search.reader import check_query
 
-    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+    access = Access.of(*(groups or []), where=where or [])
+    with KnowledgeBase.open(kb) as base:
         chosen = choose(base, pipeline, retrieve, fuse, rerank, depth)
-        result = base.search(" ".join(query), k, chosen, where or [], groups or [], report)
+        check_query(" ".join(query), k or base.settings.k, offset)
+        _build(base, chosen, as_json)
+        result = base.search(" ".join(query), access, k, chosen, offset)
     if as_json:
         print_json(as_data(result))
     else:
@@ -80,6 +86,18 @@ def search(
         show(result, explain, full, groups or [])
     if not result.hits:
         raise typer.Exit(1)
+
+
+def _build(base: KnowledgeBase, pipeline: Pipeline, quiet: bool) -> None:
+    """A search writes nothing. What a pipeline needs and nobody has built is built before it, and said so."""
+    missing = base.missing(pipeline.retrieve)
+    if not missing:
+        return
+    if not quiet:
+        names = ", ".join(dict.fromkeys(one.name for one in missing))
+        typer.echo(f"Building what this search needs, once for these documents: {names} …", err=True)
+    with progress(quiet=quiet) as report:
+        base.build_for(pipeline.retrieve, report=report)
 
 
 def choose(
@@ -93,7 +111,7 @@ def choose(
     """A pipeline given in place by --retrieve and the rest; or a named one (or the default), in which --fuse, --rerank
     and --depth take the place of its own."""
     from surefind.errors import UsageError
-    from surefind.pipeline import DEPTH, Pipeline
+    from surefind.search.pipeline import DEPTH, Pipeline
 
     if not retrieve:
         base = kb.pipeline(pipeline)
@@ -142,4 +160,5 @@ def as_data(result: SearchResult) -> dict[str, Any]:
             for t in result.trace
         ],
         "withheld": result.withheld,
+        "generation": result.generation,
     }

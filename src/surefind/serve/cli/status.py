@@ -9,7 +9,7 @@ import typer
 from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
 
 if TYPE_CHECKING:
-    from surefind.kb import Status
+    from surefind.status import Status
 
 
 def register(app: typer.Typer) -> None:

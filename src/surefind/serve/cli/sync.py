@@ -13,8 +13,8 @@ from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
-    from surefind.intake import SyncReport
     from surefind.kb import KnowledgeBase
+    from surefind.write.intake import SyncReport
 
 _SHOWN = 10
 _RETRY_SECONDS = 5

@@ -140,7 +140,7 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.train.neural import stopped_trainings, trained_models
 
     with KnowledgeBase.open(kb) as base:
-        corpus = base.snapshot().fingerprint
+        corpus = base.reader().fingerprint
         models = [*manifests(base), *trained_models(base), *stopped_trainings(base)]
         for prompt in trained_prompts(base.data / "models"):  # a prompt goes on working: it was only tried elsewhere
             drift = "documents changed since it was trained" if prompt["corpus"] != corpus else ""

@@ -179,7 +179,7 @@ def _train(
 
 
 def _put_to_use(base: KnowledgeBase, job: Job, made: dict[str, Any]) -> None:
-    from surefind.pipeline import Pipeline
+    from surefind.search.pipeline import Pipeline
     from surefind.train.adopt import adopt
 
     adopt(base.folder, base.data / "models" / job.name, job.name, Pipeline.parse(made["use"]))

@@ -13,7 +13,7 @@ from surefind.serve.cli.search import Retrieve
 if TYPE_CHECKING:
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
-    from surefind.sync import Report
+    from surefind.protocols import OnProgress
 
 
 def register(app: typer.Typer) -> None:
@@ -83,7 +83,7 @@ def _listwise(
     name: str,
     chosen: dict[str, Any],
     money: tuple[float | None, bool, bool],
-    report: Report | None,
+    report: OnProgress | None,
 ) -> dict[str, Any]:
     from dataclasses import replace
 

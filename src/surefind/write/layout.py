@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from surefind import spec
-from surefind.pipeline import split_outside
-from surefind.protocols import Chunker, Enricher, Priced
+from surefind.grammar import split_outside
+from surefind.protocols import Chunker, Enricher, Falling, Priced, TextOnly
 from surefind.services import Services
 from surefind.types import Chunk, Document
 
@@ -34,11 +34,16 @@ class Layout:
     def __str__(self) -> str:
         return " + ".join(map(str, (self.chunk, *self.enrich)))
 
+    @property
+    def text_only(self) -> bool:
+        """Whether its chunks follow from the document alone, so that it can cut in a process of its own."""
+        return all(isinstance(stage, TextOnly) and stage.text_only for stage in (self.chunk, *self.enrich))
+
     def offline(self) -> Layout:
         """The same without what a language model does: for timing, which must cost nothing."""
         chunk = self.chunk
         if isinstance(chunk, Priced):
-            chunk = cast(Chunker, spec.make("chunk", getattr(chunk, "base", "markdown")))
+            chunk = cast(Chunker, spec.make("chunk", chunk.base if isinstance(chunk, Falling) else "markdown"))
         return Layout(chunk, tuple(enricher for enricher in self.enrich if not isinstance(enricher, Priced)))
 
     def cut(self, document: Document, services: Services) -> list[Chunk]:

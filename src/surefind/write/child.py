@@ -1,4 +1,4 @@
-"""The process that reads files on behalf of a sync: `python -P -m surefind.ingest._child LIMITS`.
+"""The process that prepares files on behalf of a sync: `python -P -m surefind.write.child LIMITS`.
 
 Takes one request a line on standard input, answers each with the length of a JSON text and the text. It lives
 under a limit of memory, and an alarm that the system enforces ends it even if its parent is gone and a library
@@ -15,14 +15,13 @@ import struct
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import IO, Any
 
-from surefind import spec
 from surefind.errors import MissingPartError, SourceError
-from surefind.ingest._inside import Scope, reading
+from surefind.ingest._inside import reading
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
+from surefind.write.prepare import Task, prepare, to_data
 
 _GRACE = 2
 
@@ -42,7 +41,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         alive = partial(_still_working, answers, limits)
         signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE)
-        _send(answers, json.dumps(_read(json.loads(line), limits, readers, alive)).encode())
+        _send(answers, json.dumps(_answer(Task(**json.loads(line)), limits, readers, alive)).encode())
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -57,10 +56,10 @@ def _send(answers: IO[bytes], data: bytes) -> None:
     answers.flush()
 
 
-def _read(request: dict[str, str], limits: Limits, readers: Readers, alive: Callable[[], None]) -> dict[str, Any]:
+def _answer(task: Task, limits: Limits, readers: Readers, alive: Callable[[], None]) -> dict[str, Any]:
     with reading(limits, readers, alive) as here:
         try:
-            return _documents(request, here)
+            return to_data(prepare(task, here))
         except MissingPartError as error:
             return {"missing": str(error)}
         except SourceError as error:
@@ -71,17 +70,6 @@ def _read(request: dict[str, str], limits: Limits, readers: Readers, alive: Call
             return {"refused": "is nested too deeply to be read"}
         except Exception as error:  # a library met something it did not expect
             return {"refused": f"cannot be read ({type(error).__name__}: {error})"}
-
-
-def _documents(request: dict[str, str], here: Scope) -> dict[str, Any]:
-    reader = spec.make("read", request["reader"])
-    found, size = [], 0
-    for d in reader.read(Path(request["path"]), request["id"]):
-        size += len(d.text)
-        if size > here.limits.unpacked_mb * 1e6:
-            raise SourceError(f"gives more than {here.limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
-        found.append([d.id, d.text, d.title, d.format, dict(d.metadata), d.acl, d.places])
-    return {"documents": found, "complaints": here.complaints}
 
 
 if __name__ == "__main__":

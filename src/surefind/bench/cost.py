@@ -1,0 +1,118 @@
+"""What a benchmark will cost, before it runs: time, embeddings, calls to language models, money."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from surefind.bench.asked import llm_calls
+from surefind.bench.engine import OWNER, Bench, path_of
+from surefind.bench.ingestion import PROBE, seconds_per_character
+from surefind.bench.plan import Contender, Plan
+from surefind.exam.model import Exam
+from surefind.llm.quote import quote
+from surefind.protocols import Local, Retriever
+from surefind.services import Services
+from surefind.store.backend import View
+from surefind.store.needs import innermost
+from surefind.types import Query
+from surefind.write.quote import offline
+
+_PROBES = 5
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a run will cost, before it runs."""
+
+    queries: int
+    configurations: int
+    retrievals: int
+    cached: int
+    embeddings: int
+    minutes: float
+    llm_calls: int = 0
+    dollars: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.configurations} configurations × {self.queries} queries: {self.retrievals} retrieval runs "
+            f"({self.cached} from the cache), {self.embeddings} queries to embed, {self.llm_calls} LLM calls, "
+            f"${self.dollars:.2f}, about {_duration(self.minutes)}."
+        )
+
+
+def quote_for(bench: Bench, plan: Plan) -> Quote:
+    """Layouts that are not made yet are judged by a piece of text, and not made for it."""
+    jobs = plan.retrievers().values()
+    made = [job for job in jobs if bench.kb.has_cut(job[0].layout)]
+    keys = {bench.run_key(plan, *job): job for job in made}
+    missing = [job for key, job in keys.items() if bench.cache.rankings(key) is None]
+    unmade = [job for job in jobs if job not in made]
+    # Layouts share the vectors of the questions.
+    encoders = {str(r) for _, r in (*missing, *unmade) if r.signal == "dense"}
+    embeddings = len(plan.exam.queries) * len(encoders)
+    seconds = sum(_seconds(bench.view(contender), r, plan.exam) for contender, r in missing)
+    seconds += _seconds_to_make(bench, unmade) + _rerank_seconds(bench, plan)
+    runs = len(keys) + len(unmade)
+    cached = len(keys) - len(missing)
+    asked = quote(bench.kb.services.llm, llm_calls(bench.kb, plan))
+    minutes = seconds / 60 + asked.minutes
+    size = len(plan.exam.queries), len(plan.contenders), runs, cached, embeddings
+    return Quote(*size, minutes, asked.calls, asked.dollars)
+
+
+def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:
+    """How long all questions will take, judged by a few of them; and building first what is not there yet. Without
+    what a model around the retriever will take: that is quoted in calls."""
+    retriever = innermost(retriever)
+    if view.missing([retriever]):
+        ids = view.spans().ids
+        sample = view.chunks(ids[:: max(1, len(ids) // _PROBES)][:_PROBES].tolist(), OWNER)
+        timed = offline(retriever)
+        timed.build(sample, Services())  # kernels compile and models load here, outside the time
+        started = time.perf_counter()
+        timed.build(sample, Services())
+        return (time.perf_counter() - started) / max(1, len(sample)) * (len(view) + len(exam.queries))
+    few = [Query(query.text) for query in exam.queries[:: max(1, len(exam.queries) // _PROBES)][:_PROBES]]
+    view.warm(None, [retriever])
+    started = time.perf_counter()
+    for query in few:
+        view.search(retriever, [query], 10, OWNER)
+    return (time.perf_counter() - started) / len(few) * len(exam.queries)
+
+
+def _rerank_seconds(bench: Bench, plan: Plan) -> float:
+    """Of rerankers that run here, at most: a pair that was scored before costs nothing again."""
+    if not plan.exam.queries:
+        return 0.0
+    work = {
+        (str(contender.layout), path_of(contender.pipeline), reranker.work): (contender, reranker)
+        for contender in plan.contenders
+        for reranker in contender.pipeline.rerank
+        if isinstance(reranker, Local)
+        and reranker.runs_here
+        and bench.kb.has_cut(contender.layout)
+        and not bench.cache.data(bench.reranked_key(contender, plan.exam))
+    }
+    probe = Query(plan.exam.queries[0].text)
+    return len(plan.exam.queries) * sum(
+        bench.reranking(contender, plan.exam).seconds(reranker, probe, bench.view(contender).spans().ids)
+        for contender, reranker in work.values()
+    )
+
+
+def _seconds_to_make(bench: Bench, jobs: Sequence[tuple[Contender, Retriever]]) -> float:
+    documents = bench.kb.documents(OWNER) if jobs else []
+    characters = sum(len(document.text) for document in documents)
+    layouts = {str(contender.layout): contender.layout for contender, _ in jobs if contender.layout}
+    rates = [
+        seconds_per_character(documents, layout, [r for c, r in jobs if str(c.layout) == spec], PROBE)
+        for spec, layout in layouts.items()
+    ]
+    return sum(rates) * characters
+
+
+def _duration(minutes: float) -> str:
+    return f"{minutes * 60:.0f} s" if minutes < 2 else f"{minutes:.0f} minutes"

@@ -1,0 +1,249 @@
+"""A pipeline: retrieve, fuse, rerank. Its text form is its identity:
+
+    bm25(k1=1.5, b=0.75, analyzer=english) + dense(model=minilm) >> convex(alpha=0.3)
+
+Every retriever returns `depth` candidates (100; `@50` after the retrievers says otherwise), the fuser joins them,
+each reranker reorders what the stage before it left, and passages that several candidates lie in count once. `depth`
+belongs to the pipeline and never follows from how many hits are asked for, so the ranking does not either. An optional
+stage that fails leaves the ranking before it and says so in the trace.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from surefind import spec
+from surefind.access import Access
+from surefind.errors import SpecError, SurefindError
+from surefind.grammar import split_outside
+from surefind.notes import FELL_BACK, collecting, note
+from surefind.protocols import Completing, Corpus, Fuser, QueryFuser, Reranker, Retriever, TrainedFuser, name_of
+from surefind.search.completion import complete
+from surefind.search.families import extend, fold, short
+from surefind.search.reach import Reach
+from surefind.services import Services
+from surefind.store.backend import View
+from surefind.types import BoolArray, Query, Rankings, TraceEntry
+
+DEPTH = 100
+DEFAULT_FUSER = "rrf(k=60.0)"
+_DEEPER = 4
+"""How many times deeper each further look is, where the candidates hold too few different passages."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a pipeline did: the rankings after each stage, and the trace."""
+
+    stages: tuple[tuple[str, Rankings], ...]
+    trace: tuple[TraceEntry, ...]
+
+    @property
+    def rankings(self) -> Rankings:
+        return self.stages[-1][1]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    retrieve: tuple[Retriever, ...]
+    fuse: Fuser | None = None
+    rerank: tuple[Reranker, ...] = ()
+    depth: int = DEPTH
+    name: str = field(default="", compare=False)
+    """What the user calls it; not part of its identity."""
+
+    def __post_init__(self) -> None:
+        if not self.retrieve:
+            raise SpecError('A pipeline needs at least one retriever. Write retrieve = ["bm25"] or --retrieve bm25.')
+        if self.depth < 1:
+            raise SpecError(f"A pipeline's depth must be at least 1, not {self.depth}.")
+
+    @classmethod
+    def of(
+        cls,
+        retrieve: Sequence[str],
+        fuse: str | None = None,
+        rerank: Sequence[str] = (),
+        depth: int = DEPTH,
+        name: str = "",
+    ) -> Pipeline:
+        """From specs. Several retrievers without a fuser are joined by RRF."""
+        if fuse is None and len(retrieve) > 1:
+            fuse = DEFAULT_FUSER
+        if fuse is not None and len(retrieve) < 2:
+            raise SpecError(f"{fuse} has one ranking to fuse. Give it two or more retrievers, or leave it out.")
+        return cls(
+            tuple(cast(Retriever, spec.make("retrieve", text)) for text in retrieve),
+            cast(Fuser, spec.make("fuse", fuse)) if fuse is not None else None,
+            tuple(cast(Reranker, spec.make("rerank", text)) for text in rerank),
+            depth,
+            name,
+        )
+
+    @classmethod
+    def parse(cls, text: str, name: str = "") -> Pipeline:
+        """`bm25 + dense @50 >> rrf(k=60)` -> the pipeline."""
+        first, *later = split_outside(text, ">>")
+        first, *depths = split_outside(first, "@")
+        depth = "@".join(depths)
+        if depths and not re.fullmatch(r"\s*\d+\s*", depth):
+            raise SpecError(f"Cannot read the depth {depth.strip()!r} in {text!r}. Write it like 'bm25 + dense @50'.")
+        retrieve = split_outside(first, "+")
+        fuse = later.pop(0) if later and len(retrieve) > 1 else None
+        return cls.of(retrieve, fuse, later, int(depth) if depth else DEPTH, name)
+
+    def __str__(self) -> str:
+        first = " + ".join(map(str, self.retrieve)) + (f" @{self.depth}" if self.depth != DEPTH else "")
+        return " >> ".join([first, *map(str, [self.fuse] if self.fuse else []), *map(str, self.rerank)])
+
+    @property
+    def stages(self) -> tuple[Any, ...]:
+        """All of them, in order."""
+        return (*self.retrieve, *([self.fuse] if self.fuse is not None else []), *self.rerank)
+
+    def run(self, queries: Sequence[Query], want: int, view: View, services: Services, access: Access) -> Run:
+        """The ranking of each query, down to `want` passages if there are as many. `want` decides where it ends, never
+        what it holds above that."""
+        run = _Recorder()
+        view.ready(self.retrieve)  # opening an index is not searching: it stays out of the trace
+        found = [run.record("retrieve", r, partial(view.search, r, queries, self.depth, access)) for r in self.retrieve]
+        best = found[0]
+        if self.fuse is not None:
+            best = run.record("fuse", self.fuse, partial(self.join, queries, found, view, services, access))
+        for reranker in self.rerank:
+            work = partial(self.rerank_by, reranker, queries, best, view, services, access)
+            best = run.record("rerank", reranker, work, fallback=best)
+        parents = view.parents(best.ids)
+        if parents is not None:
+            best = run.record("parents", "parents", partial(fold, best, parents))
+        if (short(best, want) & self.more(found)).any():
+            run.record("deeper", "deeper", partial(self.deepen, queries, best, found, want, view, services, access))
+        return run.finished
+
+    def more(self, found: Sequence[Rankings]) -> BoolArray:
+        """The queries for which some retriever may have more than the candidates that it gave."""
+        rows: BoolArray = np.any([~short(ranking, self.depth) for ranking in found], axis=0)
+        return rows
+
+    def found(self, queries: Sequence[Query], depth: int, view: View, services: Services, access: Access) -> Rankings:
+        """The ranking before any reranking, with `depth` candidates from each retriever."""
+        lists = [view.search(retriever, queries, depth, access) for retriever in self.retrieve]
+        return self.join(queries, lists, view, services, access)
+
+    def deepen(
+        self,
+        queries: Sequence[Query],
+        best: Rankings,
+        found: Sequence[Rankings],
+        want: int,
+        view: View,
+        services: Services,
+        access: Access,
+    ) -> Rankings:
+        """Goes on below a ranking that holds fewer than `want` passages: with what the retrievers and the fuser rank
+        next when they look deeper, step by step. What stands above stays as it is. `found` is what the retrievers gave
+        at the pipeline's own depth."""
+        deeper = self
+        more = self.more(found)
+        while (rows := np.flatnonzero(short(best, want) & more)).size:
+            deeper = replace(deeper, depth=deeper.depth * _DEEPER)
+            asked = [queries[i] for i in rows.tolist()]
+            lists = [view.search(retriever, asked, deeper.depth, access) for retriever in self.retrieve]
+            joined = self.join(asked, lists, view, services, access)
+            parents = view.parents(joined.ids)
+            best = extend(best, rows, joined if parents is None else fold(joined, parents), view.parents)
+            more[rows] = deeper.more(lists)
+        return best
+
+    def rerank_by(
+        self,
+        reranker: Reranker,
+        queries: Sequence[Query],
+        best: Rankings,
+        view: View,
+        services: Services,
+        access: Access,
+    ) -> Rankings:
+        """A reranker sees all candidates and loses none."""
+        reach = Reach(self, view, services, access)
+        return reranker.rerank(queries, best, reach, max(1, best.ids.shape[1]), services)
+
+    @property
+    def completes(self) -> bool:
+        """Whether the fuser wants every candidate scored by every retriever (`missing=score`)."""
+        fuser: object = self.fuse
+        return isinstance(fuser, Completing) and fuser.missing == "score"
+
+    def check(self, corpus: Corpus, services: Services) -> None:
+        """A trained fuser refuses retrievers and documents that it was not trained on."""
+        if isinstance(self.fuse, TrainedFuser):
+            self.fuse.check(self.retrieve, self.depth, corpus, services)
+
+    def join(
+        self,
+        queries: Sequence[Query],
+        rankings: Sequence[Rankings],
+        view: View,
+        services: Services,
+        access: Access,
+    ) -> Rankings:
+        """The fusion step: every candidate of every ranking, scored by every retriever first if the fuser wants that
+        (`missing=score`)."""
+        if self.fuse is None:
+            return rankings[0]
+        self.check(view, services)
+        if self.completes:
+            rankings = complete(rankings, queries, self.retrieve, view, access)
+        width = sum(ranking.ids.shape[1] for ranking in rankings)
+        if isinstance(self.fuse, QueryFuser):
+            return self.fuse.fuse_for(queries, rankings, width, services)
+        return self.fuse.fuse(rankings, width)
+
+
+class _Recorder:
+    """Times each stage, and lets an optional one fall back."""
+
+    def __init__(self) -> None:
+        self._stages: list[tuple[str, Rankings]] = []
+        self._trace: list[TraceEntry] = []
+
+    def record(
+        self, stage: str, step: object, work: Callable[[], Rankings], fallback: Rankings | None = None
+    ) -> Rankings:
+        started = time.perf_counter()
+        with collecting() as heard:
+            try:
+                rankings = work()
+            except Exception as error:
+                if fallback is None:
+                    raise
+                rankings = fallback
+                note(f"{FELL_BACK}{_reason(error)}")
+        ms = (time.perf_counter() - started) * 1000
+        label = stage if isinstance(step, str) else name_of(step)
+        self._stages.append((_unique(label, self._stages), rankings))
+        candidates = int((rankings.ids >= 0).sum())
+        self._trace.append(TraceEntry(stage, str(step), candidates, ms, heard.text, heard.calls, heard.dollars))
+        return rankings
+
+    @property
+    def finished(self) -> Run:
+        return Run(tuple(self._stages), tuple(self._trace))
+
+
+def _reason(error: Exception) -> str:
+    """Our own errors are sentences; of others the kind says as much as the text."""
+    return str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"
+
+
+def _unique(label: str, taken: Sequence[tuple[str, Rankings]]) -> str:
+    """Two dense retrievers in one pipeline are `dense` and `dense:2`."""
+    same = sum(1 for name, _ in taken if name.partition(":")[0] == label)
+    return f"{label}:{same + 1}" if same else label

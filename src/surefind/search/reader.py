@@ -1,0 +1,80 @@
+"""A reader: one generation, opened. Immutable; threads share it, and a search never writes, builds or waits.
+
+    reader = kb.reader()
+    result = reader.search("CTR filing deadline", Access.public(), pipeline, k=10)
+
+It holds a lease on its generation for as long as somebody holds the reader, so that no writer sweeps it away.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+
+from surefind.access import Access
+from surefind.errors import NothingIndexedError, QueryError
+from surefind.protocols import Retriever
+from surefind.search.hits import hits_of
+from surefind.search.pipeline import Pipeline
+from surefind.services import Services
+from surefind.store.backend import View
+from surefind.store.catalogue import Catalogue
+from surefind.store.lease import Lease
+from surefind.store.rows import Generation
+from surefind.types import Document, Query, SearchResult
+
+MAX_QUERY = 10_000
+MAX_K = 1_000
+
+
+class Reader:
+    def __init__(
+        self, generation: Generation, catalogue: Catalogue, view: View, services: Services, lease: Lease
+    ) -> None:
+        self.generation = generation.number
+        self.view = view
+        self._catalogue = catalogue
+        self._contents = generation.contents
+        self._services = services
+        weakref.finalize(self, lease.release)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.view.fingerprint
+
+    @property
+    def layout(self) -> str:
+        return self.view.layout
+
+    def search(self, query: str, access: Access, pipeline: Pipeline, k: int = 10, offset: int = 0) -> SearchResult:
+        """The k best passages after the first `offset`, of what `access` admits. Neither changes the ranking."""
+        check_query(query, k, offset)
+        if not len(self.view):
+            raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
+        run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
+        hits = hits_of(run, self.view, access, k, offset)
+        withheld = self.view.withheld(access)
+        return SearchResult(query, hits, run.trace, str(pipeline), withheld, self.generation)
+
+    def missing(self, retrievers: Iterable[Retriever]) -> list[Retriever]:
+        """Of the indexes that these need, those that are not there for this generation."""
+        return self.view.missing(list(retrievers))
+
+    def documents(self, access: Access) -> list[Document]:
+        """Every document that the caller may read, in order of id."""
+        admitted = self.view.admitted(access)
+        members = self._catalogue.members(self._contents)
+        return [self._catalogue.versions.document(m.version) for m in members if m.document in admitted]
+
+
+def check_query(query: str, k: int, offset: int = 0) -> None:
+    if not query.strip():
+        raise QueryError('The query is empty. Write what you look for: surefind search "CTR filing deadline".')
+    if len(query) > MAX_QUERY:
+        raise QueryError(
+            f"The query has {len(query):,} characters; the most is {MAX_QUERY:,}. Search for the sentence that matters."
+        )
+    if not 1 <= k <= MAX_K:
+        raise QueryError(f"k must be from 1 to {MAX_K:,}, not {k}.")
+    if not 0 <= offset <= MAX_K:
+        raise QueryError(f"offset must be from 0 to {MAX_K:,}, not {offset}.")

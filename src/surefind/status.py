@@ -1,0 +1,66 @@
+"""What is in a knowledge base, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from surefind.access import Access
+from surefind.config import Settings
+from surefind.search.reader import Reader
+from surefind.store.backend import Backend
+from surefind.store.catalogue import Catalogue
+from surefind.store.rows import Source
+from surefind.write.intake import Problem
+
+
+@dataclass(frozen=True)
+class Status:
+    folder: str
+    documents: int
+    chunks: int
+    generation: int
+    last_sync: str
+    sources: list[str]
+    layout: str
+    pipelines: dict[str, str]
+    indexes: dict[str, int]
+    """Index -> bytes on disk."""
+    restricted: int
+    problems: list[Problem]
+    generations: list[int]
+    """Those that are kept, and can be rolled back to."""
+    drafts: int
+    """Versions that wait to be published."""
+
+
+def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Reader, settings: Settings) -> Status:
+    kept = catalogue.generations()
+    shown = next(one for one in kept if one.number == reader.generation)
+    sizes = backend.sizes(shown.contents, str(settings.layout))
+    return Status(
+        folder=str(folder),
+        documents=shown.documents,
+        chunks=len(reader.view),
+        generation=shown.number,
+        last_sync=shown.created,
+        sources=[_described(source) for source in catalogue.sources()],
+        layout=str(settings.layout),
+        pipelines={name: str(pipeline) for name, pipeline in settings.pipelines.items()},
+        indexes={_label(spec, list(sizes)): size for spec, size in sizes.items()},
+        restricted=reader.view.withheld(Access.public()),
+        problems=[Problem(found.path, found.reason) for found in catalogue.problems()],
+        generations=[one.number for one in kept],
+        drafts=len(catalogue.versions.in_state(("draft", "in review"), kept)),
+    )
+
+
+def _label(index: str, all_of_them: Sequence[str]) -> str:
+    """An index without its model's fingerprint, unless only that tells two apart."""
+    short = index.partition("@")[0]
+    return short if sum(spec.partition("@")[0] == short for spec in all_of_them) == 1 else index
+
+
+def _described(source: Source) -> str:
+    return f"{source.origin} ({source.revision[:12] or 'not fetched'})" if source.origin else str(source.root)

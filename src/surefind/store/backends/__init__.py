@@ -1,0 +1,1 @@
+"""Backends: where chunks are kept and searched. One a file."""

@@ -1,0 +1,127 @@
+"""`local`: chunks in the catalogue, indexes in folders beside it, everything in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from surefind.access import PathRule
+from surefind.errors import CorruptIndexError, NotBuiltError
+from surefind.protocols import Index, OnProgress, Retriever, Reuse
+from surefind.store.backend import Contents, Delta
+from surefind.store.backends.view import LocalView
+from surefind.store.catalogue import Catalogue
+from surefind.store.chunks import ChunkRows
+from surefind.store.indexes import TABLE, IndexStore, index_key, table_key
+from surefind.store.needs import needed
+from surefind.store.table import Table
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+
+class LocalBackend:
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self.rows = ChunkRows(catalogue.database)
+        self.indexes = IndexStore(catalogue.path.parent / "indexes")
+
+    # ------------------------------------------------------------ writing
+
+    def write(self, deltas: Sequence[Delta]) -> None:
+        for delta in deltas:
+            self.rows.add(self.rows.layout(delta.layout), delta.version, delta.chunks)
+
+    def uncut(self, contents: int, layout: str) -> list[int]:
+        return self.rows.uncut(layout, contents)
+
+    def build(
+        self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
+    ) -> list[str]:
+        table = self._table(contents, layout)
+        return [
+            one.name for one in needed(retrievers) if self._build_one(contents, layout, table, one, services, report)
+        ]
+
+    def _table(self, contents: Contents, layout: str) -> Table:
+        key = table_key(contents.number, layout)
+        if self.indexes.has(key):
+            try:
+                return self.indexes.read(key, Table.load)
+            except CorruptIndexError:
+                self.indexes.drop(key)
+        number, members = self.rows.layout(layout), contents.members()
+        rows, contexts = self.rows.rows(number, contents.number), self.rows.contexts(number, members)
+        table = Table.build(layout, members, rows, contexts)
+        self.indexes.save(key, table, TABLE)
+        self.rows.record_index(key, contents.number, layout, TABLE)
+        return table
+
+    def _build_one(
+        self,
+        contents: Contents,
+        layout: str,
+        table: Table,
+        retriever: Retriever,
+        services: Services,
+        report: OnProgress,
+    ) -> bool:
+        """Says whether it built."""
+        key = index_key(table.fingerprint, retriever)
+        spec = retriever.index_spec
+        built = not self.indexes.sound(key)
+        if built:
+            what = f"Indexing {retriever.name}"
+            report(what, 0, len(table))
+            chunks = list(self.rows.every(self.rows.layout(layout), table.versions.tolist()))
+            reuse = self._reuse(contents.number, layout, table, retriever, services)
+            index = retriever.build(chunks, services, reuse, lambda done, total: report(what, done, total))
+            self.indexes.save(key, index, spec)
+            report(what, len(chunks), len(chunks))
+        self.rows.record_index(key, contents.number, layout, spec)
+        return built
+
+    def _reuse(
+        self, contents: int, layout: str, table: Table, retriever: Retriever, services: Services
+    ) -> Reuse | None:
+        """The newest index of the same kind over the same layout, and where each chunk stood in it."""
+        for key, number, cut, spec in reversed(self.rows.indexes()):
+            if cut == layout and spec == retriever.index_spec and self.indexes.has(key):
+                try:
+                    earlier = self.indexes.read(table_key(number, layout), Table.load)
+                    index: Index = self.indexes.load(key, retriever, services)
+                except CorruptIndexError:
+                    continue  # it is only a head start; building from nothing gives the same
+                if len(index) == len(earlier):
+                    return Reuse(index, table.origin(earlier))
+        return None
+
+    def sweep(self, keep: Collection[int], gone: Sequence[int]) -> None:
+        with self._catalogue.transaction():
+            self.rows.delete(gone)
+            self.rows.forget_indexes(keep)
+        used = {key for key, *_ in self.rows.indexes()}
+        for key in self.indexes.list_keys():
+            if key not in used:
+                self.indexes.drop(key)
+
+    # ------------------------------------------------------------ reading
+
+    def has(self, contents: int, layout: str) -> bool:
+        return self.indexes.has(table_key(contents, layout))
+
+    def open(self, contents: Contents, layout: str, services: Services, rules: Sequence[PathRule]) -> LocalView:
+        key = table_key(contents.number, layout)
+        number = self.rows.layout_id(layout)
+        if number is None or not self.indexes.has(key):
+            raise NotBuiltError(
+                f"The documents are not cut by {layout} yet. Build what is missing with: surefind sync."
+            )
+        return LocalView(self.rows, self.indexes, self.indexes.read(key, Table.load), number, services, rules)
+
+    def sizes(self, contents: int, layout: str) -> dict[str, int]:
+        return {
+            spec: self.indexes.size(key)
+            for key, number, cut, spec in self.rows.indexes()
+            if number == contents and cut == layout and spec != TABLE
+        }

@@ -1,0 +1,266 @@
+"""One set of documents in one layout, opened by the local backend: a table of chunks, indexes, masks.
+
+Nothing in it changes once it is there. Indexes and masks are opened when first asked for and kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from surefind.access import Access, PathRule
+from surefind.errors import CorruptIndexError, NotBuiltError, SpecError, StoreError, UsageError, choices
+from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
+from surefind.store.backend import Passage, Spans, View
+from surefind.store.chunks import ChunkRows
+from surefind.store.indexes import IndexStore, index_key
+from surefind.store.needs import innermost, needed
+from surefind.store.rows import Entry
+from surefind.store.table import Table
+from surefind.text.places import location
+from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, Mask, Place, Query, Rankings
+
+if TYPE_CHECKING:
+    from surefind.services import Services
+
+_KEPT = 64
+"""Masks, and retrievers in other words, that stay in memory."""
+
+
+class LocalView:
+    def __init__(
+        self,
+        rows: ChunkRows,
+        indexes: IndexStore,
+        table: Table,
+        layout: int,
+        services: Services,
+        rules: Sequence[PathRule],
+    ) -> None:
+        self.table = table
+        self.layout = table.layout
+        self._rows = rows
+        self._indexes = indexes
+        self._layout = layout
+        self._services = services
+        self._rules = rules
+        self._lock = threading.RLock()
+        self._loaded: dict[str, Index] = {}
+        self._opened: OrderedDict[Retriever, Index] = OrderedDict()
+        self._masks: OrderedDict[Access, tuple[Mask, int]] = OrderedDict()
+        self._spans: Spans | None = None
+        self._clauses: list[tuple[int, list[Sequence[str]]]] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        return self.table.fingerprint
+
+    @property
+    def sketch(self) -> tuple[int, ...]:
+        return self.table.sketch
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    # ------------------------------------------------------------ searching
+
+    def search(self, retriever: Retriever, queries: Sequence[Query], k: int, access: Access) -> Rankings:
+        mask = self.mask(access)
+        return self._as_ids(self.index(retriever).search(retriever, queries, k, mask))
+
+    def score(self, retriever: Retriever, queries: Sequence[Query], ids: IdArray, access: Access) -> FloatArray:
+        index = self.index(retriever)
+        if not isinstance(index, ScoringIndex):
+            raise SpecError(f"{retriever} cannot score single passages. Leave out missing=score, or the retriever.")
+        return index.score(retriever, queries, self._allowed(ids, access), self.mask(access))
+
+    def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
+        mask, one = self.mask(access), innermost(retriever)
+        index = self.index(one)
+        if isinstance(index, VectorIndex):
+            return self._as_ids(index.near(self._allowed(ids, access).tolist(), k, mask))
+        texts = [Query(chunk.searchable) for chunk in self.chunks(ids, access)]
+        return self._as_ids(index.search(one, texts, k, mask))
+
+    def _as_ids(self, found: Rankings) -> Rankings:
+        """Places become ids, and equal scores stand in order of id."""
+        ids = np.where(found.ids == PAD, PAD, self.table.ids[np.maximum(found.ids, 0)]) if found.ids.size else found.ids
+        order = np.lexsort((np.where(ids == PAD, np.iinfo(np.int64).max, ids), -found.scores), axis=1)
+        return replace(found, ids=np.take_along_axis(ids, order, 1), scores=np.take_along_axis(found.scores, order, 1))
+
+    # ------------------------------------------------------------ texts
+
+    def chunks(self, ids: Sequence[int], access: Access) -> list[Chunk]:
+        return [_chunk(self._entry(place)) for place in self._allowed(ids, access).tolist()]
+
+    def passages(self, ids: Sequence[int], access: Access) -> list[Passage]:
+        named: dict[int, tuple[Place, ...]] = {}  # a long document has many, and several passages may be of one
+        found = []
+        for place in self._allowed(ids, access).tolist():
+            entry = self._entry(place, returned=True)
+            if entry.version not in named:
+                named[entry.version] = self._rows.places(entry.version)
+            start, end, *returned = self.table.rows[3:, place].tolist()
+            matched = None if [start, end] == returned else (start, end)
+            where = location(named[entry.version], start, end)
+            found.append(Passage(_chunk(entry), entry.title, entry.metadata, where, matched))
+        return found
+
+    def _entry(self, place: int, returned: bool = False) -> Entry:
+        version, seq = self.table.rows[:2, place].tolist()
+        found = self._rows.entry(self._layout, version, seq, returned)
+        if found is None:
+            raise StoreError("This generation was swept away while it was read. Search again.")
+        return found
+
+    def parents(self, ids: IdArray) -> IdArray | None:
+        families = self.table.families
+        if families is None:
+            return None
+        places = self.table.places(ids)
+        return np.where(places == PAD, PAD, families[np.maximum(places, 0)])
+
+    def spans(self) -> Spans:
+        if self._spans is None:
+            _, _, ids, own_start, own_end, start, end = self.table.rows
+            self._spans = Spans(ids, self.table.documents, start, end, own_start, own_end, self.table.names)
+        return self._spans
+
+    # ------------------------------------------------------------ access
+
+    def mask(self, access: Access) -> Mask:
+        """The places that the caller may see."""
+        return self._resolved(access)[0]
+
+    def admitted(self, access: Access) -> set[str]:
+        return {self.table.names[i] for i in np.flatnonzero(self._documents(access)).tolist()}
+
+    def withheld(self, access: Access) -> int:
+        return self._resolved(access)[1]
+
+    def _allowed(self, ids: Any, access: Access) -> IdArray:
+        """The places of ids that the caller may see; one that they may not is an error, not an answer."""
+        places = self.table.places(ids)
+        bits = self.mask(access).bits
+        if bits is not None and not bool((bits[np.maximum(places, 0)] | (places == PAD)).all()):
+            raise StoreError("A passage was asked for that the caller may not read.")
+        return places
+
+    def _resolved(self, access: Access) -> tuple[Mask, int]:
+        known = self._masks.get(access)
+        if known is None:
+            documents = self._documents(access)
+            hidden = len(documents) - int(np.count_nonzero(documents))
+            known = (Mask(documents[self.table.documents]) if hidden else EVERY), hidden
+            with self._lock:
+                self._masks[access] = known
+                while len(self._masks) > _KEPT:
+                    self._masks.popitem(last=False)
+        return known
+
+    def _documents(self, access: Access) -> BoolArray:
+        """The documents that a caller may see and that fit the filters. A key that none of the documents they may see
+        has is a mistake, and it is told in words that tell of no other documents."""
+        seen = np.ones(len(self.table.names), np.bool_)
+        if not access.sees_all:
+            closed = [document for document, clauses in self._restrictions() if not access.admits(clauses)]
+            seen[closed] = False
+        fits = seen.copy()
+        for one in access.where:
+            known = self.table.columns
+            if one.key not in known or not seen[known[one.key].documents].any():
+                keys = known.keys_of(seen)
+                raise UsageError(f"No document has the metadata key {one.key!r}; {choices(one.key, keys)}")
+            fits &= known[one.key].having(one, len(fits))
+        return fits
+
+    def _restrictions(self) -> list[tuple[int, list[Sequence[str]]]]:
+        """(document, its access lists): its own, and one for each path rule that covers it."""
+        if self._clauses is None:
+            found: dict[int, list[Sequence[str]]] = {document: [groups] for document, groups in self.table.acls}
+            for rule in self._rules:
+                for document, (path, name) in enumerate(zip(self.table.paths, self.table.names, strict=True)):
+                    if rule.covers(path) or (path != name and rule.covers(name)):
+                        found.setdefault(document, []).append(rule.groups)
+            self._clauses = list(found.items())
+        return self._clauses
+
+    @property
+    def restricted(self) -> int:
+        """How many documents not everybody may read."""
+        return len(self._restrictions())
+
+    # ------------------------------------------------------------ indexes
+
+    def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
+        return [one for one in needed(retrievers) if not self._indexes.has(self._key(one))]
+
+    def ready(self, retrievers: Sequence[Retriever]) -> None:
+        for retriever in retrievers:
+            self.index(retriever)
+
+    def warm(self, earlier: View | None, retrievers: Sequence[Retriever]) -> None:
+        before = earlier if isinstance(earlier, LocalView) else None
+        known = list(before._opened) if before else []
+        for retriever in dict.fromkeys([*retrievers, *known]):
+            if not self.missing([retriever]):
+                self.index(retriever)
+        for access in list(before._masks) if before else ():
+            try:
+                self.mask(access)
+            except UsageError:
+                continue  # a key that these documents do not have: the next caller is told
+        _ = self.table.families, self.table.places(self.table.ids[:1])
+
+    def index(self, retriever: Retriever) -> Index:
+        """What a retriever searches, opened once."""
+        found = self._opened.get(retriever)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._opened.get(retriever)
+            if found is None:
+                found = self._opened[retriever] = self._open(retriever)
+                while len(self._opened) > _KEPT:
+                    self._opened.popitem(last=False)
+        return found
+
+    def _open(self, retriever: Retriever) -> Index:
+        inner = retriever.inner if isinstance(retriever, Wrapper) else None
+        if inner is not None and isinstance(retriever, Wrapper):  # a view of another retriever's index
+            return retriever.wrap(self.index(inner), self._services)
+        key = self._key(retriever)
+        if key not in self._loaded:
+            self._loaded[key] = self._load(key, retriever)
+        index = self._loaded[key]
+        if isinstance(retriever, Composite):
+            index = retriever.over(index, [self.index(used) for used in retriever.uses])
+        # Kernels and models load when first used: here, so that no query's time is charged with it.
+        index.search(retriever, [Query("warm up")], 1, EVERY)
+        return index
+
+    def _load(self, key: str, retriever: Retriever) -> Index:
+        try:
+            if self._indexes.has(key):
+                index = self._indexes.load(key, retriever, self._services)
+                if len(index) != len(self):
+                    raise CorruptIndexError(f"The index {key} is of {len(index)} passages, not of {len(self)}.")
+                return index
+        except CorruptIndexError as error:
+            raise NotBuiltError(f"{error} Build it again with: surefind sync.") from error
+        raise NotBuiltError(
+            f"There is no index for {retriever} over these documents. Build it with surefind sync (for the pipelines "
+            "of surefind.toml), surefind search (for the one that it is given), or kb.build(...) from Python."
+        )
+
+    def _key(self, retriever: Retriever) -> str:
+        return index_key(self.fingerprint, retriever)
+
+
+def _chunk(entry: Entry) -> Chunk:
+    return Chunk(entry.document, entry.start, entry.end, entry.text, entry.headings, entry.context, title=entry.title)

@@ -1,0 +1,131 @@
+"""The chunks of versions in the catalogue: for each layout, where each version was cut, and what stands beside."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+from surefind.store._database import Database
+from surefind.store.rows import Entry, Member
+from surefind.store.versions import LIVE, Versions
+from surefind.types import Chunk, Place
+
+Row = tuple[int, int, int, int, int, int, int]
+"""(version, seq, id, start, end, start and end of what is returned)."""
+
+
+class ChunkRows:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._versions = Versions(database)
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        return self._database.db
+
+    def layout(self, spec: str) -> int:
+        """The number of a layout, which is given one if it has none."""
+        self._db.execute("INSERT OR IGNORE INTO layouts (spec) VALUES (?)", (spec,))
+        return int(self._db.execute("SELECT id FROM layouts WHERE spec = ?", (spec,)).fetchone()[0])
+
+    def layout_id(self, spec: str) -> int | None:
+        row = self._db.execute("SELECT id FROM layouts WHERE spec = ?", (spec,)).fetchone()
+        return int(row[0]) if row else None
+
+    def uncut(self, layout: str, contents: int) -> list[int]:
+        """Versions of a set that have not been cut in this layout yet."""
+        rows = self._db.execute(
+            f"SELECT version FROM members WHERE {LIVE} AND version NOT IN "
+            "(SELECT version FROM chunked WHERE layout = (SELECT id FROM layouts WHERE spec = :l)) ORDER BY version",
+            {"s": contents, "l": layout},
+        )
+        return [row for (row,) in rows]
+
+    def add(self, layout: int, version: int, chunks: Sequence[Chunk]) -> None:
+        self._db.execute("INSERT OR IGNORE INTO chunked VALUES (?, ?)", (layout, version))
+        self._db.executemany(
+            "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    layout, version, seq, c.number, c.start, c.end, json.dumps(c.headings, ensure_ascii=False),
+                    c.context, *(c.parent or (None, None)),
+                )
+                for seq, c in enumerate(chunks)
+            ),
+        )  # fmt: skip
+
+    def delete(self, versions: Iterable[int]) -> None:
+        lost = [(version,) for version in versions]
+        layouts = [id for (id,) in self._db.execute("SELECT id FROM layouts")]
+        for layout in layouts:  # both tables are in order of layout and version
+            self._db.executemany(f"DELETE FROM chunks WHERE layout = {layout} AND version = ?", lost)
+            self._db.executemany(f"DELETE FROM chunked WHERE layout = {layout} AND version = ?", lost)
+
+    def rows(self, layout: int, contents: int) -> list[Row]:
+        """Of every chunk of a set, in the order that gives chunks their places."""
+        return self._db.execute(
+            "SELECT c.version, c.seq, c.id, c.start, c.end, coalesce(c.parent_start, c.start), "
+            "coalesce(c.parent_end, c.end) FROM members m JOIN versions v ON v.row = m.version "
+            f"JOIN chunks c ON c.layout = :l AND c.version = v.row WHERE {LIVE} ORDER BY v.id, v.row, c.seq",
+            {"l": layout, "s": contents},
+        ).fetchall()
+
+    def contexts(self, layout: int, members: Sequence[Member]) -> Iterator[str]:
+        """What enrichers wrote beside every chunk, in order of place."""
+        for member in members:
+            rows = self._db.execute(
+                "SELECT context FROM chunks WHERE layout = ? AND version = ? ORDER BY seq", (layout, member.version)
+            )
+            yield from (context for (context,) in rows)
+
+    def every(self, layout: int, versions: Iterable[int]) -> Iterator[Chunk]:
+        """Every chunk of these versions with its text. A document's text is read once, not once a chunk: that would
+        take time that grows with the square of its length."""
+        for version in versions:
+            id, title, length = self._db.execute(
+                "SELECT id, title, length FROM versions WHERE row = ?", (version,)
+            ).fetchone()
+            text = self._versions.text(version, 0, length)
+            rows = self._db.execute(
+                "SELECT start, end, headings, context FROM chunks WHERE layout = ? AND version = ? ORDER BY seq",
+                (layout, version),
+            )
+            for start, end, headings, context in rows:
+                yield Chunk(id, start, end, text[start:end], tuple(json.loads(headings)), context, title=title)
+
+    def entry(self, layout: int, version: int, seq: int, returned: bool = False) -> Entry | None:
+        """A stored chunk with its document's title and metadata; with `returned`, the passage that a search returns in
+        its place. None if a later writer swept it away."""
+        start, end = "c.start", "c.end"
+        if returned:
+            start, end = "coalesce(c.parent_start, c.start)", "coalesce(c.parent_end, c.end)"
+        row = self._db.execute(
+            f"SELECT v.id, {start}, {end}, c.headings, c.context, v.title, v.metadata "
+            "FROM chunks c JOIN versions v ON v.row = c.version WHERE c.layout = ? AND c.version = ? AND c.seq = ?",
+            (layout, version, seq),
+        ).fetchone()
+        if row is None:
+            return None
+        id, first, last, headings, context, title, metadata = row
+        text = self._versions.text(version, first, last)
+        listed = tuple(json.loads(headings))
+        return Entry(id, first, last, text, listed, context, title, json.loads(metadata), version)
+
+    def places(self, version: int) -> tuple[Place, ...]:
+        """Where the parts of a version's document stand in its source."""
+        return self._versions.places(version)
+
+    # ------------------------------------------------------------ which indexes belong to which set
+
+    def record_index(self, key: str, contents: int, layout: str, spec: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)", (key, contents, layout, spec))
+
+    def indexes(self) -> list[tuple[str, int, str, str]]:
+        """(key, set, layout spec, index spec), newest set last."""
+        return self._db.execute("SELECT key, contents, layout, spec FROM indexes ORDER BY contents").fetchall()
+
+    def forget_indexes(self, keep: Iterable[int]) -> None:
+        """Forget which indexes belong to sets that are not kept."""
+        listed = ",".join(str(int(contents)) for contents in keep)
+        self._db.execute(f"DELETE FROM indexes WHERE contents NOT IN ({listed})")

@@ -1,0 +1,92 @@
+"""The metadata of a set of documents, a column a key: which values occur, and which documents have which.
+
+A filter looks at each distinct value once, not at each document's JSON, so it costs what the column is long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefind.access import Filter
+from surefind.types import BoolArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    values: list[str]
+    """Those that occur, in lower case."""
+    documents: IntArray
+    codes: IntArray
+    """Document `documents[i]` has the value `codes[i]`; a document may have several, or none."""
+
+    def having(self, one: Filter, count: int) -> BoolArray:
+        """Of `count` documents, those that a filter accepts."""
+        wanted = np.fromiter(map(one.accepts, self.values), np.bool_, len(self.values))
+        found = np.zeros(count, np.bool_)
+        found[self.documents[wanted[self.codes]]] = True
+        return ~found if one.operator == "!=" else found
+
+
+class Columns:
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = columns
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._columns
+
+    def __getitem__(self, key: str) -> Column:
+        return self._columns[key]
+
+    def keys_of(self, documents: BoolArray) -> list[str]:
+        """The keys that some of these documents have."""
+        return [key for key, column in self._columns.items() if documents[column.documents].any()]
+
+    @classmethod
+    def build(cls, metadata: Iterable[str]) -> Columns:
+        """From the JSON of each document's metadata, in order."""
+        codes: dict[str, dict[str, int]] = {}
+        pairs: dict[str, tuple[list[int], list[int]]] = {}
+        for document, text in enumerate(metadata):
+            if text == "{}":
+                continue
+            for key, value in json.loads(text).items():
+                known = codes.setdefault(key, {})
+                documents, found = pairs.setdefault(key, ([], []))
+                for item in _items(value):
+                    documents.append(document)
+                    found.append(known.setdefault(item, len(known)))
+        return cls(
+            {key: Column(list(codes[key]), *(np.array(side, np.int32) for side in pairs[key])) for key in sorted(codes)}
+        )
+
+    def save(self, folder: Path) -> None:
+        listed = {key: column.values for key, column in self._columns.items()}
+        (folder / "columns.json").write_text(json.dumps(listed, ensure_ascii=False), encoding="utf-8")
+        columns = self._columns.values()
+        np.save(folder / "columns_sizes.npy", np.array([len(column.documents) for column in columns], np.int64))
+        for name, parts in (
+            ("documents", [column.documents for column in columns]),
+            ("codes", [column.codes for column in columns]),
+        ):
+            np.save(folder / f"columns_{name}.npy", np.concatenate([np.zeros(0, np.int32), *parts]))
+
+    @classmethod
+    def load(cls, folder: Path) -> Columns:
+        listed: dict[str, list[str]] = json.loads((folder / "columns.json").read_text(encoding="utf-8"))
+        ends = np.cumsum(np.load(folder / "columns_sizes.npy"))[:-1]
+        documents, codes = (
+            np.split(np.asarray(np.load(folder / f"columns_{name}.npy", mmap_mode="r")), ends)
+            for name in ("documents", "codes")
+        )
+        return cls({key: Column(values, documents[i], codes[i]) for i, (key, values) in enumerate(listed.items())})
+
+
+def _items(value: Any) -> list[str]:
+    listed = value if isinstance(value, list) else [] if value is None else [value]
+    return [str(item).lower() for item in listed]

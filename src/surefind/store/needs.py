@@ -1,0 +1,29 @@
+"""Which indexes a retriever needs: its own, and those of the retrievers that it wraps or uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from surefind.protocols import Composite, Retriever, Wrapper
+
+
+def innermost(retriever: Retriever) -> Retriever:
+    """The retriever that an index was built for: `dense` of `hyde(retriever=dense)`."""
+    inner = retriever.inner if isinstance(retriever, Wrapper) else None
+    return retriever if inner is None else innermost(inner)
+
+
+def needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
+    """Every retriever whose index must be there, once for each index; what others use comes first."""
+    found: dict[str, Retriever] = {}
+    for retriever in retrievers:
+        one = innermost(retriever)
+        for used in needed(one.uses) if isinstance(one, Composite) else ():
+            found.setdefault(used.index_spec, used)
+        found.setdefault(one.index_spec, one)
+    return list(found.values())
+
+
+def identity(retriever: Retriever) -> str:
+    """The specs of all indexes that a retriever's answers depend on."""
+    return " + ".join(one.index_spec for one in needed([retriever]))

@@ -1,0 +1,104 @@
+"""Versions apart from files: a draft is written, reviewed and published, and a document can be retired.
+
+    draft -> in review -> published -> retired
+
+A draft is a version that no generation holds: nobody finds it. Publishing makes the next generation, in which it takes
+the place of the version before. Where a document comes from a file, what was published stays until the file changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from surefind.errors import SourceError, UsageError
+from surefind.protocols import Retriever
+from surefind.store.rows import State, Version
+from surefind.write.intake import content_hash
+from surefind.write.writer import Writer
+
+_NO_SOURCE = 0
+"""The source of documents that come from no folder."""
+
+
+def draft(writer: Writer, file: Path, document: str = "") -> Version:
+    """Take a file in as a new version of a document, or as that of a new one."""
+    reader = writer.reading.find(file.name)
+    if reader is None:
+        known = ", ".join(writer.reading.readers.suffixes())
+        raise SourceError(f"{file} is of a type that no reader takes. Known types: {known}.")
+    if not file.is_file():
+        raise SourceError(f"There is no file {file}. Check the path; nothing was changed.")
+    found = writer.reading.read(reader, file, document or file.name).documents
+    if len(found) != 1:
+        raise SourceError(f"{file} holds {len(found)} documents. A draft is one document.")
+    made = replace(found[0], id=document or found[0].id)
+    catalogue = writer.catalogue
+    earlier = catalogue.versions.find(made.id, catalogue.contents())
+    about = (_NO_SOURCE, made.id, 0, 0, 0, "", str(reader)) if earlier is None else catalogue.versions.file_of(earlier)
+    with catalogue.transaction():
+        number = catalogue.versions.add(made, content_hash(made), about, None, "draft", writer.author)
+    return _version(writer, number, made.id)
+
+
+def review(writer: Writer, number: int, state: State = "in review") -> Version:
+    """Hand a draft over to review, or (`draft`) back."""
+    found = _unpublished(writer, number)
+    with writer.catalogue.transaction():
+        writer.catalogue.versions.set_state(number, state)
+    return _version(writer, number, found.document)
+
+
+def publish(writer: Writer, number: int, retrievers: Sequence[Retriever]) -> int:
+    """The next generation, with this version in the place of the one before. Returns its number."""
+    found = _unpublished(writer, number)
+    catalogue = writer.catalogue
+    catalogue.sweep_pending()
+    contents = catalogue.base() + 1
+    before = catalogue.versions.find(found.document, contents)
+    with catalogue.transaction():
+        catalogue.versions.release([before] if before else [], contents)
+        catalogue.versions.hold(number, contents)
+    return _committed(writer, contents, retrievers, f"publish {found.document}", {number: "published"})
+
+
+def retire(writer: Writer, document: str, retrievers: Sequence[Retriever]) -> int:
+    """The next generation, without this document. Its file stays where it is, and out of the knowledge base until it
+    changes."""
+    catalogue = writer.catalogue
+    catalogue.sweep_pending()
+    contents = catalogue.base() + 1
+    number = catalogue.versions.find(document, contents)
+    if number is None:
+        raise UsageError(f"There is no document {document!r} in the current generation. surefind diff lists changes.")
+    with catalogue.transaction():
+        catalogue.versions.release([number], contents)
+    return _committed(writer, contents, retrievers, f"retire {document}", {number: "retired"})
+
+
+def _committed(
+    writer: Writer, contents: int, retrievers: Sequence[Retriever], reason: str, states: dict[int, State]
+) -> int:
+    writer.cut(contents)
+    writer.build(contents, retrievers)
+    with writer.catalogue.transaction():
+        number = writer.catalogue.commit(contents, writer.author, reason)
+        for version, state in states.items():
+            writer.catalogue.versions.set_state(version, state)
+    writer.sweep()
+    return number
+
+
+def _unpublished(writer: Writer, number: int) -> Version:
+    waiting = writer.catalogue.versions.in_state(("draft", "in review"), writer.catalogue.generations())
+    found = next((version for version in waiting if version.number == number), None)
+    if found is None:
+        listed = ", ".join(f"{version.number} ({version.document})" for version in waiting) or "none"
+        raise UsageError(f"Version {number} is no draft. Drafts: {listed}.")
+    return found
+
+
+def _version(writer: Writer, number: int, document: str) -> Version:
+    history = writer.catalogue.versions.history(document, writer.catalogue.generations())
+    return next(version for version in history if version.number == number)

@@ -1,0 +1,206 @@
+"""Preparing files within limits, in processes that can be killed: as many as there are cores.
+
+A process serves a whole sync, so a file costs a message and not the start of a Python. It is replaced when a file
+has hung, crashed or eaten its memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, TypeVar
+
+from surefind.cores import usable_cores
+from surefind.errors import MissingPartError, SourceError
+from surefind.ingest._limits import Limits
+from surefind.ingest._readers import Readers
+from surefind.protocols import Reader, ReaderWithParts
+from surefind.write.prepare import Prepared, Task, from_data
+
+_PIECE = 1 << 16
+_AHEAD = 8
+"""Files for each process that may be ready before they are asked for."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Reading:
+    """Knows the readers, and prepares files with them. A context: the processes end with it."""
+
+    def __init__(self, readers: Readers, limits: Limits) -> None:
+        self.readers = readers
+        self.limits = limits
+        self._children: set[_Child] = set()
+        self._idle: list[_Child] = []
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ended = True
+        with self._lock:
+            children = list(self._children)
+        for child in children:
+            self._drop(child)
+
+    def find(self, name: str) -> Reader | None:
+        return self.readers.find(name)
+
+    def attempt(self, reader: Reader) -> str:
+        """Names what an attempt at a file depended on besides the file: reader, limits, and which extras were there."""
+        return f"{reader} #{self._circumstances}"
+
+    @cached_property
+    def _circumstances(self) -> str:
+        with_parts = [reader for reader in self.readers.by_name.values() if isinstance(reader, ReaderWithParts)]
+        needed = sorted({module for reader in with_parts for module in reader.needs})
+        there = [module for module in needed if find_spec(module) is not None]
+        return hashlib.blake2b(f"{self.limits} {there}".encode(), digest_size=6).hexdigest()
+
+    def each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """`work` for every item, side by side, in order. A few are done ahead, not all."""
+        count = min(usable_cores(), len(items))
+        if count < 2:
+            yield from map(work, items)
+            return
+        with ThreadPoolExecutor(count, thread_name_prefix="surefind-read") as pool:
+            waiting: deque[Future[Result]] = deque()
+            try:
+                for item in items:
+                    waiting.append(pool.submit(work, item))
+                    if len(waiting) > _AHEAD * count:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            except BaseException:  # nobody waits for the rest
+                self.__exit__(None, None, None)
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def read(self, reader: Reader, path: Path, id: str, layout: str = "") -> Prepared:
+        """Raises `SourceError` or `MissingPartError` if nothing can be read."""
+        task = Task(str(reader), str(path), id, layout)
+        with self._lock:
+            child = self._idle.pop() if self._idle else None
+        if child is not None:
+            try:
+                return self._ask(child, task)
+            except _WornError:
+                pass  # it may have been earlier files that filled its memory: once more, from nothing
+        try:
+            return self._ask(self._new_child(), task)
+        except _WornError as error:
+            raise SourceError(str(error)) from None
+
+    def _ask(self, child: _Child, task: Task) -> Prepared:
+        try:
+            answer = child.ask(task, self.limits)
+        except BaseException:
+            self._drop(child)
+            raise
+        if "memory" in answer:
+            self._drop(child)
+            raise _WornError(f"needs more than {self.limits.memory_mb:g} MB of memory to be read (max_memory_mb)")
+        with self._lock:
+            self._idle.append(child)
+        if "missing" in answer:
+            raise MissingPartError(answer["missing"])
+        if "refused" in answer:
+            raise SourceError(answer["refused"])
+        return from_data(answer)
+
+    def _new_child(self) -> _Child:
+        with self._lock:
+            if self._ended:
+                raise SourceError("was not read: the sync has ended")
+            child = _Child(self.limits, self.readers)
+            self._children.add(child)
+        return child
+
+    def _drop(self, child: _Child) -> None:
+        with self._lock:
+            there = child in self._children
+            self._children.discard(child)
+            if child in self._idle:
+                self._idle.remove(child)
+        if there:
+            child.end()
+
+
+class _WornError(SourceError):
+    """The process broke down, which may or may not be this file's doing."""
+
+
+class _Child:
+    def __init__(self, limits: Limits, readers: Readers) -> None:
+        settings = json.dumps({"limits": dataclasses.asdict(limits), "readers": readers.specs})
+        # -P: the folder of the documents is not a place to import from. A session of its own: Ctrl-C is the parent's.
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "surefind.write.child", settings],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe:
+                pipe.close()
+
+    def ask(self, task: Task, limits: Limits) -> dict[str, Any]:
+        deadline = time.monotonic() + limits.seconds
+        try:
+            _pipe(self.process.stdin).write(task.to_json().encode() + b"\n")
+            _pipe(self.process.stdin).flush()
+        except (BrokenPipeError, ValueError):
+            raise _WornError(f"cannot be read: {self._end_of_it()}") from None
+        while not (size := struct.unpack(">Q", self._take(8, deadline, limits))[0]):
+            deadline = time.monotonic() + limits.seconds
+        if size > 8 * limits.unpacked_mb * 1e6:
+            raise SourceError(f"gives more than {limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
+        return dict(json.loads(self._take(size, deadline, limits)))
+
+    def _take(self, size: int, deadline: float, limits: Limits) -> bytes:
+        file = _pipe(self.process.stdout).fileno()
+        parts: list[bytes] = []
+        while size:
+            ready, _, _ = select.select([file], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise SourceError(f"takes more than {limits.seconds:g} s (max_seconds); reading was stopped")
+            piece = os.read(file, min(size, _PIECE))
+            if not piece:
+                raise _WornError(f"cannot be read: {self._end_of_it()}")
+            parts.append(piece)
+            size -= len(piece)
+        return b"".join(parts)
+
+    def _end_of_it(self) -> str:
+        code = self.process.wait()
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return f"its reader crashed ({name})"
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise ValueError("the process has no pipe")
+    return pipe

@@ -1,0 +1,115 @@
+"""Which folders and repositories a sync is about: those that were named, or all that are known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from surefind.errors import MissingPartError, SourceError
+from surefind.ingest._git import GitOrigin, fetch
+from surefind.ingest._scan import scan
+from surefind.protocols import OnProgress
+from surefind.store.catalogue import Catalogue
+from surefind.store.rows import Source
+from surefind.write.reading import Reading
+
+
+@dataclass(frozen=True)
+class Sources:
+    catalogue: Catalogue
+    reading: Reading
+    base: int
+    exclude: Sequence[str] = ()
+    report: OnProgress = lambda what, done, total: None
+
+    def targets(self, paths: Sequence[Path], dropped: list[Source]) -> list[tuple[Source, str]]:
+        """Which sources to sync and, for a path inside one, which part of it. Every path is checked before
+        anything is written; a path inside another one is part of it. Sources that a new one takes in are dropped."""
+        if not paths:
+            for source in self.catalogue.sources():
+                if not source.root.exists() and not source.origin:
+                    raise SourceError(
+                        f"The source {source.root} is gone. Bring it back, or drop its documents with: "
+                        f"surefind sync --forget {source.root}."
+                    )
+            return [(source, "") for source in self.catalogue.sources()]
+        wanted = list(dict.fromkeys(path.resolve() for path in paths))
+        for path in wanted:
+            if not path.exists():
+                raise SourceError(f"There is no file or folder {path}. Check the path; nothing was changed.")
+        wanted = [path for path in wanted if not any(other in path.parents for other in wanted)]
+        for path in wanted:
+            if not any(source.root in (path, *path.parents) for source in self.catalogue.sources()):
+                self._check_not_empty(path)
+        return [self._target(path, dropped) for path in wanted]
+
+    def _target(self, path: Path, dropped: list[Source]) -> tuple[Source, str]:
+        for source in self.catalogue.sources():
+            if source.root in (path, *path.parents):
+                below = "" if path == source.root else path.relative_to(source.root).as_posix()
+                return source, below
+        for source in self.catalogue.sources():
+            if path in source.root.parents and not source.origin:  # the new source takes in an old one
+                self.remove_documents(source)
+                dropped.append(source)
+        return self.catalogue.add_source(path), ""
+
+    def _check_not_empty(self, path: Path) -> None:
+        seen: Counter[str] = Counter()
+        for entry in scan(path, self.exclude):
+            if self.reading.find(entry.relative):
+                return
+            seen[Path(entry.relative).suffix or "no suffix"] += 1
+        found = f"its {sum(seen.values())} files are {_listing(seen)}" if seen else "it holds no files"
+        raise SourceError(
+            f"There is nothing to index in {path}: {found}. Known types: {', '.join(self.reading.readers.suffixes())}."
+        )
+
+    def forgotten(self, roots: Sequence[Path | GitOrigin]) -> list[Source]:
+        known = {_place(source): source for source in self.catalogue.sources()}
+        wanted = {root: root.url if isinstance(root, GitOrigin) else str(root.resolve()) for root in roots}
+        for root, place in wanted.items():
+            if place not in known:
+                listed = ", ".join(known) or "none"
+                raise SourceError(f"{root} is not a source of this knowledge base. Sources: {listed}.")
+        return [known[place] for place in wanted.values()]
+
+    def fetched(self, origin: GitOrigin) -> Source:
+        """The source that holds a repository's files, brought to the origin's revision."""
+        known = next((s for s in self.catalogue.sources() if _place(s) == origin.url), None)
+        folder = known.root.parent if known else self.catalogue.path.parent.resolve() / "git" / origin.key
+        self.report(f"Fetching {origin.name}", 0, 1)
+        commit = fetch(origin, folder, known.revision if known else "", self._wants)
+        self.report(f"Fetching {origin.name}", 1, 1)
+        source = known or self.catalogue.add_source(folder / "tree", origin.name, str(origin))
+        self.catalogue.set_revision(source, str(origin), commit)
+        return source
+
+    def fetched_again(self, source: Source) -> str:
+        """Bring a source that has an origin up to date. Returns why not, or nothing: its files are still there."""
+        if not source.origin:
+            return ""
+        try:
+            self.fetched(GitOrigin.parse(source.origin))
+        except (SourceError, MissingPartError) as error:
+            return f"cannot be fetched ({error}); the files of commit {source.revision[:12]} are kept"
+        return ""
+
+    def _wants(self, path: str, size: int) -> bool:
+        return self.reading.find(path) is not None and size <= self.reading.limits.file_mb * 1e6
+
+    def remove_documents(self, source: Source) -> int:
+        rows = [row for file in self.catalogue.files(source, self.base).values() for row in file.rows]
+        self.catalogue.versions.release(rows, self.base + 1)
+        return len(rows)
+
+
+def _place(source: Source) -> str:
+    """What tells sources apart: the folder, or the repository whatever its revision."""
+    return GitOrigin.parse(source.origin).url if source.origin else str(source.root)
+
+
+def _listing(counts: Counter[str]) -> str:
+    return ", ".join(f"{suffix} ×{count}" for suffix, count in counts.most_common(5))

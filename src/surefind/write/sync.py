@@ -1,0 +1,75 @@
+"""Bringing the knowledge base up to date with its folders: only what changed is read, cut and embedded."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from surefind.ingest._git import GitOrigin
+from surefind.protocols import Retriever
+from surefind.store.rows import Source
+from surefind.write.intake import Intake, SyncReport
+from surefind.write.sources import Sources
+from surefind.write.writer import Writer
+
+
+def sync(
+    writer: Writer,
+    retrievers: Sequence[Retriever],
+    paths: Sequence[Path],
+    forget: Sequence[Path | GitOrigin] = (),
+    origins: Sequence[GitOrigin] = (),
+) -> SyncReport:
+    """Without paths or origins, every source is brought up to date. What was read is made searchable by `retrievers`,
+    then committed as the next generation; until then nobody sees any of it."""
+    started = time.perf_counter()
+    result = SyncReport()
+    catalogue = writer.catalogue
+    catalogue.sweep_pending()
+    base = catalogue.base()
+    sources = Sources(catalogue, writer.reading, base, writer.exclude, writer.report)
+    dropped = sources.forgotten(forget)
+    result.removed = sum(map(sources.remove_documents, dropped))
+    _take_in(writer, sources, base, paths, forget, origins, dropped, result)
+    changed = result.added + result.changed + result.removed
+    contents = base + 1 if changed or not catalogue.generation() else catalogue.contents()
+    result.problems += writer.cut(contents)
+    result.rebuilt = writer.build(contents, retrievers)
+    if contents != catalogue.contents() or not catalogue.generation():
+        with catalogue.transaction():
+            catalogue.commit(contents, writer.author)
+            for source in dropped:
+                catalogue.drop_source(source)
+        for source in dropped:
+            if source.origin:
+                shutil.rmtree(source.root.parent, ignore_errors=True)
+    writer.sweep()
+    current = catalogue.current()
+    result.generation, result.documents = (current.number, current.documents) if current else (0, 0)
+    result.chunks = writer.count(contents)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _take_in(
+    writer: Writer,
+    sources: Sources,
+    base: int,
+    paths: Sequence[Path],
+    forget: Sequence[Path | GitOrigin],
+    origins: Sequence[GitOrigin],
+    dropped: list[Source],
+    result: SyncReport,
+) -> None:
+    if not (paths or origins) and forget:
+        return
+    intake = Intake(
+        writer.catalogue, writer.backend, writer.layout, writer.services, writer.reading, base, writer.exclude,
+        writer.author, writer.report,
+    )  # fmt: skip
+    for source, below in sources.targets(paths, dropped) if paths or not origins else ():
+        intake.take(source, below, result, sources.fetched_again(source))
+    for origin in origins:
+        intake.take(sources.fetched(origin), "", result)
