@@ -146,10 +146,11 @@ class _Service:
         self._meter.reserve(dollars)
         try:
             answer = self._stage._endpoint().post(self._body(asked, documents))
+            used = _tokens(answer) or round(tokens)
+            # before what was set aside for it is free again
+            self._meter.count(used, 0, self._stage._dollars(used), cached=False)
         finally:
             self._meter.release(dollars)
-        used = _tokens(answer) or round(tokens)
-        self._meter.count(used, 0, self._stage._dollars(used), cached=False)
         spend(1, used, 0, self._stage._dollars(used))
         return self._scores(answer, len(documents))
 
