@@ -16,7 +16,7 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "notes", "crew", "sample"},
+    {"types", "errors", "notes", "cores", "crew", "sample"},
     {"spec", "protocols"},
     {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services", "endpoint", "deadline", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
