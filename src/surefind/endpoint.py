@@ -183,12 +183,9 @@ class Endpoint:
     def _http(self) -> Any:
         with self._lock:
             if self._client is None:
-                import httpx
+                from surefind.transport import bounded_client
 
-                from surefind.deadline import bounded
-
-                limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._connections)
-                self._client = bounded(httpx.Client(limits=limits, trust_env=not is_local(self.url)))
+                self._client = bounded_client(self._connections, from_environment=not is_local(self.url))
             return self._client
 
 
