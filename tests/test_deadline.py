@@ -12,8 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,71 +22,14 @@ import httpx
 
 import surefind.deadline
 import surefind.transport
+from line_server import Line, Serve, good, serving, soon
 from surefind.deadline import until
 from surefind.endpoint import Endpoint
 from surefind.errors import MissingPartError, SurefindError, UsageError
 from surefind.transport import bounded_client
 
-OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 WAITS = 30.0
 """Seconds that a slow server goes on, if it is waited for."""
-Serve = Callable[[socket.socket, bytes], bool]
-"""Treats a connection whose request (head and body) has come; whether the connection stays open."""
-
-
-class Line:
-    """A server on the loopback that treats connections as it is told."""
-
-    def __init__(self, serve: Serve, context: ssl.SSLContext | None = None, reads: bool = True) -> None:
-        self._serve, self._context, self._reads = serve, context, reads
-        self.over = threading.Event()
-        self.requests: list[bytes] = []
-        self.connections = self.open = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def close(self) -> None:
-        self.over.set()
-        self._listener.close()
-
-    def _listen(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                line, _ = self._listener.accept()
-                self.connections += 1
-                threading.Thread(target=self._treat, args=(line,), daemon=True).start()
-
-    def _treat(self, line: socket.socket) -> None:
-        self.open += 1
-        with contextlib.suppress(OSError), line:
-            if self._context:
-                line = self._context.wrap_socket(line, server_side=True)
-            while not self._reads or (request := _request(line)):
-                self.requests.append(request if self._reads else b"")
-                if not self._serve(line, self.requests[-1]):
-                    break
-            line.close()
-        self.open -= 1
-
-
-def _request(line: socket.socket) -> bytes:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        part = line.recv(65536)
-        if not part:
-            return b""
-        data += part
-    head, _, body = data.partition(b"\r\n\r\n")
-    sizes = [int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length")]
-    while sizes and len(body) < sizes[0]:
-        body += line.recv(65536)
-    return head + b"\r\n\r\n" + body
-
-
-def good(line: socket.socket, request: bytes) -> bool:
-    line.sendall(OK)
-    return True
 
 
 def drip(head: bytes, drop: bytes) -> Serve:
@@ -102,15 +44,6 @@ def drip(head: bytes, drop: bytes) -> Serve:
         return False
 
     return serve
-
-
-@contextmanager
-def serving(serve: Serve = good, context: ssl.SSLContext | None = None, reads: bool = True) -> Iterator[Line]:
-    line = Line(serve, context, reads)
-    try:
-        yield line
-    finally:
-        line.close()
 
 
 @pytest.fixture(autouse=True)
@@ -221,13 +154,6 @@ def test_no_more_connections_are_kept_than_allowed_and_none_after_the_end() -> N
             assert line.connections == 4
             assert soon(lambda: line.open == 2)
         assert soon(lambda: line.open == 0)
-
-
-def soon(true: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 5
-    while not true() and time.monotonic() < end:
-        time.sleep(0.01)
-    return true()
 
 
 def test_an_answer_can_be_read_as_it_comes() -> None:

@@ -16,7 +16,7 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "notes", "cores", "crew", "sample"},
+    {"types", "errors", "notes", "connections", "cores", "crew", "sample"},
     {"spec", "protocols"},
     {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services"}
     | {"endpoint", "transport", "deadline", "bedrock"},
