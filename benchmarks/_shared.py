@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import lzma
 import math
-import os
 import platform
 import random
 import statistics
@@ -13,11 +12,13 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from surefind.cores import usable_cores
+
 
 def machine(*packages: str) -> str:
     """`2 cores, aarch64, Python 3.12.3; numpy 2.0.0`: what a reader needs to judge the figures."""
     parts = ", ".join(f"{name} {version(name)}" for name in packages)
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}; {parts}"
+    return f"{usable_cores()} cores, {platform.machine()}, Python {platform.python_version()}; {parts}"
 
 
 def passages_and_questions(path: Path, passages: int, questions: int, seed: int = 1) -> tuple[list[str], list[str]]:

@@ -10,7 +10,6 @@ that whatever else the machine does falls on all of them. `CPU / core` is what a
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from surefind.cores import usable_cores
 from surefind.embed._onnx import open_session
 from surefind.rerank._onnx import OnnxCrossEncoder
 from surefind.rerank._pairs import PairTokenizer
@@ -40,7 +40,7 @@ def passages(count: int, tokens: int, seed: int = 0) -> list[Chunk]:
 
 def batched(folder: Path, found: list[Chunk]) -> Callable[[], Any]:
     pairs = PairTokenizer(folder / "tokenizer.json", 256)
-    session = open_session(folder / "model.onnx", os.cpu_count() or 1)
+    session = open_session(folder / "model.onnx", usable_cores())
 
     def run() -> Any:
         query = pairs.query(QUERY)
@@ -102,7 +102,7 @@ def main() -> None:
     }
     usable = {name: way for name, way in ways.items() if way}
     first = {name: np.asarray(way()).ravel() for name, way in usable.items()}
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in usable}
     for _ in range(given.rounds):
         for name, way in usable.items():

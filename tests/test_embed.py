@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,6 +62,29 @@ def test_cache_survives_closing(cache: VectorCache, tmp_path: Path) -> None:
     again = Counting()
     CachedEmbedder(again, VectorCache(tmp_path / "cache" / "vectors.db")).embed(["a", "b"])
     assert again.asked == []
+
+
+def test_a_cache_is_shared_by_threads(cache: VectorCache) -> None:
+    """All begin at once, so that each of them finds it closed."""
+    begin = threading.Barrier(8)
+    failed: list[object] = []
+
+    def work(thread: int) -> None:
+        begin.wait()
+        try:
+            for i in range(20):
+                rows = [(f"{thread} {i} {n}".encode(), b"vector") for n in range(10)]
+                cache.put(rows)
+                assert cache.get([key for key, _ in rows]) == dict(rows)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
 
 
 def test_other_model_does_not_share_vectors(cache: VectorCache) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from surefind import spec
-from surefind.embed import bedrock
+from surefind.connections import close_shared
 from surefind.embed._cache import CachedEmbedder, VectorCache
 from surefind.embed.bedrock import Bedrock
 from surefind.errors import MissingPartError, SpecError, SurefindError, UsageError
@@ -115,9 +115,9 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    bedrock._client.cache_clear()
+    close_shared()
     yield
-    bedrock._client.cache_clear()
+    close_shared()
 
 
 def stage(**parameters: Any) -> Bedrock:
@@ -141,6 +141,14 @@ def test_request_is_titan_s(server: Server) -> None:
     stage(normalize=False).embed(["cash"])
     assert server.bodies == [{"inputText": "cash", "dimensions": 256, "normalize": False}]
     assert server.paths == ["/model/amazon.titan-embed-text-v2:0/invoke"]
+
+
+def test_a_call_that_has_the_client_in_hand_goes_on_when_it_is_closed(server: Server) -> None:
+    """Another knowledge base of this process may be closed at any time."""
+    texts = [f"text {i}" for i in range(12)]
+    alone = stage().embed(texts)
+    closing = stage(concurrency=2).embed(texts, lambda done, total: close_shared())
+    assert np.array_equal(alone, closing)
 
 
 def test_order_is_kept_with_bounded_calls_at_once(server: Server) -> None:

@@ -16,9 +16,10 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "notes", "crew", "sample"},
+    {"types", "errors", "notes", "connections", "cores", "crew", "sample"},
     {"spec", "protocols"},
-    {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services", "endpoint", "deadline", "bedrock"},
+    {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services"}
+    | {"endpoint", "transport", "deadline", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"completion", "families", "hits", "layout", "pipeline", "reach", "snapshot", "intake", "sync", "config"},
     {"kb"},

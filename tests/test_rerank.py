@@ -126,7 +126,7 @@ def test_time_limit_reads_what_fits_and_says_so(model: str, monkeypatch: pytest.
         return slow(self, pair)
 
     monkeypatch.setattr(rerank_onnx.OnnxCrossEncoder, "_run", run)
-    monkeypatch.setattr(rerank_onnx, "_CORES", 1)
+    monkeypatch.setattr(rerank_onnx, "usable_cores", lambda: 1)
     shelf, many = Shelf(*(["alpha"] * 39), "cash report"), ([*range(40)], [float(40 - i) for i in range(40)])
     stage = CrossEncoder(model, top=40, keep=40, max_ms=100)
     with collecting() as heard:

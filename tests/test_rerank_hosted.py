@@ -196,6 +196,16 @@ def test_what_it_costs_is_counted(server: Server) -> None:
     assert Hosted().cost_per_1k == 2.0
 
 
+def test_a_request_is_counted_before_its_reserve_is_free(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the two, another thread could spend the same money."""
+    services = Services()
+    meter, counted = services.llm.meter, []
+    release = meter.release
+    monkeypatch.setattr(meter, "release", lambda dollars: (counted.append(meter.spent.calls), release(dollars)))
+    rerank(server.stage(price=2.0), services)
+    assert counted == [1]
+
+
 def test_benchmark_pays_for_a_pair_once_and_asks_for_many_at_once(server: Server, tmp_path: Path) -> None:
     services = Services(tmp_path / "cache")
     first = rerank(server.stage(blend=0.3), services, 4)

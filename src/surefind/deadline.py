@@ -1,23 +1,27 @@
 """A time limit for a whole HTTP call: headers and body, however slowly they come.
 
-    client = bounded(httpx.Client())
     with until(time.monotonic() + 60):
         client.post(...)                   # httpx.TimeoutException, 60 s after it began
 
 HTTP clients limit each read by itself. A server that sends a byte now and then is never too slow for one read, so a
 call could take for ever. Here every read and write of the connection gets no more time than is left for the call.
+`surefind.transport` makes clients whose connections are of this kind.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
+from ssl import SSLContext
 from typing import Any
 
 import httpcore
 
+_PIECE = 16_384
+"""Bytes written at a time. A server that takes a few bytes now and then must not hold up more than that: within one
+write httpcore gives each part of it the whole time."""
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 
@@ -31,41 +35,45 @@ def until(deadline: float) -> Iterator[None]:
         _deadline.reset(token)
 
 
-def bounded(client: Any) -> Any:
-    """This `httpx.Client`, with connections that keep to `until`, straight or through a proxy.
+class BoundedBackend(httpcore.NetworkBackend):
+    """Opens connections whose every step ends when the call must."""
 
-    httpcore takes a network backend, and httpx has no way to hand it one.
-    """
-    for transport in (client._transport, *filter(None, client._mounts.values())):
-        transport._pool._network_backend = _Backend(transport._pool._network_backend)
-    return client
+    def __init__(self) -> None:
+        self._inner = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        left = _left(timeout, httpcore.ConnectTimeout)
+        return _Stream(self._inner.connect_tcp(host, port, left, local_address, socket_options))
 
 
-class _Backend:
-    def __init__(self, inner: Any) -> None:
+class _Stream(httpcore.NetworkStream):
+    def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner
-        self.sleep = inner.sleep
-
-    def connect_tcp(self, *where: Any, **options: Any) -> _Stream:
-        return _Stream(self._inner.connect_tcp(*where, **options))
-
-
-class _Stream:
-    """A connection whose every step ends when the call must."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self.close = inner.close
-        self.get_extra_info = inner.get_extra_info
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return bytes(self._inner.read(max_bytes, _left(timeout, httpcore.ReadTimeout)))
+        return self._inner.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, _left(timeout, httpcore.WriteTimeout))
+        for at in range(0, len(buffer), _PIECE):
+            self._inner.write(buffer[at : at + _PIECE], _left(timeout, httpcore.WriteTimeout))
 
-    def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:
+    def start_tls(
+        self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
         return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(timeout, httpcore.ConnectTimeout)))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
 
 
 def _left(timeout: float | None, late: type[Exception]) -> float | None:

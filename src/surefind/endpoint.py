@@ -15,10 +15,13 @@ import random
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from surefind.connections import Connections
 from surefind.errors import MissingPartError, RefusedError, SpecError, SurefindError, UsageError
 
 _LONGEST_WAIT = 60.0
@@ -64,11 +67,10 @@ class Endpoint:
         self._retries = retries
         self._pace = _Pace(requests_per_minute)
         self._headers = headers or self._bearer
-        self._connections = connections
         self._advice = advice
-        self._lock = threading.Lock()
-        self._client: Any = None
         self._answered = False
+        self._connections = Connections(partial(_open, connections, url))
+        weakref.finalize(self, self._connections.close)  # at the latest when the program ends
 
     def post(self, body: dict[str, Any], total: float | None = None) -> Any:
         """The answer's JSON. All tries together, and the waits between them, end after `total` seconds."""
@@ -89,10 +91,8 @@ class Endpoint:
         raise AssertionError  # the loop has no end of its own
 
     def close(self) -> None:
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-                self._client = None
+        """Calls under way are not broken; the next one opens connections again."""
+        self._connections.close()
 
     def _complaint(self, trouble: _RequestError, attempt: int, key: str) -> SurefindError:
         tries = f" after {attempt} tries" if attempt > 1 else ""
@@ -108,8 +108,8 @@ class Endpoint:
 
         limits = httpx.Timeout(max(timeout, 0.001), connect=max(min(timeout, _LONGEST_CONNECT), 0.001))
         try:
-            with until(time.monotonic() + timeout):
-                response = self._http().post(self.url, json=body, headers=self._headers(key), timeout=limits)
+            with until(time.monotonic() + timeout), self._connections.client() as client:
+                response = client.post(self.url, json=body, headers=self._headers(key), timeout=limits)
         except httpx.ConnectTimeout:
             raise self._unreachable("no connection in time") from None
         except httpx.TimeoutException:
@@ -180,16 +180,11 @@ class Endpoint:
         azure = (urlsplit(self.url).hostname or "").endswith(".azure.com")
         return {"Authorization": f"Bearer {key}"} | ({"api-key": key} if azure else {})
 
-    def _http(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                import httpx
 
-                from surefind.deadline import bounded
+def _open(connections: int, url: str) -> Any:
+    from surefind.transport import bounded_client
 
-                limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._connections)
-                self._client = bounded(httpx.Client(limits=limits, trust_env=not is_local(self.url)))
-            return self._client
+    return bounded_client(connections, from_environment=not is_local(url))
 
 
 class _Pace:

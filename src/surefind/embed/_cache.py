@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,8 +19,11 @@ _BATCH = 512
 
 
 class VectorCache:
+    """Threads share one connection, one at a time: what two of them begin at once is one transaction to SQLite."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -28,17 +32,19 @@ class VectorCache:
         for at in range(0, len(keys), _BATCH):
             part = keys[at : at + _BATCH]
             marks = ",".join("?" * len(part))
-            found.update(self._open().execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part))
+            with self._lock:
+                found.update(self._open().execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part))
         return found
 
     def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        with self._open() as connection:
+        with self._lock, self._open() as connection:
             connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
 
     def close(self) -> None:
-        if self._connection:
-            self._connection.close()
-            self._connection = None
+        with self._lock:
+            if self._connection:
+                self._connection.close()
+                self._connection = None
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:

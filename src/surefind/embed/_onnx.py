@@ -12,7 +12,6 @@ same folder would not give the same index twice. One text per call and one core 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from surefind.cores import usable_cores
 from surefind.crew import Crew
 from surefind.embed._onnx_folder import OnnxFolder
 from surefind.errors import SurefindError
@@ -31,7 +31,6 @@ from surefind.types import FloatArray
 _MAX_CHARACTERS = 20_000
 """More text than any encoder here reads; cut before tokenizing so that a huge text costs no more."""
 _MAX_TOKENS = 256
-_CORES = os.cpu_count() or 1
 _WHOLE = ("sentence_embedding", "embedding")
 _BY_TOKEN = ("last_hidden_state", "token_embeddings")
 
@@ -61,10 +60,10 @@ class OnnxEncoder:
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([_readable(text) for text in texts])]
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         if len(texts) == 1:
-            vectors[0] = self._run(tokens[0], _CORES)
+            vectors[0] = self._run(tokens[0], usable_cores())
             return vectors
         order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))
-        with Crew(_CORES) as crew:
+        with Crew(usable_cores()) as crew:
             found = crew.map(lambda i: self._run(tokens[i], 1), order)
             for done, (i, vector) in enumerate(zip(order, found, strict=True), 1):
                 vectors[i] = vector

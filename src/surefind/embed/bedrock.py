@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from surefind.bedrock import bedrock_client, explained
+from surefind.connections import shared
 from surefind.crew import Crew
 from surefind.embed._remote import quote, sendable, unit_rows
 from surefind.errors import SurefindError
@@ -105,7 +105,7 @@ class Bedrock(Stage):
             return bytes(answer["body"].read())
 
 
-@cache
+@shared
 def _client(stage: Bedrock) -> Any:
     set_region = "Write it like 'bedrock(region=us-east-1)'."
     return bedrock_client(

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
 
+from surefind.connections import shared
 from surefind.embed._remote import batches, quote, sendable, unit_rows
 from surefind.endpoint import Endpoint, need_httpx, refuse_secrets
 from surefind.errors import SurefindError
@@ -117,6 +117,9 @@ class _State:
         self._width = width
         return vectors
 
+    def close(self) -> None:
+        self._endpoint.close()
+
     def _vectors(self, answer: Any, count: int) -> FloatArray:
         rows = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) and "embedding" in row for row in rows):
@@ -135,7 +138,7 @@ class _State:
         return SurefindError(f"{self._endpoint.url} (model {self._stage.model}) {what}. {way_out}")
 
 
-@cache
+@shared
 def _state(stage: OpenAI) -> _State:
     return _State(stage)
 

@@ -87,7 +87,7 @@ class Chat:
         return self.answer(Request(tuple(messages), schema, max_tokens, temperature, logprobs))
 
     def answer(self, request: Request, looked: bool = False) -> Completion:
-        """`looked`: it is known not to be in the cache."""
+        """`looked`: it was not in the cache, or of no use, when the caller looked."""
         return self._answer(request, time.monotonic() + self._total, looked)
 
     def key(self, request: Request) -> bytes:
@@ -135,7 +135,8 @@ class Chat:
         if theirs is not mine:
             return self._counted(replace(theirs.result(), cached=True))
         try:
-            cached = self._cache.get([key]) if self._cache and not looked else {}
+            look = not looked or key in self._new  # another thread may have been answered in the meantime
+            cached = self._cache.get([key]) if self._cache and look else {}
             known = cached.get(key)
             completion = self._counted(known) if known else self._paid(key, request, deadline)
             mine.set_result(completion)
@@ -190,7 +191,8 @@ class Chat:
         except SurefindError as error:
             silent = not isinstance(error, RefusedError)  # a server that is only busy says so
             if silent and time.monotonic() - started >= _SLOW:
-                self._silent, self._rested = self._silent + 1, time.monotonic() + _REST
+                with self._lock:
+                    self._silent, self._rested = self._silent + 1, time.monotonic() + _REST
             raise
         self._silent = 0
         return answer

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ class GGUFChat:
         self._scores = False
 
     def ask(self, request: Request, total: float) -> Completion:
-        with self._lock:
+        with self._turn(total) as left:
             llama = self._loaded(bool(request.logprobs))
             call = {
                 "messages": [{"role": m.role, "content": m.content} for m in request.messages],
@@ -43,7 +45,7 @@ class GGUFChat:
                 "response_format": _grammar(request) if request.schema is not None else None,
             }
             try:
-                made = _scored(llama, call, request) if request.logprobs else self._spoken(llama, call, total)
+                made = _scored(llama, call, request) if request.logprobs else self._spoken(llama, call, left)
             except (ValueError, RuntimeError) as error:
                 raise AnswerError(f"The model {self._path.name} cannot answer: {error}. Shorten the prompt.") from None
         return made
@@ -57,6 +59,20 @@ class GGUFChat:
                     self._llama = None
             finally:
                 self._lock.release()
+
+    @contextlib.contextmanager
+    def _turn(self, total: float) -> Iterator[float]:
+        """Waits for the answers of other threads; the seconds that are then left of `total`."""
+        deadline = time.monotonic() + total
+        if not self._lock.acquire(timeout=max(0.0, min(total, threading.TIMEOUT_MAX))):
+            raise AnswerError(
+                f"The model {self._path.name} was busy with other calls for {total:.3g} s. Raise total_timeout, or ask "
+                "it for less at a time."
+            )
+        try:
+            yield deadline - time.monotonic()
+        finally:
+            self._lock.release()
 
     def _spoken(self, llama: Any, call: dict[str, Any], total: float) -> Completion:
         """Token by token: only between two of them can llama.cpp be stopped."""

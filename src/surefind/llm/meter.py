@@ -2,7 +2,8 @@
 
 Before a call is sent its worst price (the prompt's tokens, `max_tokens` of answer) is set aside. If that would pass the
 limit it waits for those under way, most of which cost less than was set aside for them, and is refused if it would pass
-the limit even then. Answers are kept as they come, so a stopped job goes on later from where the money ended.
+the limit even then. Answers are kept as they come, so a stopped job goes on later from where the money ended. A limit
+that is raised lifts the refusal and wakes the calls that wait.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from surefind.errors import BudgetError
+from surefind.errors import BudgetError, UsageError
 
 
 def money(dollars: float) -> str:
@@ -34,12 +35,29 @@ class Spent:
 
 class Meter:
     def __init__(self, limit: float | None = None) -> None:
-        self.limit = limit
         self.spent = Spent()
+        self._limit: float | None = None
         self._aside = 0.0
         self._flying = 0
-        self._refused = False
+        self._refused: float | None = None
+        """The limit at which a call was refused last; None: none was."""
         self._lock = threading.Condition()
+        self.limit = limit
+
+    @property
+    def limit(self) -> float | None:
+        """Dollars that may be spent; None: any number. It may be changed at any time."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, dollars: float | None) -> None:
+        if dollars is not None and not dollars >= 0:  # nothing is above NaN, so it would limit nothing
+            raise UsageError(f"A budget must be 0 or more dollars, not {dollars}.")
+        with self._lock:
+            self._limit = dollars
+            if dollars is None or (self._refused is not None and dollars > self._refused):
+                self._refused = None
+            self._lock.notify_all()
 
     def reserve(self, dollars: float) -> None:
         """Set money aside for a call; refuses it where it might pass the limit."""
@@ -47,7 +65,7 @@ class Meter:
             while self._flying and self._passes(dollars):
                 self._lock.wait()
             if self._passes(dollars):
-                self._refused = True
+                self._refused = self._limit
                 raise self._stop()
             self._aside += dollars
             self._flying += 1
@@ -71,14 +89,17 @@ class Meter:
 
     def check(self) -> None:
         """Raises if a call was refused: long jobs ask after each step, since a stage that falls back would hide it."""
-        if self._refused:
-            raise self._stop()
+        with self._lock:
+            if self._refused is not None:
+                raise self._stop()
 
     def _passes(self, dollars: float) -> bool:
-        return self.limit is not None and self.spent.dollars + self._aside + dollars > self.limit + 1e-9
+        """A call that costs nothing passes no limit, even one that has been passed."""
+        limit = self._limit
+        return limit is not None and dollars > 0 and self.spent.dollars + self._aside + dollars > limit + 1e-9
 
     def _stop(self) -> BudgetError:
-        limit, spent = money(self.limit or 0.0), money(self.spent.dollars)
+        limit, spent = money(self._limit or 0.0), money(self.spent.dollars)
         return BudgetError(
             f"The budget of {limit} does not reach any further: {spent} went into {self.spent.calls:,} calls. Their "
             "answers are kept; run it again with a higher --budget and it goes on."

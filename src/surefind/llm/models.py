@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from surefind.errors import UsageError
@@ -15,14 +16,14 @@ from surefind.llm.meter import Meter
 from surefind.llm.prices import price_of
 from surefind.llm.settings import LLMSettings
 
+_replays: ContextVar[bool] = ContextVar("replays", default=False)
+
 
 class Models:
     def __init__(self, settings: LLMSettings | None = None, cache_folder: Path | None = None) -> None:
         self.settings = settings or LLMSettings()
         self.meter = Meter(self.settings.budget)
         self.cache = CompletionCache(cache_folder / "answers.db") if cache_folder else None
-        self.replays = False
-        """Whether useless answers of an earlier run are taken as they are, too."""
         self._chats: dict[str, Chat] = {}
         self._lock = threading.RLock()
 
@@ -40,19 +41,27 @@ class Models:
                 self._chats[name] = self._make(name)
             return self._chats[name]
 
+    @property
+    def replays(self) -> bool:
+        """Whether useless answers of an earlier run are taken as they are, too."""
+        return _replays.get()
+
     @contextlib.contextmanager
     def replaying(self) -> Iterator[None]:
-        """For work that must come out the same when it is repeated, and cost nothing."""
-        before, self.replays = self.replays, True
+        """For work that must come out the same when it is repeated, and cost nothing. Searches of other threads go on
+        as they do."""
+        token = _replays.set(True)
         try:
             yield
         finally:
-            self.replays = before
+            _replays.reset(token)
 
     def close(self) -> None:
-        for chat in self._chats.values():
+        with self._lock:  # another thread may be making one
+            chats = list(self._chats.values())
+            self._chats.clear()
+        for chat in chats:
             chat.close()
-        self._chats.clear()
         if self.cache:
             self.cache.close()
 

@@ -7,7 +7,6 @@ model scales its activations over the batch, so that in a batch a passage's scor
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from surefind.cores import usable_cores
 from surefind.crew import Crew
 from surefind.embed._onnx import open_session
 from surefind.embed._onnx_folder import OnnxFolder
@@ -25,7 +25,6 @@ from surefind.rerank._rescore import Floats, title_of
 from surefind.types import Chunk
 
 MAX_TOKENS = 256
-_CORES = os.cpu_count() or 1
 _TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
@@ -55,7 +54,7 @@ class OnnxCrossEncoder:
 
         order = range(len(passages)) if end is not None else _longest_first(passages)
         scores = np.full(len(passages), np.nan)
-        with Crew(_CORES) as crew:
+        with Crew(usable_cores()) as crew:
             for i, score in zip(order, crew.map(one, order), strict=True):
                 scores[i] = np.nan if score is None else score
         done = np.isnan(scores)

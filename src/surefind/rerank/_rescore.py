@@ -11,7 +11,6 @@ has what that costs.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -113,18 +112,15 @@ def remembering(model: Model, services: Services) -> Scorer:
     cache = services.scores
     if cache is None:
         return model.score
-    lock = threading.Lock()
 
     def score(query: str, passages: Sequence[Chunk]) -> Floats:
         keys = [_key(model.identity, query, chunk) for chunk in passages]
-        with lock:
-            known = cache.get(list(dict.fromkeys(keys)))
+        known = cache.get(list(dict.fromkeys(keys)))
         missing = {key: chunk for key, chunk in zip(keys, passages, strict=True) if key not in known}
         if missing:
             new = model.score(query, list(missing.values()))
             rows = [(key, value.tobytes()) for key, value in zip(missing, np.asarray(new, np.float64), strict=True)]
-            with lock:
-                cache.put(rows)
+            cache.put(rows)
             known.update(rows)
         return np.frombuffer(b"".join(known[key] for key in keys), np.float64)
 

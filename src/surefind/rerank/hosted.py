@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
 
+from surefind.connections import shared
 from surefind.embed._remote import BYTES_PER_TOKEN, sendable
 from surefind.endpoint import Endpoint, is_local, need_httpx, refuse_secrets
 from surefind.errors import SurefindError
@@ -146,10 +146,11 @@ class _Service:
         self._meter.reserve(dollars)
         try:
             answer = self._stage._endpoint().post(self._body(asked, documents))
+            used = _tokens(answer) or round(tokens)
+            # before what was set aside for it is free again
+            self._meter.count(used, 0, self._stage._dollars(used), cached=False)
         finally:
             self._meter.release(dollars)
-        used = _tokens(answer) or round(tokens)
-        self._meter.count(used, 0, self._stage._dollars(used), cached=False)
         spend(1, used, 0, self._stage._dollars(used))
         return self._scores(answer, len(documents))
 
@@ -184,6 +185,6 @@ def _tokens(answer: Any) -> int:
     return total if isinstance(total, int) and total > 0 else 0
 
 
-@cache
+@shared
 def _connect(url: str, key_env: str, timeout: float, retries: int) -> Endpoint:
     return Endpoint(url, key_env, timeout, retries, advice="Check model, or lower top.")

@@ -1,0 +1,354 @@
+"""HTTP calls that keep to a deadline, against real servers on the loopback: slow ones, proxies, TLS."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import select
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("httpx")
+import httpx
+
+import surefind.deadline
+import surefind.transport
+from line_server import Line, Serve, good, serving, soon
+from surefind.deadline import until
+from surefind.endpoint import Endpoint
+from surefind.errors import MissingPartError, SurefindError, UsageError
+from surefind.transport import bounded_client
+
+WAITS = 30.0
+"""Seconds that a slow server goes on, if it is waited for."""
+
+
+def drip(head: bytes, drop: bytes) -> Serve:
+    """`head` at once, then `drop` again and again, each sooner than a read may take."""
+
+    def serve(line: socket.socket, request: bytes) -> bool:
+        line.sendall(head)
+        end = time.monotonic() + WAITS
+        while time.monotonic() < end:
+            time.sleep(0.02)
+            line.sendall(drop)
+        return False
+
+    return serve
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def post(url: str, within: float = 5.0, content: bytes = b"{}", from_environment: bool = True) -> httpx.Response:
+    with bounded_client(4, from_environment) as client, until(time.monotonic() + within):
+        return client.post(url, content=content, timeout=within)
+
+
+def test_only_public_names_of_other_packages_are_used() -> None:
+    """Private ones change without notice within the range of versions that pyproject.toml allows."""
+    for module in (surefind.deadline, surefind.transport):
+        tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+        private = [
+            ast.unparse(node)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+        ]
+        assert [name for name in private if not name.startswith("self.")] == []
+
+
+# ---------------------------------------------------------------- time
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [
+        drip(b"HTTP/1.1 200 OK\r\nx-slow: ", b"a"),
+        drip(b"HTTP/1.1 200 OK\r\n", b"x-slow: a\r\n"),
+        drip(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b" "),
+        drip(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+        drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["one header", "many headers", "body", "chunks", "interim answers"],
+)
+def test_an_answer_that_drips_is_left_in_time(serve: Serve) -> None:
+    with serving(serve) as line:
+        started = time.monotonic()
+        with pytest.raises(httpx.ReadTimeout):
+            post(f"http://127.0.0.1:{line.port}/", within=0.3)
+        assert time.monotonic() - started < WAITS / 3
+
+
+def test_a_server_that_reads_slowly_is_left_in_time() -> None:
+    """Each part of the body is taken in time, all of them are not."""
+
+    def sips(line: socket.socket, request: bytes) -> bool:
+        while line.recv(65536):
+            time.sleep(0.005)
+        return False
+
+    with serving(sips, reads=False) as line:
+        started = time.monotonic()
+        with pytest.raises(httpx.WriteTimeout):
+            post(f"http://127.0.0.1:{line.port}/", within=1.0, content=bytes(60_000_000))
+        assert time.monotonic() - started < 4  # to be taken whole, it needs 6 s and more
+
+
+def test_a_tls_handshake_that_never_ends_is_left_in_time() -> None:
+    with serving(lambda line, request: bool(line.recv(65536)), reads=False) as line:
+        started = time.monotonic()
+        with pytest.raises(httpx.ConnectTimeout):
+            post(f"https://127.0.0.1:{line.port}/", within=0.3)
+        assert time.monotonic() - started < WAITS / 3
+
+
+def test_a_call_that_is_late_already_does_not_connect() -> None:
+    with serving() as line, pytest.raises(httpx.ConnectTimeout):
+        post(f"http://127.0.0.1:{line.port}/", within=-1.0)
+    assert line.connections == 0
+
+
+def test_without_a_deadline_the_client_keeps_its_own_limits() -> None:
+    with serving() as line, bounded_client(4, False) as client:
+        assert client.post(f"http://127.0.0.1:{line.port}/", timeout=None).json() == {}
+
+
+# ---------------------------------------------------------------- connections
+
+
+def test_a_connection_is_used_again() -> None:
+    with serving() as line, bounded_client(4, False) as client:
+        for _ in range(5):
+            assert client.post(f"http://127.0.0.1:{line.port}/").status_code == 200
+        assert (line.connections, len(line.requests)) == (1, 5)
+
+
+def test_no_more_connections_are_kept_than_allowed_and_none_after_the_end() -> None:
+    together = threading.Barrier(4)
+
+    def waits(line: socket.socket, request: bytes) -> bool:
+        together.wait(10)
+        return good(line, request)
+
+    with serving(waits) as line:
+        with bounded_client(2, False) as client:
+            url = f"http://127.0.0.1:{line.port}/"
+            threads = [threading.Thread(target=client.post, args=(url,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert line.connections == 4
+            assert soon(lambda: line.open == 2)
+        assert soon(lambda: line.open == 0)
+
+
+def test_an_answer_can_be_read_as_it_comes() -> None:
+    """The second part is sent once the first has been read."""
+    seen = threading.Event()
+
+    def parts(line: socket.socket, request: bytes) -> bool:
+        line.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n")
+        seen.wait(10)
+        line.sendall(b"3\r\ntwo\r\n0\r\n\r\n")
+        return True
+
+    read = []
+    with serving(parts) as line, bounded_client(4, False) as client:
+        url = f"http://127.0.0.1:{line.port}/"
+        with until(time.monotonic() + 5), client.stream("GET", url) as response:
+            for part in response.iter_raw():
+                read.append(part)
+                seen.set()
+        with client.stream("GET", url) as response:
+            response.close()  # unread: the connection cannot be used again
+        assert client.get(url).content == b"onetwo"
+        assert line.connections == 2
+    assert read == [b"one", b"two"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"", httpx.RemoteProtocolError),
+        (b"garbage\r\n\r\n", httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}", httpx.RemoteProtocolError),
+    ],
+)
+def test_a_broken_answer_is_an_error_of_httpx(answer: bytes, kind: type[Exception]) -> None:
+    def broken(line: socket.socket, request: bytes) -> bool:
+        line.sendall(answer)
+        return False
+
+    with serving(broken) as line, pytest.raises(kind):
+        post(f"http://127.0.0.1:{line.port}/")
+
+
+def test_a_refused_connection_and_a_strange_scheme_are_errors_of_httpx() -> None:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        with pytest.raises(httpx.ConnectError):
+            post(f"http://127.0.0.1:{found.getsockname()[1]}/")
+    with pytest.raises(httpx.UnsupportedProtocol):
+        post("ftp://127.0.0.1/")
+
+
+# ---------------------------------------------------------------- proxies
+
+
+def test_a_far_server_is_asked_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"user:p%C3%A4%20ss@127.0.0.1:{proxy.port}")
+        with bounded_client(4, True) as client:
+            assert [client.post("http://far.invalid/v1").status_code for _ in range(2)] == [200, 200]
+    assert proxy.requests[0].startswith(b"POST http://far.invalid/v1 HTTP/1.1\r\n")
+    assert b"proxy-authorization: basic dxnlcjpww6qgc3m=" in proxy.requests[0].lower()
+    assert proxy.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("hosts", "url", "proxied"),
+    [
+        ("", "http://far.invalid/", True),
+        ("far.invalid", "http://far.invalid/", False),
+        ("far.invalid", "http://www.far.invalid/", False),
+        (".far.invalid", "http://far.invalid/", True),
+        ("far.invalid", "http://notfar.invalid/", True),
+        ("other.invalid, far.invalid:81", "http://far.invalid:81/", False),
+        ("other.invalid, far.invalid:81", "http://far.invalid/", True),
+        ("http://far.invalid", "http://far.invalid/", False),
+        ("*", "http://far.invalid/", False),
+        ("127.0.0.1,localhost,::1", "http://127.0.0.1:{closed}/", False),
+        ("127.0.0.1,localhost,::1", "http://[::1]:{closed}/", False),
+    ],
+)
+def test_no_proxy_names_servers_that_are_asked_straight(
+    monkeypatch: pytest.MonkeyPatch, hosts: str, url: str, proxied: bool
+) -> None:
+    with serving() as proxy, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("NO_PROXY", hosts)
+        with contextlib.suppress(httpx.ConnectError):
+            post(url.format(closed=closed.getsockname()[1]))
+        assert len(proxy.requests) == proxied
+
+
+def test_without_the_environment_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as proxy, serving() as server:
+        monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.port}")
+        post(f"http://127.0.0.1:{server.port}/", from_environment=False)
+        assert (proxy.connections, server.connections) == (0, 1)
+
+
+def test_a_proxy_that_drips_and_one_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(drip(b"HTTP/1.1 200 OK\r\nx-slow: ", b"a")) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+        with pytest.raises(httpx.ReadTimeout):
+            post("https://far.invalid/", within=0.3)
+    assert proxy.requests[0].startswith(b"CONNECT far.invalid:443 HTTP/1.1\r\n")
+
+    def forbids(line: socket.socket, request: bytes) -> bool:
+        line.sendall(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+        return False
+
+    with serving(forbids) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+        with pytest.raises(httpx.ProxyError, match="403"):
+            post("https://far.invalid/")
+
+
+def test_a_proxy_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the address, which may hold a password."""
+    monkeypatch.setenv("ALL_PROXY", "ftp://user:secret@127.0.0.1:9")
+    with pytest.raises(UsageError, match=r"ALL_PROXY .* 'ftp'") as caught:
+        bounded_client(4, True)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_socks_proxy_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    with pytest.raises(MissingPartError, match=r"pip install 'httpx\[socks\]'"):
+        bounded_client(4, True)
+
+
+# ---------------------------------------------------------------- TLS
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed one for localhost, with its key in the same file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    made = path.with_name("certificate.pem")
+    command = (
+        f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
+        f"-addext subjectAltName=DNS:localhost -keyout {path} -out {made}"
+    )
+    subprocess.run(command.split(), check=True, capture_output=True)
+    path.write_text(path.read_text() + made.read_text())
+    return path
+
+
+@pytest.fixture
+def secure(certificate: Path) -> Iterator[Line]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with serving(context=context) as line:
+        yield line
+
+
+def test_a_certificate_that_nobody_signed_is_refused(secure: Line) -> None:
+    url = f"https://127.0.0.1:{secure.port}/"
+    for from_environment in (True, False):
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            post(url, from_environment=from_environment)
+    with pytest.raises(SurefindError, match=r"cannot be reached .*CERTIFICATE_VERIFY_FAILED"):
+        Endpoint(url, "", 5.0, 0).post({})
+    assert secure.requests == []
+
+
+def test_a_certificate_that_the_environment_trusts_is_taken(
+    secure: Line, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert post(f"https://localhost:{secure.port}/").json() == {}
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):  # of another name
+        post(f"https://127.0.0.1:{secure.port}/")
+
+
+def test_tls_through_a_proxy(secure: Line, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tunnel(line: socket.socket, request: bytes) -> bool:
+        with socket.create_connection(("127.0.0.1", secure.port)) as far:
+            line.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            other = {line: far, far: line}
+            while True:
+                for one in select.select([line, far], [], [], 10)[0]:
+                    part = one.recv(65536)
+                    if not part:
+                        return False
+                    other[one].sendall(part)
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with serving(tunnel) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+        assert post(f"https://localhost:{secure.port}/v1").json() == {}
+    assert proxy.requests == [
+        f"CONNECT localhost:{secure.port} HTTP/1.1\r\nHost: localhost:{secure.port}\r\nAccept: */*\r\n\r\n".encode()
+    ]
+    assert secure.requests[0].startswith(b"POST /v1 HTTP/1.1\r\n")

@@ -1,0 +1,156 @@
+"""The language-model service as a server uses it: one `Services`, many threads."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from llm_server import LLMServer
+from surefind.errors import AnswerError, SurefindError
+from surefind.llm.models import Models
+from surefind.llm.settings import LLMSettings
+from surefind.llm.values import Message, Request
+from surefind.services import Services
+
+pytest.importorskip("httpx")
+
+ASK = (Message("user", "What is it?"),)
+
+
+def together(*work: Callable[[], Any]) -> list[Any]:
+    """What each gives in a thread of its own, or its error, in order."""
+    found: list[Any] = [None] * len(work)
+
+    def run(i: int) -> None:
+        try:
+            found[i] = work[i]()
+        except BaseException as error:
+            found[i] = error
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(work))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    return found
+
+
+def test_a_benchmark_that_replays_leaves_other_threads_alone() -> None:
+    """Two benchmarks that overlap: the first ends while the second runs. It used to leave the switch on for ever."""
+    models = Models()
+    begun, ended = threading.Event(), threading.Event()
+    seen: dict[str, bool] = {}
+
+    def first() -> None:
+        with models.replaying():
+            begun.set()
+            time.sleep(0.1)
+        ended.set()
+
+    def second() -> None:
+        begun.wait(10)
+        with models.replaying():
+            ended.wait(10)
+            seen["second, after the first ended"] = models.replays
+        seen["second, after its end"] = models.replays
+
+    def search() -> None:
+        begun.wait(10)
+        seen["a search meanwhile"] = models.replays
+
+    together(first, second, search)
+    assert seen == {
+        "second, after the first ended": True,
+        "second, after its end": False,
+        "a search meanwhile": False,
+    }
+    assert models.replays is False
+
+
+def test_an_answer_that_came_while_the_cache_was_searched_is_not_paid_for_again(llm: LLMServer, tmp_path: Path) -> None:
+    """A thread looks into the cache, another one is answered, then the first goes on to ask."""
+    services = Services(tmp_path, llm=LLMSettings(model=llm.model))
+    chat = services.llm.chat()
+    request = Request(ASK)
+    assert chat.known([chat.key(request)]) == {}
+    chat.complete(ASK)
+    assert chat.answer(request, looked=True).cached
+    assert len(llm.bodies) == 1
+    services.close()
+
+
+def test_failures_of_many_threads_are_all_counted(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each adds one to what it has read a moment before."""
+
+    class Slow(int):
+        def __add__(self, other: int) -> Slow:
+            time.sleep(0.02)
+            return Slow(int(self) + other)
+
+    monkeypatch.setattr("surefind.llm.chat._SLOW", 0.0)
+    monkeypatch.setattr("surefind.llm.chat._SILENT", 100)
+    llm.script = ["drop"] * 8
+    chat = Services(llm=LLMSettings(model=llm.model, retries=0)).llm.chat()
+    chat._silent = Slow(0)
+    found = together(*[lambda i=i: chat.complete([Message("user", str(i))]) for i in range(8)])
+    assert all(isinstance(error, SurefindError) for error in found)
+    assert chat._silent == 8
+
+
+def test_models_are_closed_while_another_thread_makes_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = Models()
+    closing = threading.Event()
+
+    class Adapter:
+        fingerprint = "toy"
+
+        def close(self) -> None:
+            closing.set()
+            time.sleep(0.05)
+
+    monkeypatch.setattr("surefind.llm.models._adapter", lambda address, settings: Adapter())
+    for i in range(3):
+        models.chat(f"http://localhost:1/v1#{i}")
+
+    def make() -> None:
+        closing.wait(10)
+        for i in range(50):
+            models.chat(f"http://localhost:1/v1#new-{i}")
+
+    assert together(models.close, make) == [None, None]
+
+
+def test_a_call_that_waits_for_a_model_in_this_process_keeps_to_its_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It answers one call at a time: the third of three used to wait for both others, and then had all its time."""
+
+    class Llama:
+        n_tokens = 3
+
+        def __init__(self, *args: Any, **options: Any) -> None: ...
+
+        def create_chat_completion(self, **call: Any) -> Any:
+            time.sleep(1.0)
+            yield {"choices": [{"delta": {"content": "fine"}, "finish_reason": "stop"}]}
+
+    monkeypatch.setitem(sys.modules, "llama_cpp", SimpleNamespace(Llama=Llama))
+    file = tmp_path / "a.gguf"
+    file.write_bytes(b"GGUF")
+    chat = Services(llm=LLMSettings(total_timeout=1.8)).llm.chat(f"gguf:{file}")
+    started = time.monotonic()
+    found = together(*[lambda i=i: chat.complete([Message("user", str(i))]) for i in range(3)])
+    taken = time.monotonic() - started
+    answers = [answer.text for answer in found if not isinstance(answer, BaseException)]
+    late = [error for error in found if isinstance(error, AnswerError)]
+    assert answers == ["fine"]
+    assert ["was busy with other calls for 1.8 s" in str(error) for error in sorted(late, key=str)] == [False, True]
+    assert taken < 2.9
