@@ -14,13 +14,17 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from surefind import KnowledgeBase, Query
-from surefind.bench.engine import Bench
+from surefind.bench.engine import OWNER, Bench
 from surefind.bench.plan import Plan, parse_measures, preset
 from surefind.bench.run import known_item_exam, run_bench
+from surefind.bench.scoring import places_of
+from surefind.measure.gains import Judge
 from surefind.measure.names import SPAN_MEASURES
+from surefind.types import Rankings
 
 
 def forget_questions(kb: KnowledgeBase, texts: list[str]) -> None:
@@ -32,6 +36,14 @@ def forget_questions(kb: KnowledgeBase, texts: list[str]) -> None:
     embedder = kb.services.embedder("minilm")
     with sqlite3.connect(kb.data / "cache" / "embeddings.db") as db:
         db.executemany("DELETE FROM vectors WHERE key = ?", [(_key(embedder.fingerprint, text),) for text in texts])
+    embedder._last = None
+
+
+def score(bench: Bench, plan: Plan, rankings: Sequence[Rankings], documents: Mapping[str, str]) -> None:
+    """Every measure of the plan, from the judgments on; all contenders search one view."""
+    views = [bench.view(contender) for contender in plan.contenders]
+    judge = Judge(plan.exam.queries, places_of(views[0].spans(), documents))
+    bench._scores(plan, rankings, views, {id(views[0]): judge}, documents)
 
 
 def main(folder: Path) -> None:
@@ -41,22 +53,25 @@ def main(folder: Path) -> None:
         contenders, measures = preset("context-layer")
         plan = Plan(tuple(contenders), exam, parse_measures(measures))
         queries = [Query(query.text, query.id) for query in exam.queries]
-        snapshot = kb.snapshot()
-        indexes = {str(r): (r, kb.index(r, snapshot)) for r in plan.retrievers().values()}
-        print(f"{len(exam.queries)} questions, {len(snapshot)} passages")
+        bench = Bench(kb, fresh=True)
+        bench.build(plan)
+        view = bench.view(plan.contenders[0])
+        retrievers = {str(retriever): retriever for _, retriever in plan.retrievers().values()}
+        view.ready(list(retrievers.values()))
+        print(f"{len(exam.queries)} questions, {len(view)} passages")
 
         started = time.perf_counter()
-        for retriever, index in indexes.values():
-            index.search(retriever, queries, 100)
+        for retriever in retrievers.values():
+            view.search(retriever, queries, 100, OWNER)
         once = time.perf_counter() - started
         forget_questions(kb, [query.text for query in queries])
         print(f"two retrievers once     {once:7.2f} s")
 
-        documents = {document.id: document.text for document in kb.documents()}
+        documents = {document.id: document.text for document in kb.documents(OWNER)}
         started = time.perf_counter()
-        bench = Bench(kb, fresh=True)
-        found = {key: bench._retrieve(plan, key[1], r, queries) for key, r in plan.retrievers().items()}
-        bench._scores(plan, [bench._finish(contender, found, queries) for contender in plan.contenders], documents)
+        found = {key: bench._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
+        rankings = [bench._finish(plan, contender, found, queries)[0] for contender in plan.contenders]
+        score(bench, plan, rankings, documents)
         ranked = time.perf_counter() - started
         print(f"fifteen, ranked, scored {ranked:7.2f} s   {ranked / once:.2f}x the two retrievers")
         forget_questions(kb, [query.text for query in queries])
@@ -74,7 +89,7 @@ def main(folder: Path) -> None:
         spans = Plan(plan.contenders, exam, parse_measures(SPAN_MEASURES))
         outcome = Bench(kb).run(spans)  # warm: rankings are cached, kernels compiled
         started = time.perf_counter()
-        Bench(kb)._scores(outcome.plan, outcome.rankings, documents)
+        score(Bench(kb), outcome.plan, outcome.rankings, documents)
         print(f"eleven span measures    {time.perf_counter() - started:7.2f} s for {len(queries)} x 15")
 
 

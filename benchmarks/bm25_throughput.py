@@ -76,7 +76,7 @@ def search_only(postings: Postings, peer: bm25s.BM25, tant: tantivy.Index, queri
             searcher.search(query, TOP, count=False)
 
     work = {
-        "surefind": lambda: cpu(lambda: postings.search_terms(BM25(), terms, offsets, TOP)),
+        "surefind": lambda: cpu(lambda: postings.search_terms(BM25(), terms, offsets, TOP, EVERY)),
         "bm25s": lambda: cpu(bm25s_search),
         "tantivy": lambda: cpu(tantivy_search),
     }
@@ -126,7 +126,7 @@ def difference(postings: Postings, counts: list[Counter[str]], queries: Terms) -
     """The greatest difference between our top scores and the formula in float64."""
     lengths = np.array([count.total() for count in counts])
     norm = 1.5 * (0.25 + 0.75 * lengths / lengths.mean())
-    rankings = postings.search_terms(BM25(), *postings.terms_of(queries), TOP)
+    rankings = postings.search_terms(BM25(), *postings.terms_of(queries), TOP, EVERY)
     worst = 0.0
     for q, query in enumerate(queries):
         scores = np.zeros(len(counts))

@@ -25,6 +25,7 @@ import numpy as np
 
 from _shared import machine
 from surefind import KnowledgeBase, Query
+from surefind.bench.engine import OWNER
 from surefind.bench.run import beir_base, known_item_exam
 from surefind.config import FILE_NAME
 from surefind.exam.formats.beir import read_beir
@@ -49,7 +50,7 @@ def exams(data: Path, work: Path, wanted: list[str]) -> Iterator[tuple[str, Know
     for name in wanted:
         if name in BEIR:
             kb, _ = beir_base(work, data / name, "test")
-            parts = [read_beir(data / name, Library(kb.documents()), split) for split in BEIR[name]]
+            parts = [read_beir(data / name, Library(kb.documents(OWNER)), split) for split in BEIR[name]]
             exam = Exam(name, tuple(query for part in parts for query in part.queries))
         else:
             home = work / ("sample" if name == "questions" else name)
@@ -58,7 +59,7 @@ def exams(data: Path, work: Path, wanted: list[str]) -> Iterator[tuple[str, Know
             kb = KnowledgeBase.open(home)
             kb.sync(data / FOLDERS[name] if name in FOLDERS else sample_folder())
             if name == "questions":
-                exam = read_table(sample_questions(), Library(kb.documents()))
+                exam = read_table(sample_questions(), Library(kb.documents(OWNER)))
             else:
                 exam = known_item_exam(kb, per_family=350 if name in FOLDERS else 200)
         yield name, kb, exam
@@ -103,17 +104,16 @@ def timed(kb: KnowledgeBase, exam: Exam, models: list[str]) -> None:
 
 def _added(kb: KnowledgeBase, texts: list[str], pipeline: Pipeline, static: Pipeline) -> tuple[float, float]:
     """The fusion step of a search, and what of it is not there with a fixed weight; milliseconds a query."""
-    snapshot = kb.snapshot()
-    ready = [(r, kb.index(r, snapshot)) for r in pipeline.retrieve]
-    indexes = [index for _, index in ready]
+    view = kb.reader().view
+    view.ready(pipeline.retrieve)
     times = []
     for text in texts:
         query = [Query(text)]
-        found = [index.search(r, query, 100) for r, index in ready]
+        found = [view.search(r, query, pipeline.depth, OWNER) for r in pipeline.retrieve]
         spent = []
         for one in (static, pipeline, static, pipeline):
             started = time.perf_counter()
-            one.join(query, found, 10, indexes, kb.services, snapshot)
+            one.join(query, found, view, kb.services, OWNER)
             spent.append((time.perf_counter() - started) * 1000)
         times.append(spent[3] - spent[2])
     return float(np.median(times)), float(np.percentile(times, 95))

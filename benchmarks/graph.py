@@ -18,18 +18,20 @@ from pathlib import Path
 import numpy as np
 
 from surefind import spec
+from surefind.access import Access
 from surefind.graph.derive import derive
 from surefind.graph.facts import Facts
 from surefind.kb import KnowledgeBase
 from surefind.retrieve._graph import GraphIndex
-from surefind.types import Chunk, Query
+from surefind.types import EVERY, Chunk, Mask, Query
 
 _EMBEDDED = 60
 _ASKED = 100
 
 
 def passages(kb: KnowledgeBase, count: int) -> list[Chunk]:
-    found = kb.snapshot().chunks()
+    view = kb.reader().view
+    found = view.chunks(view.spans().ids.tolist(), Access.owner())
     made = []
     for i in range(count):
         turn, at = divmod(i, len(found))
@@ -54,10 +56,10 @@ def main() -> None:
         started = time.process_time()
         encoder.embed(sample)
         embedding = (time.process_time() - started) / _EMBEDDED * len(chunks)
-        _ = derive(Facts.build(chunks[:50], extractor, kb.services)).ways  # kernels compile here
+        _ = derive(Facts.build(chunks[:50], extractor, kb.services), EVERY).ways  # kernels compile here
         started = time.process_time()
         facts = Facts.build(chunks, extractor, kb.services)
-        graph = derive(facts)
+        graph = derive(facts, EVERY)
         _ = graph.ways
         building = time.process_time() - started
         edges = len(graph.entities)
@@ -69,8 +71,8 @@ def main() -> None:
         del facts, graph
         gc.collect()
         tracemalloc.start()
-        index = GraphIndex(Facts.load(folder), {}, kb.services)
-        held = index.graph()
+        index = GraphIndex(Facts.load(folder), kb.services)
+        held = index.graph(EVERY)
         _ = held.ways, held.named_in("warm up"), held.heads
         memory = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
@@ -88,12 +90,12 @@ def ask(index: GraphIndex, chunks: list[Chunk]) -> None:
         query = Query(" ".join(chunks[i].text.split()[:15]))
         near = rng.integers(0, len(chunks), 10).tolist()
         started = time.perf_counter()
-        at, weights = stage._start(index.graph(), query.text, near, np.linspace(1, 0.1, 10).astype(np.float32))
-        index.graph().ways.near(at, weights, stage.damping, 1e-5)
+        at, weights = stage._start(index.graph(EVERY), query.text, near, np.linspace(1, 0.1, 10).astype(np.float32))
+        index.graph(EVERY).ways.near(at, weights, stage.damping, 1e-5)
         times.append((time.perf_counter() - started) * 1000)
     p50, p95 = np.percentile(times, [50, 95])
     print(f"walk p50 {p50:.2f} ms, p95 {p95:.2f} ms")
-    allow = rng.random(len(chunks)) < 0.8
+    allow = Mask(rng.random(len(chunks)) < 0.8)
     started = time.perf_counter()
     _ = index.graph(allow).ways
     print(f"first query of a new mask {(time.perf_counter() - started) * 1000:.0f} ms more")
@@ -101,19 +103,20 @@ def ask(index: GraphIndex, chunks: list[Chunk]) -> None:
 
 def search(kb: KnowledgeBase) -> None:
     """Whole queries over the knowledge base as it is: with the question's vector, and where `dense` has made it."""
-    snapshot = kb.snapshot()
     dense, ppr = (spec.make("retrieve", name) for name in ("dense", "ppr"))
-    indexes = {stage: kb.index(stage, snapshot) for stage in (dense, ppr)}
-    texts = [chunk.text for chunk in snapshot.chunks()]
+    kb.build_for([dense, ppr])
+    view, access = kb.reader().view, Access.owner()
+    view.ready([dense, ppr])
+    texts = [chunk.text for chunk in view.chunks(view.spans().ids.tolist(), access)]
     rng = np.random.default_rng(2)
     for before in ((), (dense,)):
         times = []
         for i in rng.integers(0, len(texts), _ASKED).tolist():
             query = [Query(" ".join(texts[i].split()[:15]))]
             for stage in before:
-                indexes[stage].search(stage, query, 100)
+                view.search(stage, query, 100, access)
             started = time.perf_counter()
-            indexes[ppr].search(ppr, query, 100)
+            view.search(ppr, query, 100, access)
             times.append((time.perf_counter() - started) * 1000)
         p50, p95 = np.percentile(times, [50, 95])
         print(f"ppr over {len(texts):,} passages{' after dense' if before else ''}: p50 {p50:.1f} ms, p95 {p95:.1f} ms")

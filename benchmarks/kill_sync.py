@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 from _shared import machine
-from surefind import KnowledgeBase
+from surefind import Access, KnowledgeBase
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "quillhaven"
 WORDS = '[search]\npipeline = "p"\n[pipelines.p]\nretrieve = ["bm25"]\n'
@@ -47,8 +47,9 @@ def edit(folder: Path, chance: random.Random) -> None:
 def answers(folder: Path) -> tuple[int, Answers]:
     """The generation, and the hits with their scores."""
     with KnowledgeBase.open(folder) as kb:
-        found = [kb.search(question, groups=["*"]).hits for question in QUESTIONS]
-        return kb.snapshot().generation, [[(h.document, h.chunk, round(h.score, 5)) for h in hits] for hits in found]
+        found = [kb.search(question, Access.owner()) for question in QUESTIONS]
+        hits = [[(hit.document, hit.chunk, round(hit.score, 5)) for hit in result.hits] for result in found]
+        return found[0].generation, hits
 
 
 def build(settings: str, folder: Path, docs: Path) -> None:

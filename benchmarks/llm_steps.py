@@ -23,9 +23,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from _shared import machine
+from surefind.access import Access
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 
+PUBLIC = Access.public()
 HEAD = "bm25 + dense >> convex(alpha=0.5)"
 STEPS = {
     "no model": HEAD,
@@ -89,11 +91,12 @@ def own_time(kb: KnowledgeBase, questions: list[str]) -> None:
     base = 0.0
     for name, text in STEPS.items():
         pipeline = kb.pipeline(text.replace("MODEL", model).replace("TOKENS", "300"))
-        kb.search("warm up", pipeline=pipeline)
+        kb.build(pipeline)
+        kb.search("warm up", PUBLIC, pipeline=pipeline)
         before, taken = kb.services.llm.meter.spent, []
         for question in questions:
             started = time.process_time()
-            kb.search(question, pipeline=pipeline)
+            kb.search(question, PUBLIC, pipeline=pipeline)
             taken.append((time.process_time() - started) * 1000)
         spent = kb.services.llm.meter.spent
         ms = statistics.median(taken)
@@ -108,10 +111,11 @@ def usable(kb: KnowledgeBase, questions: list[str], model: str) -> None:
     print(f"{'step':<14} {'used as asked':>14} {'put right':>10} {'went without':>13} {'s a query':>10}")
     for name, text in list(STEPS.items())[1:]:
         pipeline = kb.pipeline(text.replace("MODEL", json.dumps(model)).replace("TOKENS", "60"))
+        kb.build(pipeline)
         right = repaired = without = 0
         started = time.perf_counter()
         for question in questions:
-            said = "; ".join(entry.note for entry in kb.search(question, pipeline=pipeline).trace)
+            said = "; ".join(entry.note for entry in kb.search(question, PUBLIC, pipeline=pipeline).trace)
             failed = ("fell back", "kept the order", "as it is", "alone", "by rule", "stopped early")
             if any(words in said for words in failed):
                 without += 1

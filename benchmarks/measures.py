@@ -40,6 +40,7 @@ def written_out(ranked: list[str], judged: dict[str, int]) -> dict[str, float]:
         "R": sum(hits) / relevant,
         "P": sum(hits) / K,
         "Success": float(any(hits)),
+        "All": float(sum(hits) == relevant),
     }
 
 

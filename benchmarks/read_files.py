@@ -26,6 +26,7 @@ from surefind.errors import SurefindError
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
 from surefind.ingest._scan import FileEntry, scan
+from surefind.protocols import name_of
 from surefind.services import Services
 from surefind.types import Document
 from surefind.write.reading import Reading
@@ -69,7 +70,7 @@ def main() -> None:
         for entry in scan(Path(folder)):
             reader = Readers().find(entry.relative)
             if reader is not None:
-                groups[reader.name].append(entry)
+                groups[name_of(reader)].append(entry)
         for name, entries in sorted(groups.items()):
             rounds = []
             for _ in range(ROUNDS):

@@ -20,9 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from _shared import machine, passages_and_questions
-from surefind import KnowledgeBase
+from surefind import Access, KnowledgeBase
 from surefind.embed.minilm import MiniLM
 from surefind.retrieve.dense import Dense
+from surefind.types import EVERY
 
 PASSAGES, QUERIES, TOP = 100_000, 500, 100
 SETTINGS = """
@@ -66,12 +67,12 @@ def main(data: Path) -> None:
         print(f"{report.chunks:,} passages, synced in {report.seconds:.0f} s", flush=True)
         questions = [question for question in questions if question.strip()]
         for question in random.Random(3).sample(questions, 20):
-            kb.search(question)
+            kb.search(question, Access.public())
         whole: list[float] = []
         stages: dict[str, list[float]] = {}
         for question in questions:
             started = time.perf_counter()
-            result = kb.search(question)
+            result = kb.search(question, Access.public())
             whole.append((time.perf_counter() - started) * 1000)
             for entry in result.trace:
                 stages.setdefault(entry.spec.partition("(")[0], []).append(entry.ms)
@@ -81,10 +82,10 @@ def main(data: Path) -> None:
         show("query", [ms - encoder for ms in whole])
         for stage, times in stages.items():
             show(f"  {stage}", times)
-        index = kb.index(Dense(), kb.snapshot())
+        index = kb.reader().view.index(Dense())
         points = random_vectors(MiniLM(), questions)
         exact = np.sort(points @ np.asarray(index.vectors).T, axis=1)[:, ::-1][:, :TOP]
-        alone = np.concatenate([index.nearest(point[None], TOP).scores for point in points])
+        alone = np.concatenate([index.nearest(point[None], TOP, EVERY).scores for point in points])
         print(f"dense, top {TOP}: scores within {np.abs(alone - exact).max():.1e} of an exact scan")
         kb.close()
 

@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Sequence
 
 from llm_server import LLMServer
+from surefind.access import Access
 from surefind.llm.settings import LLMSettings
-from surefind.protocols import Index, Retriever
 from surefind.search.pipeline import Pipeline, Run
 from surefind.services import Services
-from surefind.types import BoolArray, Chunk, Query
+from surefind.testing import MemoryView
+from surefind.types import BoolArray, Chunk, Mask, Query
 
 BLOCK = re.compile(r"<(\w+)(?: (\d+))? ([0-9a-f]{12})>\n(.*?)\n</\1(?: \2)? \3>", re.DOTALL)
 TEXTS = (
@@ -43,19 +44,8 @@ def run(
     chunks: Sequence[Chunk] = CHUNKS,
 ) -> Run:
     """A pipeline over chunks in memory."""
-    built: dict[str, Index] = {}
-
-    def index_of(retriever: Retriever) -> Index:
-        key = str(retriever)
-        if key not in built:
-            built[key] = retriever.build(chunks, services)
-        return built[key]
-
-    class Texts:
-        def __getitem__(self, ordinals: Sequence[int]) -> list[Chunk]:
-            return [chunks[i] for i in ordinals]
-
-    return Pipeline.parse(text).run([Query(q) for q in queries], k, index_of, Texts(), services, allow)
+    view = MemoryView(chunks, services, Mask(allow))
+    return Pipeline.parse(text).run([Query(q) for q in queries], k, view, services, Access.owner())
 
 
 def ordinals(run: Run, row: int = 0) -> list[int]:

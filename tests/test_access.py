@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from surefind.access import Access, Filter
 
 from helpers import Home, ask
+from surefind.access import Filter
 from surefind.errors import UsageError
+from surefind.store.columns import Columns
 
 SETTINGS = """
 [search]
@@ -159,7 +161,9 @@ def test_unreadable_filter_shows_how_to_write_one(text: str) -> None:
     ],
 )
 def test_filter_accepts(text: str, metadata: dict[str, object], accepted: bool) -> None:
-    assert Filter.parse(text).accepts(metadata) is accepted
+    one = Filter.parse(text)
+    columns = Columns.build([json.dumps({one.key: []}), json.dumps(metadata)])
+    assert bool(columns[one.key].having(one, 2)[1]) is accepted
 
 
 def test_filter_that_nothing_passes_gives_no_hits(bank: Home) -> None:

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from exam_helpers import copy_few
 from helpers import WORDS, Home
+from surefind import Access
+from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown, write_files
 from surefind.bench.ingestion import sample, seconds_per_character
@@ -65,7 +67,7 @@ def kb(base: Path) -> Any:
 def finished(base: Path) -> Finished:
     with KnowledgeBase.open(base) as kb:
         plan = plan_of(kb, *LAYOUTS)
-        quote = Bench(kb).quote(plan)
+        quote = quote_for(Bench(kb), plan)
         assert (quote.configurations, quote.retrievals, quote.cached) == (3, 3, 0)
         assert not any(kb.has_cut(contender.layout) for contender in plan.contenders), "a quote cuts nothing"
         return run_bench(kb, plan, "surefind bench")
@@ -91,9 +93,10 @@ def test_row_is_what_its_layout_gives_alone(finished: Finished, base: Path, tmp_
 def test_parents_stand_once_in_a_ranking(finished: Finished) -> None:
     outcome = finished.outcome
     assert outcome
-    snapshot, rankings = outcome.snapshots[2], outcome.rankings[2]
+    spans, rankings = outcome.views[2].spans(), outcome.rankings[2]
     for q in range(len(rankings)):
-        parents = [tuple(snapshot.rows[o, [0, 4, 5]].tolist()) for o in rankings.row(q)[0].tolist()]
+        places = spans.at(rankings.row(q)[0]).tolist()
+        parents = [(spans.documents[p], spans.starts[p], spans.ends[p]) for p in places]
         assert len(set(parents)) == len(parents)
 
 
@@ -105,7 +108,7 @@ def test_every_layout_says_what_it_costs(finished: Finished) -> None:
 
 def test_samples_show_the_passages_of_each_layout(finished: Finished, kb: KnowledgeBase) -> None:
     report = finished.report
-    texts = {document.id: document.text for document in kb.documents()}
+    texts = {document.id: document.text for document in kb.documents(Access.owner())}
     assert all(chunk["text"] in texts[chunk["document"]] for chunk in report["chunks"])
     shown = [{report["chunks"][n]["text"] for q in report["queries"] for n in q["results"][c][2]} for c in range(3)]
     assert not shown[0] & shown[1]
@@ -115,7 +118,7 @@ def test_repeated_run_comes_from_the_cache(finished: Finished, kb: KnowledgeBase
     again = run_bench(kb, plan_of(kb, *LAYOUTS), "surefind bench")
     assert again.outcome is None
     assert again.report["rows"] == finished.report["rows"]
-    quote = Bench(kb).quote(plan_of(kb, *LAYOUTS, "whole"))
+    quote = quote_for(Bench(kb), plan_of(kb, *LAYOUTS, "whole"))
     assert (quote.retrievals, quote.cached) == (4, 3)
 
 
@@ -135,7 +138,7 @@ def test_tables_show_passages_index_and_ingestion(finished: Finished, tmp_path: 
 def test_questions_are_embedded_once_for_all_layouts(kb: KnowledgeBase) -> None:
     exam = known_item_exam(kb, per_family=8)
     contenders = across(from_texts(["dense"], {}), layouts_from_texts(LAYOUTS))
-    quote = Bench(kb).quote(Plan(tuple(contenders), exam, parse_measures(MEASURES)))
+    quote = quote_for(Bench(kb), Plan(tuple(contenders), exam, parse_measures(MEASURES)))
     assert (quote.retrievals, quote.embeddings) == (3, len(exam.queries))
 
 

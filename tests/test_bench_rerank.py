@@ -17,6 +17,8 @@ import toy_stages
 from exam_helpers import query
 from helpers import Home
 from rerank_helpers import tiny_cross_encoder
+from surefind import Access, KnowledgeBase, Pipeline
+from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown
 from surefind.bench.movement import swaps, top_changed
@@ -27,6 +29,7 @@ from surefind.bench.terminal import show
 from surefind.errors import MissingPartError, SurefindError
 from surefind.exam.model import Exam, Judgment
 from surefind.rerank import _onnx as rerank_onnx
+from surefind.search.reach import Reach
 from surefind.testing import rankings_of
 from surefind.types import Query, Rankings
 
@@ -46,6 +49,16 @@ EXAM = Exam(
         query("q4", "deadline holiday", Judgment("holiday.md")),
     ),
 )
+
+
+def passages_of(kb: KnowledgeBase) -> Reach:
+    return Reach(Pipeline.parse("bm25"), kb.reader().view, kb.services, Access.owner())
+
+
+def known(kb: KnowledgeBase, rankings: Rankings) -> Rankings:
+    """Rankings written with places, in the ids of a knowledge base."""
+    ids = kb.reader().view.spans().ids
+    return replace(rankings, ids=np.where(rankings.ids < 0, -1, ids[rankings.ids]))
 
 
 @pytest.fixture
@@ -94,9 +107,9 @@ def test_rerankings_are_kept_and_known_by_what_was_given(home: Home, toys: None)
     with pytest.MonkeyPatch.context() as patch, home.open() as kb:
         patch.setattr(toy_stages.SharedWords, "rerank", counting)
         bench = Bench(kb)
-        rerank = Reranking(kb.snapshot(), kb.services, bench.cache, "corpus", "exam")
+        rerank = Reranking(passages_of(kb), kb.services, bench.cache, "corpus", "exam")
         queries = [Query("cash report"), Query("vault")]
-        given = rankings_of([([0, 1, 2], [3.0, 2.0, 1.0]), ([4], [1.0])])
+        given = known(kb, rankings_of([([0, 1, 2], [3.0, 2.0, 1.0]), ([4], [1.0])]))
         stage = toy_stages.SharedWords()
         first = rerank.run(stage, queries, given, 10, lambda done, total: None)
         second = rerank.run(stage, queries, given, 10, lambda done, total: None)
@@ -120,8 +133,8 @@ def test_failures_are_counted_and_tried_again_next_time(home: Home, monkeypatch:
     monkeypatch.setattr("surefind.bench.reranking._BATCH", 2)
     with home.open() as kb:
         bench = Bench(kb)
-        rerank = Reranking(kb.snapshot(), kb.services, bench.cache, "corpus", "exam")
-        given = rankings_of([([0, 1, 2], [3.0, 2.0, 1.0])] * 4)
+        rerank = Reranking(passages_of(kb), kb.services, bench.cache, "corpus", "exam")
+        given = known(kb, rankings_of([([0, 1, 2], [3.0, 2.0, 1.0])] * 4))
         texts = [Query(text) for text in ("cash report", "cash", "vault", "cash")]
         step = rerank.run(Sometimes(), texts, given, 10, lambda done, total: None)
         assert (step.fell_back, step.why) == (2, "The vault is shut.")
@@ -141,8 +154,8 @@ def test_a_service_that_is_down_is_not_asked_for_every_batch(home: Home, monkeyp
 
     with home.open() as kb:
         bench = Bench(kb)
-        rerank = Reranking(kb.snapshot(), kb.services, bench.cache, "corpus", "exam")
-        given = rankings_of([([0, 1], [3.0, 2.0])] * 6)
+        rerank = Reranking(passages_of(kb), kb.services, bench.cache, "corpus", "exam")
+        given = known(kb, rankings_of([([0, 1], [3.0, 2.0])] * 6))
         step = rerank.run(Down(), [Query("cash")] * 6, given, 10, lambda done, total: None)
     assert (len(asked), step.fell_back, step.why) == (2, 6, "Nobody answers.")
 
@@ -171,9 +184,9 @@ def test_quote_counts_the_time_of_rerankers_that_run_here(
     monkeypatch.setattr(Reranking, "seconds", lambda self, reranker, query, chunks: 30.0)
     with home.open() as kb:
         bench = Bench(kb)
-        plain = bench.quote(plan_of("bm25")).minutes
-        one = bench.quote(plan_of(f"bm25 >> cross_encoder(model={model})")).minutes
-        blends = bench.quote(plan_of(f"bm25 >> cross_encoder(model={model}, blend=[0, 0.5, 1])")).minutes
+        plain = quote_for(bench, plan_of("bm25")).minutes
+        one = quote_for(bench, plan_of(f"bm25 >> cross_encoder(model={model})")).minutes
+        blends = quote_for(bench, plan_of(f"bm25 >> cross_encoder(model={model}, blend=[0, 0.5, 1])")).minutes
     assert one - plain == pytest.approx(2.0, abs=0.1)  # 4 questions of 30 s
     assert blends - plain == pytest.approx(2.0, abs=0.1)  # read once
 
@@ -183,11 +196,11 @@ def test_time_of_a_reranker_is_tried_on_passages_of_the_corpus(home: Home, model
 
     with home.open() as kb:
         bench = Bench(kb)
-        rerank = Reranking(kb.snapshot(), kb.services, bench.cache, "corpus", "exam")
+        rerank = Reranking(passages_of(kb), kb.services, bench.cache, "corpus", "exam")
         stage = spec.make("rerank", f"cross_encoder(model={model})")
-        assert 0 < rerank.seconds(stage, Query("cash"), len(kb.snapshot())) < 60
+        assert 0 < rerank.seconds(stage, Query("cash"), kb.reader().view.spans().ids) < 60
         missing = spec.make("rerank", "cross_encoder(model=nowhere)")
-        assert rerank.seconds(missing, Query("cash"), len(kb.snapshot())) == 0
+        assert rerank.seconds(missing, Query("cash"), kb.reader().view.spans().ids) == 0
 
 
 # ---------------------------------------------------------------- what moved
@@ -247,7 +260,7 @@ def test_second_run_is_not_quoted(home: Home, model: str) -> None:
     plan = plan_of(f"bm25 >> cross_encoder(model={model})")
     with home.open() as kb, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Reranking, "seconds", lambda self, reranker, query, chunks: 30.0)
-        before = Bench(kb).quote(plan).minutes
+        before = quote_for(Bench(kb), plan).minutes
         run_bench(kb, plan, "")
-        after = Bench(kb).quote(plan).minutes
+        after = quote_for(Bench(kb), plan).minutes
     assert before - after == pytest.approx(2.0, abs=0.1)

@@ -17,6 +17,8 @@ import pytest
 
 from exam_helpers import copy_few, query
 from helpers import WORDS, Home
+from surefind import Access
+from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown, write_files, write_runs
 from surefind.bench.plan import Plan, from_texts, parse_measures
@@ -253,22 +255,22 @@ def test_progress_is_reported_to_its_end(kb: KnowledgeBase) -> None:
 
 
 def test_quote_counts_retrievals_not_pipelines(kb: KnowledgeBase) -> None:
-    quote = Bench(kb).quote(plan_of(kb, "bm25(k1=0.61)", "bm25(k1=0.62)", "bm25(k1=0.61) + bm25(k1=0.62) >> rrf"))
+    quote = quote_for(Bench(kb), plan_of(kb, "bm25(k1=0.61)", "bm25(k1=0.62)", "bm25(k1=0.61) + bm25(k1=0.62) >> rrf"))
     assert (quote.configurations, quote.retrievals, quote.cached, quote.embeddings) == (3, 2, 0, 0)
 
 
 def test_quote_knows_what_is_cached(kb: KnowledgeBase) -> None:
     run_bench(kb, plan_of(kb, "bm25(k1=0.63)"), "")
-    assert Bench(kb).quote(plan_of(kb, "bm25(k1=0.63)", "bm25(k1=0.64)")).cached == 1
+    assert quote_for(Bench(kb), plan_of(kb, "bm25(k1=0.63)", "bm25(k1=0.64)")).cached == 1
 
 
 def test_quote_counts_the_queries_to_embed(kb: KnowledgeBase) -> None:
     plan = plan_of(kb, "bm25", "dense")
-    assert Bench(kb).quote(plan).embeddings == len(plan.exam.queries)
+    assert quote_for(Bench(kb), plan).embeddings == len(plan.exam.queries)
 
 
 def test_quote_is_said_in_a_sentence(kb: KnowledgeBase) -> None:
-    assert "1 configurations × 40 queries: 1 retrieval runs" in str(Bench(kb).quote(plan_of(kb, "bm25(k1=0.65)")))
+    assert "1 configurations × 40 queries: 1 retrieval runs" in str(quote_for(Bench(kb), plan_of(kb, "bm25(k1=0.65)")))
 
 
 # ---------------------------------------------------------------- exams of a knowledge base
@@ -293,8 +295,8 @@ def test_known_item_exam_is_written_again_when_documents_change(tmp_path: Path) 
 def test_known_item_exam_of_one_family_is_not_taken_for_the_whole(kb: KnowledgeBase) -> None:
     from surefind.exam.known_item import generate
 
-    made = generate(kb.documents(), per_family=6, families=["first_sentence"])
-    ExamStore(kb.data / "exams").save(replace(made, corpus=kb.snapshot().fingerprint))
+    made = generate(kb.documents(Access.owner()), per_family=6, families=["first_sentence"])
+    ExamStore(kb.data / "exams").save(replace(made, corpus=kb.reader().fingerprint))
     assert len(known_item_exam(kb, per_family=6).families()) == 5
 
 
@@ -302,13 +304,13 @@ def test_a_question_keeps_its_id_when_other_documents_change(kb: KnowledgeBase) 
     """`--check` pairs questions by id."""
     from surefind.exam.known_item import generate
 
-    before = {q.id: q.text for q in generate(kb.documents(), per_family=5).queries}
-    after = {q.id: q.text for q in generate(kb.documents()[1:], per_family=5).queries}
+    before = {q.id: q.text for q in generate(kb.documents(Access.owner()), per_family=5).queries}
+    after = {q.id: q.text for q in generate(kb.documents(Access.owner())[1:], per_family=5).queries}
     assert all(before[id] == text for id, text in after.items() if id in before)
 
 
 def test_questions_whose_passage_is_gone_are_counted(kb: KnowledgeBase) -> None:
-    some = kb.documents()[0].id
+    some = kb.documents(Access.owner())[0].id
     exam = Exam("e", (query("1", "cash", Judgment(some)), query("2", "gone", Judgment("gone.md"))))
     plan = Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(["R@5"]))
     report = run_bench(kb, plan, "").report["exam"]
@@ -362,7 +364,13 @@ def test_markdown_says_the_verdict_and_the_command(finished: Finished) -> None:
 def runs(finished: Finished, tmp_path: Path) -> Path:
     assert finished.outcome
     names = [row["name"] for row in finished.report["rows"]]
-    write_runs(tmp_path, names, finished.outcome.rankings, finished.report["query_ids"], finished.outcome.snapshots)
+    write_runs(
+        tmp_path,
+        names,
+        finished.outcome.rankings,
+        finished.report["query_ids"],
+        [view.spans() for view in finished.outcome.views],
+    )
     return tmp_path
 
 
@@ -392,13 +400,12 @@ def test_trec_run_ranks_each_document_once_by_falling_score(runs: Path) -> None:
 
 def test_trec_run_keeps_the_order_of_equal_and_of_tiny_scores(finished: Finished, tmp_path: Path) -> None:
     assert finished.outcome
-    snapshot = finished.outcome.snapshots[0]
-    places = {id: i for i, id in reversed(list(enumerate(snapshot.document_ids)))}
-    ordinals = sorted(places.values())
-    scores = [2e-9 if i == 0 else 1e-9 for i in range(len(ordinals))]
-    write_runs(tmp_path, ["ties"], [rankings_of([(ordinals, scores)])], ["q"], [snapshot])
+    spans = finished.outcome.view.spans()
+    ids = sorted({spans.document(id): id for id in spans.ids.tolist()}.values())
+    scores = [2e-9 if i == 0 else 1e-9 for i in range(len(ids))]
+    write_runs(tmp_path, ["ties"], [rankings_of([(ids, scores)])], ["q"], [spans])
     rows = [line.split() for line in (tmp_path / "ties.trec").read_text(encoding="utf-8").splitlines()]
-    assert [row[2] for row in rows] == [quote(snapshot.document_ids[o], safe="/") for o in ordinals]
+    assert [row[2] for row in rows] == [quote(spans.document(id), safe="/") for id in ids]
     assert (np.diff(np.array([row[4] for row in rows], np.float32)) < 0).all()
 
 
@@ -445,7 +452,7 @@ def test_beir_documents_are_not_cut(tmp_path: Path) -> None:
     long = {"long": "Word after word. " * 500}
     kb, _ = beir_base(tmp_path, beir(tmp_path / "long", **long), "test")
     with kb:
-        assert len(kb.snapshot()) == 1
+        assert len(kb.reader().view) == 1
 
 
 def test_folder_without_a_corpus_is_no_beir_folder(tmp_path: Path) -> None:
@@ -457,7 +464,7 @@ def test_two_beir_folders_of_one_name_stay_apart(tmp_path: Path) -> None:
     beir_base(tmp_path, beir(tmp_path / "a" / "data", **ANIMALS), "test")[0].close()
     kb, _ = beir_base(tmp_path, beir(tmp_path / "b" / "data", **PLANTS), "test")
     with kb:
-        assert {document.id for document in kb.documents()} == set(PLANTS)
+        assert {document.id for document in kb.documents(Access.owner())} == set(PLANTS)
 
 
 # ---------------------------------------------------------------- other stages

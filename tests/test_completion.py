@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from helpers import Home, ask
-from surefind import Pipeline, Query, spec
+from llm_server import LLMServer
+from surefind import Access, Pipeline, Query, spec
 from surefind.errors import SpecError
-from surefind.protocols import Index, Retriever
+from surefind.protocols import Retriever
 from surefind.search.completion import complete
-from surefind.types import EVERY
+from surefind.store.backend import View
 
 SETTINGS = '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n'
 TEXTS = ["cash card wire", "cash cash hold", "wire hold branch", "card branch teller", "vault key", "cash wire vault"]
+OWNER = Access.owner()
 QUERIES = [Query("cash wire"), Query("branch"), Query("nothing known")]
 
 
@@ -28,31 +30,33 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def ready(home: Home, *texts: str) -> list[tuple[Retriever, Index]]:
+def ready(home: Home, *texts: str) -> tuple[View, list[Retriever]]:
     kb = home.open()
     retrievers = [spec.make("retrieve", text) for text in texts]
-    return [(retriever, kb.index(retriever, kb.snapshot())) for retriever in retrievers]
+    kb.build_for(retrievers)
+    return kb.reader().view, retrievers
 
 
 @pytest.mark.parametrize("text", ["bm25", "bm25(k1=0.0, b=0.0)", "bm25(k1=3.0, b=1.0)", "dense"])
 def test_a_passage_is_scored_as_its_own_search_scores_it(home: Home, text: str) -> None:
-    ((retriever, index),) = ready(home, text)
-    found = index.search(retriever, QUERIES, len(TEXTS), EVERY)
-    scores = index.score(retriever, QUERIES, found.ids, EVERY)  # type: ignore[attr-defined]
+    view, (retriever,) = ready(home, text)
+    found = view.search(retriever, QUERIES, len(TEXTS), OWNER)
+    scores = view.score(retriever, QUERIES, found.ids, OWNER)
     np.testing.assert_allclose(scores, found.scores, rtol=1e-4, atol=1e-4)
 
 
 def test_a_passage_without_the_words_scores_nothing(home: Home) -> None:
-    ((retriever, index),) = ready(home, "bm25")
-    scores = index.score(retriever, QUERIES[1:2], np.array([[4, -1]], np.int32), EVERY)  # type: ignore[attr-defined]
+    view, (retriever,) = ready(home, "bm25")
+    last = next(id for id in view.spans().ids.tolist() if view.spans().document(id) == "4.md")
+    scores = view.score(retriever, QUERIES[1:2], np.array([[last, -1]]), OWNER)
     assert scores[0, 0] == 0
     assert np.isneginf(scores[0, 1])
 
 
 def test_completed_rankings_hold_the_union(home: Home) -> None:
-    pairs = ready(home, "bm25", "bm25(k1=0.0)")
-    short = [index.search(retriever, QUERIES, 1 + i, EVERY) for i, (retriever, index) in enumerate(pairs)]
-    whole = complete(short, QUERIES, pairs)
+    view, retrievers = ready(home, "bm25", "bm25(k1=0.0)")
+    short = [view.search(retriever, QUERIES, 1 + i, OWNER) for i, retriever in enumerate(retrievers)]
+    whole = complete(short, QUERIES, retrievers, view, OWNER)
     for q in range(len(QUERIES)):
         union = set(short[0].row(q)[0].tolist()) | set(short[1].row(q)[0].tolist())
         for ranking in whole:
@@ -72,15 +76,11 @@ def test_missing_score_changes_what_convex_gives_a_passage_that_one_ranking_lack
     assert {name for name, _ in plain} == {name for name, _ in scored}
 
 
-def test_a_retriever_that_cannot_score_is_named(home: Home) -> None:
-    class Mute:
-        pass
-
-    ((retriever, index),) = ready(home, "bm25")
-    found = index.search(retriever, QUERIES[:1], 1, EVERY)
-    other = index.search(retriever, QUERIES[1:2], 1, EVERY)
+def test_a_retriever_that_cannot_score_is_named(home: Home, llm: LLMServer) -> None:
+    home.configure(f'{SETTINGS}\n[llm]\nmodel = "{llm.url}#toy"\n')
+    view, (retriever,) = ready(home, "multi_query(retriever=bm25)")
     with pytest.raises(SpecError, match="cannot score single passages"):
-        complete([found, other], QUERIES[:1], [(retriever, Mute()), (retriever, index)])  # type: ignore[list-item]
+        view.score(retriever, QUERIES[:1], view.spans().ids[None, :1], OWNER)
 
 
 def test_the_spec_shows_missing_only_where_it_is_set() -> None:

@@ -46,7 +46,7 @@ def test_pipeline_takes_depth_and_fuser() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("\n[serach]\nk = 5\n", 2, "no table [serach]; did you mean 'search'? Choices: bench, index, llm, pipelines"),
+        ("\n[serach]\nk = 5\n", 2, "no table [serach]; did you mean 'search'? Choices: access, bench, index, llm"),
         ("[search]\n\nkk = 5\n", 3, "[search] has no setting 'kk'; did you mean 'k'? Choices: k, pipeline."),
         ('[search]\nk = "ten"\n', 2, "k must be a int, not 'ten'"),
         ("[search]\nk = true\n", 2, "k must be a int, not True"),

@@ -16,7 +16,6 @@ import pytest
 
 from line_server import Line, Serve, says, serving, soon
 from rerank_helpers import Shelf
-from surefind.connections import close_shared
 from surefind.embed import openai
 from surefind.embed.openai import OpenAI
 from surefind.endpoint import Endpoint
@@ -58,7 +57,7 @@ def embed(line: Line, services: Services) -> Any:
 def rerank(line: Line, services: Services) -> Any:
     stage = Hosted(api="jina", url=f"http://127.0.0.1:{line.port}/v1/rerank", key_env="")
     found = stage.rerank([Query("a")], rankings_of([([0], [1.0])]), Shelf("text"), 1, services)
-    return found.ordinals.tolist()
+    return found.ids.tolist()
 
 
 def chat(line: Line, services: Services) -> Any:
@@ -67,7 +66,6 @@ def chat(line: Line, services: Services) -> Any:
 
 def close(services: Services) -> None:
     services.close()
-    close_shared()  # until Services.close does it
 
 
 @pytest.mark.parametrize("ask", [chat, embed, rerank])

@@ -12,6 +12,7 @@ import pytest
 from exam_helpers import surefind
 from helpers import Home
 from llm_server import LLMServer
+from surefind import Access
 from surefind.exam.by_llm.necessity import answers, necessary
 from surefind.exam.by_llm.pairs import entities_by_rule, pairs
 from surefind.exam.by_llm.passages import Passage, drawn, passages
@@ -254,7 +255,7 @@ def test_exam_of_three_families(desks: Home, llm: LLMServer) -> None:
 
 def _read(home: Home) -> list[Document]:
     with home.open() as kb:
-        return kb.documents()
+        return kb.documents(Access.owner())
 
 
 def _obliging(prompt: str) -> str:

@@ -20,6 +20,7 @@ from llm_server import HANGS, LLMServer, serving
 from llm_steps import BLOCK, BROKEN, ordinals, run, services_for
 from surefind import spec
 from surefind.bench.asked import llm_calls
+from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
@@ -310,7 +311,7 @@ def test_reading_passages_is_quoted_and_not_begun_before(home: Home, llm: LLMSer
     exam = Exam("e", (query("q0", "Dana Whitfield", Judgment("1.md")),))
     plan = Plan(tuple(from_texts([walks], {})), exam, parse_measures(["RR@10"]))
     with home.open() as kb:
-        assert Bench(kb).quote(plan).llm_calls == 3 and llm.bodies == []
+        assert quote_for(Bench(kb), plan).llm_calls == 3 and llm.bodies == []
     home.configure(walking)
     with home.open() as kb:
         assert [calls.calls for calls in kb.sync_calls()] == [3] and llm.bodies == []

@@ -223,6 +223,6 @@ def test_many_masks_never_see_the_communities_of_another() -> None:
     for hidden in (*range(8), *range(8), 0):
         allow = np.arange(len(TWO)) != hidden
         for other in range(3):
-            index.graph(np.arange(len(TWO)) % 3 != other)
+            index.graph(Mask(np.arange(len(TWO)) % 3 != other))
         texts = " ".join(summary.text for summary in index.overview(Mask(allow)).summaries)
         assert TWO[hidden].title not in texts

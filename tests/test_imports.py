@@ -16,13 +16,13 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "notes", "connections", "cores", "crew", "sample"},
+    {"types", "errors", "access", "grammar", "notes", "connections", "cores", "crew", "sample"},
     {"spec", "protocols"},
     {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services"}
     | {"endpoint", "transport", "deadline", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
-    {"completion", "families", "hits", "layout", "pipeline", "reach", "snapshot", "intake", "sync", "config"},
-    {"kb"},
+    {"search", "write", "config"},
+    {"kb", "status"},
     {"exam", "measure", "bench", "tune", "train"},
     {"serve", "__main__"},
 ]
@@ -110,6 +110,7 @@ def test_plain_import_loads_not_even_numpy() -> None:
 
 def test_public_exports_are_pinned() -> None:
     assert surefind.__all__ == [
+        "Access",
         "Chunk",
         "Document",
         "Hit",

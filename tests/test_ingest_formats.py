@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import real_files
 from helpers import WORDS, Home, ask
-from surefind import spec
+from surefind import Access, spec
 from surefind.errors import SourceError
 from surefind.ingest._inside import reading
 from surefind.ingest._limits import Limits
@@ -22,15 +22,15 @@ from surefind.ingest._tables import TOKENS, parts, repeat_headers
 from surefind.text.places import location
 from surefind.text.tokens import count_tokens
 from surefind.types import Document, Place
-from surefind.write.reading import Taken
+from surefind.write.prepare import Prepared
 
 
-def take(path: Path, content: str | bytes, *readers: str) -> Taken:
+def take(path: Path, content: str | bytes, *readers: str) -> Prepared:
     """As the child of a sync reads it."""
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     known = Readers(readers)
     with reading(Limits(), known) as scope:
-        return Taken(list(known.find(path.name).read(path, path.name)), scope.complaints)
+        return Prepared(list(known.find(path.name).read(path, path.name)), [], scope.complaints)
 
 
 def read(path: Path, content: str | bytes, reader: str = "") -> Document:
@@ -655,7 +655,12 @@ def test_hits_say_where_they_stand(home: Home) -> None:
         assert (hit.document, hit.location) == ("b.xlsx", "sheet Q2, row 2")
         assert ask(kb, "wire transfer fee", k=1).hits[0].location == "page 1"
         assert ask(kb, "nothing plain", k=1).hits[0].location == ""
-        assert all(d.text[h.start : h.end] == h.text for d in kb.documents() for h in (hit,) if d.id == h.document)
+        assert all(
+            d.text[h.start : h.end] == h.text
+            for d in kb.documents(Access.owner())
+            for h in (hit,)
+            if d.id == h.document
+        )
 
 
 def test_hit_names_the_page_of_what_matched_and_not_of_all_that_is_returned(home: Home) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from helpers import Home, ask
+from surefind import Access
 from surefind.errors import SourceError
 from surefind.ingest._git import GitOrigin
 
@@ -95,7 +96,7 @@ def test_repository_is_read_at_its_revision_and_nothing_of_it_is_run(home: Home,
     with home.open() as kb:
         result = kb.sync(f"git+file://{repository}@v1")
         assert (result.added, result.problems) == (2, [])
-        assert [d.id for d in kb.documents()] == ["b.md", "guide/a.md"]
+        assert [d.id for d in kb.documents(Access.owner())] == ["b.md", "guide/a.md"]
         assert ask(kb, "first").hits[0].document == "guide/a.md"
         commit = git(repository, "rev-parse", "v1")
         assert kb.status().sources == [f"git+file://{repository}@v1 ({commit[:12]})"]
@@ -182,7 +183,7 @@ def test_forgotten_repository_leaves_nothing_behind(home: Home, repository: Path
         kb.sync(home.docs)
         kb.sync(f"git+file://{repository}")
         kb.sync(forget=[f"git+file://{repository}"])
-        assert [d.id for d in kb.documents()] == ["x.md"]
+        assert [d.id for d in kb.documents(Access.owner())] == ["x.md"]
         assert list((kb.data / "git").iterdir()) == []
 
 

@@ -12,6 +12,7 @@ from exam_helpers import query
 from helpers import Home, ask
 from llm_server import LLMServer
 from llm_steps import ranking
+from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown
 from surefind.bench.plan import Contender, Plan, from_texts, parse_measures
@@ -216,7 +217,7 @@ def test_a_layout_that_asks_a_model_is_quoted_without_asking_it(home: Home, llm:
     plain = Contender("plain", Pipeline.parse("bm25"), Layout.parse("whole"))
     plan = Plan((plain, Contender("asked", Pipeline.parse("bm25"), layout)), EXAM, parse_measures(["RR@10"]))
     with home.open() as kb:
-        Bench(kb).quote(plan)
+        quote_for(Bench(kb), plan)
         assert llm.bodies == []
         report = run_bench(kb, plan, "").report
     assert len(llm.bodies) == len(DOCUMENTS)  # a context each; one sentence is too short to be segmented

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
+from surefind.access import Access
 from surefind.errors import SurefindError
 from surefind.notes import collecting, note, spend
 from surefind.protocols import Passages
@@ -15,14 +16,10 @@ from surefind.retrieve.bm25 import BM25
 from surefind.search.pipeline import Pipeline
 from surefind.services import Services
 from surefind.spec import Stage
+from surefind.testing import MemoryView
 from surefind.types import Chunk, Query, Rankings
 
 CHUNKS = [Chunk("a.md", 0, 4, "cash"), Chunk("b.md", 0, 11, "cash report")]
-
-
-class Shelf:
-    def __getitem__(self, ordinals: Sequence[int]) -> list[Chunk]:
-        return [CHUNKS[i] for i in ordinals]
 
 
 @dataclass(frozen=True)
@@ -48,10 +45,9 @@ class Talking(Stage):
 
 def test_each_stage_has_its_own_notes_and_costs() -> None:
     retriever = BM25()
-    index = retriever.build(CHUNKS, Services())
     stages = Talking("first", 0.25), Talking("second", 0.5, fails=True), Talking("third")
     pipeline = Pipeline((retriever,), None, stages)
-    run = pipeline.run([Query("cash")], 2, lambda r: index, Shelf(), Services())
+    run = pipeline.run([Query("cash")], 2, MemoryView(CHUNKS, Services()), Services(), Access.owner())
     found = [(entry.note, entry.calls, entry.dollars) for entry in run.trace]
     assert found == [
         ("", 0, 0.0),

@@ -172,7 +172,7 @@ def test_dense_search_equals_numpy(allowed: float | None) -> None:
     vectors, points = unit(500, seed=1), unit(30, seed=2)
     mask = None if allowed is None else np.random.default_rng(3).random(500) < allowed
     found = Vectors(vectors, ToyEmbedder()).nearest(points, 10, Mask(mask))
-    check_rankings(found, 30, 10, 500, mask)
+    check_rankings(found, 30, 10, 500, Mask(mask))
     similar = points @ vectors.T
     if mask is not None:
         similar[:, ~mask] = -np.inf
@@ -210,7 +210,7 @@ def test_mask_on_an_approximate_index_leaves_only_what_is_allowed(monkeypatch: p
     monkeypatch.setattr(_vectors, "_FEW_ALLOWED", 100)
     vectors, mask = unit(4000, seed=1), np.arange(4000) % 3 == 0
     found = Vectors.build(vectors, ToyEmbedder()).nearest(unit(5, seed=2), 10, Mask(mask))
-    check_rankings(found, 5, 10, 4000, mask)
+    check_rankings(found, 5, 10, 4000, Mask(mask))
     assert (found.ids >= 0).all()
 
 

@@ -9,13 +9,16 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from exam_helpers import surefind
 from helpers import WORDS, Home, ask, times_slower
-from surefind.errors import DiskFullError, LockedError, NewerStoreError, StoreError
+from surefind import Access
+from surefind.errors import DiskFullError, LockedError, NewerStoreError, NotBuiltError, OlderStoreError, StoreError
 from surefind.store._database import UPGRADES
 from surefind.store.indexes import IndexStore
 from surefind.store.lock import training_lock, writer_lock
@@ -72,13 +75,14 @@ def test_reader_sees_the_old_generation_until_the_new_one_is_whole(two: Home) ->
         two.write(f"docs/{name}.md", f"common new {name}", age=30)
     during: list[list[str]] = []
     with two.open() as reader, two.open() as writer:
-        before = [hit.chunk for hit in reader.search("common").hits]
+        before = [hit.chunk for hit in ask(reader, "common").hits]
 
         def look(what: str, done: int, total: int) -> None:
-            during.append([hit.chunk for hit in reader.search("common").hits])
+            during.append([hit.chunk for hit in ask(reader, "common").hits])
 
         writer.sync(report=look)
-        after = reader.search("common").hits
+        reader.refresh()
+        after = ask(reader, "common").hits
     assert len(during) >= 3
     assert during == [before] * len(during)
     assert sorted(hit.text for hit in after) == ["common new a", "common new b", "common new c"]
@@ -122,10 +126,14 @@ def test_searches_in_other_threads_are_whole_while_syncs_run(home: Home) -> None
 
 def test_open_reader_follows_new_generations(two: Home) -> None:
     with two.open() as reader:
-        assert reader.search("gamma").hits == ()
+        assert ask(reader, "gamma").hits == ()
         two.write("docs/a.md", "gamma", age=30)
         two.sync()
-        assert [hit.document for hit in reader.search("gamma").hits] == ["a.md"]
+        for _ in range(600):  # opened in the background
+            if found := [hit.document for hit in ask(reader, "gamma").hits]:
+                break
+            time.sleep(0.05)
+        assert found == ["a.md"]
 
 
 def test_old_generations_and_indexes_do_not_pile_up(two: Home) -> None:
@@ -133,9 +141,9 @@ def test_old_generations_and_indexes_do_not_pile_up(two: Home) -> None:
         two.write("docs/a.md", f"alpha {number}", age=50 - number)
         two.sync()
     with two.open() as kb:
-        versions = kb.catalogue.db.execute("SELECT count(*) FROM documents WHERE id = 'a.md'").fetchone()[0]
-    assert versions <= 2
-    assert len(list((two.folder / ".surefind/indexes").iterdir())) <= 2
+        assert len(kb.history("a.md")) == len(kb.generations()) == 3
+        assert kb.catalogue.db.execute("SELECT count(*) FROM texts").fetchone()[0] == 3 + 1
+    assert len(list((two.folder / ".surefind/indexes").iterdir())) == 2 * 3, "a table and an index each"
 
 
 # ---------------------------------------------------------------- damage
@@ -149,25 +157,55 @@ def test_store_of_a_newer_version_is_refused_with_the_way_out(two: Home) -> None
         two.found("alpha")
 
 
-def test_store_of_the_first_format_is_brought_up_to_date(two: Home) -> None:
-    before = two.answers("common")
+OLD = """
+CREATE TABLE documents (
+    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
+    seen_ns INTEGER, sha256 TEXT, content TEXT, title TEXT, format TEXT, metadata TEXT, acl TEXT, text TEXT,
+    added INTEGER, removed INTEGER, places TEXT DEFAULT '[]', reader TEXT DEFAULT '');
+INSERT INTO documents SELECT v.row, id, source, path, size, mtime_ns, seen_ns, sha256, content, title, format, metadata,
+    acl, (SELECT group_concat(t.text, '') FROM texts t WHERE t.place >> 20 = v.row), added, removed, places, reader
+    FROM versions v JOIN members m ON m.version = v.row;
+DROP TABLE versions; DROP TABLE texts; DROP TABLE members; DROP TABLE counters; DROP TABLE chunks; DROP TABLE chunked;
+DROP TABLE indexes; DELETE FROM layouts;
+CREATE TABLE chunked (layout INTEGER, document INTEGER, PRIMARY KEY (layout, document)) WITHOUT ROWID;
+CREATE TABLE chunks (
+    layout INTEGER, document INTEGER, seq INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
+    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, document, seq)) WITHOUT ROWID;
+CREATE TABLE indexes (key TEXT PRIMARY KEY, layout TEXT, spec TEXT, generation INTEGER);
+ALTER TABLE generations DROP COLUMN contents; ALTER TABLE generations DROP COLUMN author;
+ALTER TABLE generations DROP COLUMN reason;
+"""
+"""What brings a catalogue back to the third format."""
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_store_of_an_earlier_format_is_brought_up_to_date(two: Home, version: int) -> None:
+    long = "\n\n".join(f"paragraph {i} of a long text with umlauts: äöü" for i in range(1500))
+    two.write("docs/long.md", long)
+    two.sync()
+    before = two.answers("common", "paragraph 1400")
     with sqlite3.connect(two.folder / ".surefind/catalogue.db") as db:
-        for statement in (statement for steps in UPGRADES.values() for statement in steps):
-            _, _, table, _, _, column, *_ = statement.split()
-            db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        db.execute("PRAGMA user_version=1")
+        db.executescript(OLD)
+        for step in range(2, version - 1, -1):
+            for statement in UPGRADES[step]:
+                _, _, table, _, _, column, *_ = statement.split()
+                db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        db.execute(f"PRAGMA user_version={version}")
     db.close()
-    assert two.answers("common") == before
+    with pytest.raises(OlderStoreError, match="surefind sync"):
+        two.found("common")
+    assert two.sync().unchanged == 3
+    assert two.answers("common", "paragraph 1400") == before
     two.write("docs/c.md", "gamma common")
     two.sync()
     assert two.found("gamma") == ["c.md"]
 
 
 @pytest.mark.parametrize("how", ["garbage", "truncated", "emptied", "removed"])
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(14))
 def test_damaged_index_file_is_rebuilt(two: Home, number: int, how: str) -> None:
     files = index_files(two)
-    assert len(files) == 6
+    assert len(files) == 14, "an index and a table, with a manifest each"
     path = files[number]
     data = path.read_bytes()
     if how == "garbage":
@@ -178,14 +216,29 @@ def test_damaged_index_file_is_rebuilt(two: Home, number: int, how: str) -> None
         path.write_bytes(b"")
     else:
         path.unlink()
+    with pytest.raises(NotBuiltError, match="surefind sync"):
+        two.found("alpha")
+    two.sync()
     assert two.found("alpha") == ["a.md"]
-    assert two.found("common") == ["a.md", "b.md"]
+    assert sorted(two.found("common")) == ["a.md", "b.md"]
+
+
+def test_command_builds_a_damaged_index_again_and_says_so(two: Home) -> None:
+    for path in index_files(two):
+        path.write_bytes(b"")
+    printed = surefind("search", "alpha", kb=two.folder)
+    assert "a.md" in printed.out
+    assert "Building what this search needs" in printed.err
+    assert "Building" not in surefind("search", "alpha", kb=two.folder).err
 
 
 @pytest.mark.parametrize("content", ["null", "[]", '{"files": {"docs.npy": 5}}'])
 def test_manifest_of_another_shape_is_rebuilt(two: Home, content: str) -> None:
-    (manifest,) = [path for path in index_files(two) if path.name == "manifest.json"]
-    manifest.write_text(content)
+    for manifest in [path for path in index_files(two) if path.name == "manifest.json"]:
+        manifest.write_text(content)
+    with pytest.raises(NotBuiltError):
+        two.found("alpha")
+    two.sync()
     assert two.found("alpha") == ["a.md"]
 
 
@@ -200,7 +253,7 @@ def test_damaged_earlier_index_does_not_spoil_the_next_sync(two: Home) -> None:
 
 def test_index_of_another_format_is_no_head_start(two: Home) -> None:
     """Whole by its own manifest, but an earlier release did not write the file that this one reads."""
-    (manifest,) = [path for path in index_files(two) if path.name == "manifest.json"]
+    (manifest,) = [path.parent / "manifest.json" for path in index_files(two) if path.name == "vocabulary.json"]
     content = json.loads(manifest.read_text())
     del content["files"]["vocabulary.json"]
     (manifest.parent / "vocabulary.json").unlink()
@@ -213,6 +266,7 @@ def test_index_of_another_format_is_no_head_start(two: Home) -> None:
 def test_removed_indexes_are_rebuilt(two: Home) -> None:
     for path in index_files(two):
         path.unlink()
+    two.sync()
     assert two.found("alpha") == ["a.md"]
 
 
@@ -231,7 +285,7 @@ def test_catalogue_on_a_full_disk_is_not_called_damaged(
     def fails(*_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("surefind.store._database._bring_up_to_date", fails)
+    monkeypatch.setattr("surefind.store._database._version", fails)
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
     with pytest.raises(StoreError) as caught:
         two.found("alpha")
@@ -320,8 +374,9 @@ KILLS = r'''
 import json, os, random, shutil, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from helpers import Home
+from helpers import Home, ask
 from surefind.store import indexes
+from surefind.store import catalogue
 
 home = Home(Path(sys.argv[1]))
 
@@ -346,8 +401,12 @@ def sync_in_child(last):
                 os.kill(os.getpid(), signal.SIGKILL)
         flush = indexes._flush
         indexes._flush = lambda path: (step(), flush(path))
+        opened = catalogue.Catalogue.__init__
+        def traced(self, *given, **named):
+            opened(self, *given, **named)
+            self.db.set_trace_callback(step)
+        catalogue.Catalogue.__init__ = traced
         with home.open() as kb:
-            kb.catalogue.db.set_trace_callback(step)
             kb.sync(report=step)
         os.write(into, str(steps).encode())
         os._exit(0)
@@ -416,7 +475,8 @@ def test_time_to_read_the_passages_grows_with_a_document_and_not_with_its_square
 
     def texts(made: Home) -> list[str]:
         with made.open() as kb:
-            return [chunk.text for chunk in kb.snapshot().chunks()]
+            view = kb.reader().view
+            return [chunk.text for chunk in view.chunks(view.spans().ids.tolist(), Access.owner())]
 
     long, short = synced("long", 16_000), synced("short", 1_000)
     assert texts(long) == [f"word{i:06}" for i in range(16_000)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,22 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import EXAMPLE, WORDS, Home, ask
-from surefind.errors import SourceError
-from surefind.ingest.markdown import Markdown
+from surefind.errors import NotBuiltError, SourceError
+from surefind.protocols import Reader
 from surefind.types import Document
+from surefind.write.prepare import Prepared
+from surefind.write.reading import Reading
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the Markdown files that are read from here on."""
+    """The names of the files that are read from here on."""
     names: list[str] = []
-    read = Markdown.read
+    read = Reading.read
 
-    def counting(self: Markdown, path: Path, id: str) -> Iterable[Document]:
+    def counting(self: Reading, reader: Reader, path: Path, *more: str) -> Prepared:
         names.append(path.name)
-        return read(self, path, id)
+        return read(self, reader, path, *more)
 
-    monkeypatch.setattr(Markdown, "read", counting)
+    monkeypatch.setattr(Reading, "read", counting)
     return names
 
 
@@ -383,9 +384,12 @@ def test_changed_chunker_takes_effect_with_the_next_sync(two: Home, reads: list[
     assert report.rebuilt == ["bm25"]
 
 
-def test_changed_chunker_takes_effect_without_a_sync(two: Home) -> None:
+def test_changed_chunker_takes_effect_when_it_is_built(two: Home) -> None:
     two.configure(WORDS + '[index]\nchunk = "fixed(tokens=1, overlap=0)"\nenrich = []\n')
     with two.open() as kb:
+        with pytest.raises(NotBuiltError, match=r"are not cut by fixed\(tokens=1.*surefind sync"):
+            ask(kb, "alpha")
+        kb.build("words")
         assert [hit.text for hit in ask(kb, "alpha").hits] == ["alpha"]
 
 
@@ -397,11 +401,13 @@ def test_going_back_to_an_earlier_chunker_finds_what_changed_meanwhile(two: Home
     two.write("docs/a.md", "gamma", age=30)
     two.sync()
     two.configure(whole)
+    with two.open() as kb:
+        kb.build("words")
     assert two.found("gamma") == ["a.md"]
 
 
 def test_going_back_to_an_earlier_chunker_never_mixes_documents_up(two: Home) -> None:
-    """A search between the change and the sync builds an index over some chunks and keeps it for good."""
+    """What is built between the change and the sync is an index over some chunks, and is kept for good."""
     whole = WORDS + '[index]\nchunk = "whole"\n'
     two.configure(whole)
     two.sync()
@@ -409,7 +415,8 @@ def test_going_back_to_an_earlier_chunker_never_mixes_documents_up(two: Home) ->
     two.write("docs/a.md", "gamma", age=30)
     two.sync()
     two.configure(whole)
-    two.found("beta")
+    with two.open() as kb:
+        kb.build("words")
     two.sync()
     assert two.found("beta") == ["sub/b.md"]
 
@@ -475,6 +482,7 @@ def test_index_is_not_mistaken_for_that_of_the_same_documents_cut_elsewhere(
         return [Chunk(document.id, a, a + 3, document.text[a : a + 3]) for a in at if document.text[a : a + 3].strip()]
 
     monkeypatch.setattr(Hierarchical, "chunk", every_word)
+    monkeypatch.setattr(Hierarchical, "text_only", False)  # cut here, where it is patched
     two.sync("docs")
     with two.open() as kb:
         hits = ask(kb, "two").hits

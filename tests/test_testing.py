@@ -28,7 +28,7 @@ from surefind.testing import (
     check_retriever,
     rankings_of,
 )
-from surefind.types import EVERY, Chunk, Document, Rankings
+from surefind.types import EVERY, Chunk, Document, Mask, Rankings
 from test_contracts import CHUNKS, QUERIES
 from toy_stages import SharedWords, ToyEmbedder
 
@@ -109,10 +109,10 @@ def test_retriever_that_masks_after_top_k_is_caught(tmp_path: Path) -> None:
         def __init__(self, index: Any) -> None:
             self.index = index
 
-        def search(self, retriever: Any, queries: Sequence[Any], k: int, allow: Any = None) -> Rankings:
+        def search(self, retriever: Any, queries: Sequence[Any], k: int, allow: Mask) -> Rankings:
             found = self.index.search(retriever, queries, k, EVERY)
             rows = [found.row(i) for i in range(len(queries))]
-            kept = [[(o, s) for o, s in zip(*row, strict=True) if allow is None or allow[o]] for row in rows]
+            kept = [[(o, s) for o, s in zip(*row, strict=True) if allow.bits is None or allow.bits[o]] for row in rows]
             return rankings_of([([o for o, _ in row], [s for _, s in row]) for row in kept])
 
     broken = Changed(BM25(), "build", lambda index, *given: MaskAfter(index))
@@ -174,5 +174,5 @@ def test_hole_in_a_row_is_caught() -> None:
 
 
 def test_ties_out_of_order_are_caught() -> None:
-    with pytest.raises(AssertionError, match="sorted by score, then by ordinal"):
+    with pytest.raises(AssertionError, match="sorted by score, then by id"):
         check_rankings(rankings_of([([3, 2], [1.0, 1.0])]), 1, 3, 10)

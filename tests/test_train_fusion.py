@@ -16,7 +16,7 @@ import pytest
 
 from exam_helpers import surefind
 from helpers import EXAMPLE, Home, ask
-from surefind import KnowledgeBase, spec
+from surefind import Access, KnowledgeBase, spec
 from surefind.bench.plan import parse_measures, preset
 from surefind.errors import ExamError, LockedError, MissingPartError, SpecError, StoreError
 from surefind.exam.known_item import generate
@@ -56,8 +56,8 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
     shutil.copytree(EXAMPLE, home.docs, dirs_exist_ok=True)
     home.sync("docs")
     with home.open() as base:
-        made = generate(base.documents(), per_family=40)
-        ExamStore(base.data / "exams").save(Exam("known-item", made.queries, corpus=base.snapshot().fingerprint))
+        made = generate(base.documents(Access.owner()), per_family=40)
+        ExamStore(base.data / "exams").save(Exam("known-item", made.queries, corpus=base.reader().fingerprint))
         yield base
 
 
@@ -130,7 +130,7 @@ def test_r_squared_and_importance_are_reported(trained: dict[str, dict[str, Any]
 def test_manifest_holds_fingerprints(trained: dict[str, dict[str, Any]], kb: KnowledgeBase, exam: Exam) -> None:
     saved = json.loads((kb.data / "models" / "xgboost-known-item" / "manifest.json").read_text(encoding="utf-8"))
     assert saved == trained["xgboost"]
-    assert saved["corpus"] == kb.snapshot().fingerprint
+    assert saved["corpus"] == kb.reader().fingerprint
     assert saved["exam"]["fingerprint"] == exam.fingerprint
     assert [r["name"] for r in saved["retrievers"]] == PAIR
     assert all(spec.make("retrieve", r["spec"]) for r in saved["retrievers"])
@@ -254,10 +254,12 @@ def test_other_treatment_of_missing_candidates_is_refused(
 
 
 def test_other_layout_is_refused(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
-    snapshot = kb.snapshot(Layout.parse("fixed(tokens=200)", []))
+    other = Layout.parse("fixed(tokens=200)", [])
+    kb.build_for([], other)
+    view = kb.reader(other).view
     pipeline = Pipeline.parse("bm25 + tfidf >> learned(model=ridge-known-item, missing=score)")
     with pytest.raises(SpecError, match=r"documents are cut by fixed.*, not "):
-        pipeline.check(snapshot, kb.services)
+        pipeline.check(view, kb.services)
 
 
 def test_changed_documents_are_told_and_other_documents_refused(
@@ -272,7 +274,7 @@ def test_changed_documents_are_told_and_other_documents_refused(
     home.sync("docs")
     with home.open() as other:
         shutil.copytree(kb.data / "models" / "ridge-known-item", other.data / "models" / "ridge-known-item")
-        (fused,) = [entry for entry in other.search("cash", pipeline=pipeline).trace if entry.stage == "fuse"]
+        (fused,) = [entry for entry in ask(other, "cash", pipeline=pipeline).trace if entry.stage == "fuse"]
         # One of 115 is another: of the 116 there are in both corpora together, 2 are not in both.
         assert fused.note == "1.7% of the documents changed since it was trained"
         assert "1.7% of the documents changed" in surefind("train", "list", kb=tmp_path).out
@@ -283,7 +285,7 @@ def test_changed_documents_are_told_and_other_documents_refused(
         home.open() as other,
         pytest.raises(SpecError, match=r"does not belong here: \d\d% of the documents are others"),
     ):
-        other.search("cash", pipeline=pipeline)
+        ask(other, "cash", pipeline=pipeline)
     assert "refuses: " in surefind("train", "list", kb=tmp_path).out
 
 
@@ -481,7 +483,7 @@ def slow_ndcg(material: Material, q: int, alpha: float) -> float:
         for ordinal, score in zip(ordinals.tolist(), row.tolist(), strict=True):
             scores[ordinal] = scores.get(ordinal, 0.0) + weight * score / max(row.tolist())
     best = sorted(scores, key=lambda ordinal: (-round(scores[ordinal], 12), ordinal))
-    documents = list(dict.fromkeys(material.snapshot.document_ids[ordinal] for ordinal in best))
+    documents = list(dict.fromkeys(material.view.spans().document(ordinal) for ordinal in best))
     grades = {judgment.document: float(judgment.grade) for judgment in material.held.queries[q].judgments}
     ideal = sorted(grades.values(), reverse=True)[:10]
     gained = [grades.get(document, 0.0) for document in documents[:10]]

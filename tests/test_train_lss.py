@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.exam.model import ExamQuery, Judgment
+from surefind.store.backend import Spans
 from surefind.testing import rankings_of
 from surefind.train.lss import Labeller, alpha_star, lss
 
@@ -21,15 +21,13 @@ PASSAGES = {
 }
 
 
-class Corpus:
-    """As much of a snapshot as labels need: each document is one passage."""
-
-    document_ids: ClassVar = list(PASSAGES)
-    rows = np.array([[i, 0, 0, len(text)] for i, text in enumerate(PASSAGES.values())])
+LENGTHS = np.array([len(text) for text in PASSAGES.values()])
+SPANS = Spans(np.arange(3), np.arange(3), LENGTHS * 0, LENGTHS, LENGTHS * 0, LENGTHS, list(PASSAGES))
+"""Each document is one passage."""
 
 
 def labeller(*judgments: Judgment) -> Labeller:
-    return Labeller([ExamQuery("q", "when is the report due", judgments)], Corpus(), PASSAGES)  # type: ignore[arg-type]
+    return Labeller([ExamQuery("q", "when is the report due", judgments)], SPANS, PASSAGES)
 
 
 def test_lss_is_the_share_of_the_answer_in_order() -> None:
@@ -114,12 +112,10 @@ def test_only_the_ten_best_count() -> None:
     cut = rankings_of([(list(range(20, 30)), [float(30 - i) for i in range(10)])])
     dense = rankings_of([([1], [0.5])], "dense", "dense", -1.0)
 
-    class Many(Corpus):
-        document_ids: ClassVar = ["c.md"] * 31
-        rows = np.zeros((31, 4), np.int64)
-
+    none = np.zeros(31, np.int64)
+    spans = Spans(np.arange(31), none, none, none, none, none, ["c.md"])
     queries = [ExamQuery("q", "q", (Judgment("b.md", 0, 9),))]
-    many = Labeller(queries, Many(), PASSAGES)  # type: ignore[arg-type]
+    many = Labeller(queries, spans, PASSAGES)
     assert many.alphas([sparse, dense]) == many.alphas([cut, dense])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from exam_helpers import query
 from helpers import WORDS, Home
-from surefind import spec
+from surefind import Access, spec
 from surefind.config import load_settings
 from surefind.errors import MissingPartError, SpecError, UsageError
 from surefind.exam.model import Exam, Judgment
@@ -116,10 +116,10 @@ def test_negatives_come_from_other_documents(tmp_path: Path) -> None:
     home.write("docs/c.md", "cash and report, once more")
     home.sync("docs")
     with home.open() as kb:
-        snapshot = kb.snapshot()
-        chunks = snapshot.chunks()
+        view = kb.reader().view
+        chunks = view.chunks(view.spans().ids.tolist(), Access.owner())
         pair = Pair("cash report", "", "cash report one", "a.md", "exam")
-        found = mine(kb, snapshot, chunks, [pair], [spec.make("retrieve", "bm25")], 5, lambda *told: None)
+        found = mine(view, chunks, [pair], [spec.make("retrieve", "bm25")], 5, lambda *told: None)
         assert {chunks[o].document for o in found[0]} == {"b.md", "c.md"}
         full = filled([[]], [pair], chunks, 2)
         assert {chunks[o].document for o in full[0]} == {"b.md", "c.md"}

@@ -16,65 +16,70 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from surefind.snapshot import Snapshot
 
+from surefind.bench.engine import OWNER
 from surefind.bench.run import beir_base, known_item_exam
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
+from surefind.store.backend import Spans, View
 from surefind.types import Query
 from surefind.write.layout import Layout
 
 LAYOUT = Layout.read("markdown(tokens=250, min_tokens=50) + headings")
-PIPELINE = "bm25 + dense >> convex(alpha=0.5, missing=score)"
+PIPELINE = Pipeline.parse("bm25 + dense >> convex(alpha=0.5, missing=score)")
 DEPTH = 50
 MOST = 800
 """Questions per set; more are sampled evenly."""
 
 
-def opened(folder: Path, exam: str) -> tuple[KnowledgeBase, Exam, Snapshot]:
+def opened(folder: Path, exam: str) -> tuple[KnowledgeBase, Exam, View]:
+    layout = None
     if (folder / "corpus.jsonl").exists():
         kb, judged = beir_base(Path.cwd(), folder, "test")
-        return kb, judged, kb.snapshot()
-    kb = KnowledgeBase.open(folder)
-    judged = ExamStore(kb.data / "exams").load(exam) if exam else known_item_exam(kb)
-    return kb, judged, kb.snapshot(LAYOUT)
+    else:
+        kb, layout = KnowledgeBase.open(folder), LAYOUT
+        judged = ExamStore(kb.data / "exams").load(exam) if exam else known_item_exam(kb)
+    kb.build(PIPELINE, layout=layout)
+    return kb, judged, kb.reader(layout).view
 
 
-def gold_of(query: ExamQuery, snapshot: Snapshot, of_document: dict[str, list[int]]) -> dict[int, int]:
+def gold_of(query: ExamQuery, spans: Spans, of_document: dict[str, list[int]]) -> dict[int, int]:
+    """Place of a passage -> its grade."""
     found: dict[int, int] = {}
     for j in query.judgments:
-        for ordinal in of_document.get(j.document, []):
-            start, end = snapshot.rows[ordinal, 2:4].tolist()
+        for place in of_document.get(j.document, []):
+            start, end = int(spans.own_starts[place]), int(spans.own_ends[place])
             if j.start is not None and j.end is not None:
                 shared = min(end, j.end) - max(start, j.start)
                 if shared * 2 < min(j.end - j.start, end - start):
                     continue
             if j.grade > 0:
-                found[ordinal] = max(found.get(ordinal, 0), j.grade)
+                found[place] = max(found.get(place, 0), j.grade)
     return found
 
 
 def pack(name: str, folder: Path, exam_name: str) -> dict[str, object]:
-    kb, exam, snapshot = opened(folder, exam_name)
+    kb, exam, view = opened(folder, exam_name)
+    spans = view.spans()
     of_document: dict[str, list[int]] = defaultdict(list)
-    for ordinal, document in enumerate(snapshot.document_ids):
-        of_document[document].append(ordinal)
+    for place, document in enumerate(spans.documents.tolist()):
+        of_document[spans.names[document]].append(place)
     chosen = [exam.queries[i] for i in np.unique(np.linspace(0, len(exam.queries) - 1, MOST).astype(int))]
-    gold = [gold_of(query, snapshot, of_document) for query in chosen]
+    gold = [gold_of(query, spans, of_document) for query in chosen]
     kept = [(query, grades) for query, grades in zip(chosen, gold, strict=True) if grades]
     queries = [Query(query.text, query.id) for query, _ in kept]
-    pipeline = Pipeline.parse(PIPELINE)
-    run = pipeline.run(queries, DEPTH, lambda r: kb.index(r, snapshot), snapshot, kb.services)
-    print(f"{name}: {len(snapshot):,} passages, {len(kept)} of {len(exam.queries)} questions", flush=True)
+    ranked = PIPELINE.run(queries, DEPTH, view, kb.services, OWNER).rankings
+    candidates, scores = spans.at(ranked.ids[:, :DEPTH]), ranked.scores[:, :DEPTH]
+    print(f"{name}: {len(view):,} passages, {len(kept)} of {len(exam.queries)} questions", flush=True)
     return {
         "name": name,
-        "passages": [chunk.searchable for chunk in snapshot.chunks()],
+        "passages": [chunk.searchable for chunk in view.chunks(spans.ids.tolist(), OWNER)],
         "queries": [query.text for query, _ in kept],
-        "gold": [[[int(o), g] for o, g in grades.items()] for _, grades in kept],
-        "candidates": run.rankings.ids.tolist(),
-        "scores": np.where(run.rankings.ids < 0, 0, run.rankings.scores).round(6).tolist(),
+        "gold": [[[place, grade] for place, grade in grades.items()] for _, grades in kept],
+        "candidates": candidates.tolist(),
+        "scores": np.where(candidates < 0, 0, scores).round(6).tolist(),
     }
 
 

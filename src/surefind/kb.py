@@ -126,8 +126,14 @@ class KnowledgeBase:
         self, retrievers: Sequence[Retriever], layout: Layout | None = None, report: OnProgress | None = None
     ) -> list[str]:
         """As `build`, for retrievers. Without anything to build, no lock is taken."""
-        if not self.missing(retrievers, layout):
+        if self.has_cut(layout) and not self.missing(retrievers, layout):
             return []
+        return self.rebuild_for(retrievers, layout, report)
+
+    def rebuild_for(
+        self, retrievers: Sequence[Retriever], layout: Layout | None = None, report: OnProgress | None = None
+    ) -> list[str]:
+        """As `build_for`, and what is there is held against its checksums: what is damaged is built again."""
         with self._writing(layout, report) as writer:
             contents = writer.catalogue.contents()
             writer.cut(contents)
@@ -277,7 +283,7 @@ class KnowledgeBase:
         try:
             return self._current(layout).refresh().missing(wanted)
         except (NotBuiltError, OlderStoreError):
-            return wanted or self.retrievers()
+            return wanted
 
     def pipeline(self, pipeline: str | Pipeline | None = None) -> Pipeline:
         """A named pipeline, a spec, or the one that the settings choose."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from surefind import spec
+from surefind.connections import close_shared
 from surefind.embed._cache import CachedEmbedder, VectorCache
 from surefind.llm.models import Models
 from surefind.llm.prompt import Prompt, load_prompt
@@ -54,6 +55,7 @@ class Services:
 
     def close(self) -> None:
         self.llm.close()
+        close_shared()
         for cache in (self._cache, self.scores):
             if cache:
                 cache.close()

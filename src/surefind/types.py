@@ -137,6 +137,10 @@ class Rankings:
     floor: float = float("nan")
     """The least score the stage could give: 0 for BM25, -1 for cosine; NaN where there is none."""
 
+    def __post_init__(self) -> None:
+        if self.ids.dtype != np.int64:  # compiled code and plugins count places in 32 bits
+            object.__setattr__(self, "ids", self.ids.astype(np.int64))
+
     def __len__(self) -> int:
         return int(self.ids.shape[0])
 

@@ -31,7 +31,7 @@ class RunCache:
         try:
             with np.load(path) as data:
                 meta = json.loads(str(data["meta"]))
-                return Rankings(data["ordinals"], data["scores"], meta["source"], meta["signal"], meta["floor"])
+                return Rankings(data["ids"], data["scores"], meta["source"], meta["signal"], meta["floor"])
         except (OSError, ValueError, KeyError):
             return None  # half-written or damaged: it is only a cache
 

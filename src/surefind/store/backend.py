@@ -178,6 +178,10 @@ class Backend(Protocol):
         """Index spec -> bytes, of what a set is searched by."""
         ...
 
+    def discard(self, after: int) -> None:
+        """Forget what an interrupted writer left of sets after this one: their numbers will be used again."""
+        ...
+
     def sweep(self, keep: Collection[int], gone: Sequence[int]) -> None:
         """Forget the chunks of versions that are gone, and what only sets that are not kept need."""
         ...

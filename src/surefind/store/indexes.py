@@ -124,6 +124,13 @@ def table_key(contents: int, layout: str) -> str:
     return f"{TABLE}-{contents}-{digest}-{FORMAT}"
 
 
+def set_of(key: str) -> int | None:
+    """The set of documents that a table is of; None for an index."""
+    kind, _, rest = key.partition("-")
+    number = rest.partition("-")[0]
+    return int(number) if kind == TABLE and number.isdigit() else None
+
+
 def index_key(fingerprint: str, retriever: Retriever) -> str:
     """What an index is built from decides its name."""
     parts = f"{fingerprint}\0{retriever.index_spec}\0{FORMAT}"

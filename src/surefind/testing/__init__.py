@@ -17,12 +17,14 @@ from surefind.testing.rerankers import check_reranker
 from surefind.testing.retrievers import built, check_retriever
 from surefind.testing.stages import check_stage
 from surefind.testing.texts import TEXTS, check_analyzer, check_embedder
+from surefind.testing.views import MemoryView
 
 __all__ = [
     "DOCUMENTS",
     "FUSER_ROWS",
     "TEXTS",
     "TOLERANCE",
+    "MemoryView",
     "Row",
     "built",
     "check_analyzer",

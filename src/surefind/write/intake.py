@@ -117,7 +117,7 @@ class Intake:
             elif any(_same(entry, problem, self.reading.attempt(reader)) for problem in before):
                 problems += before
             else:
-                stale.append(_File(entry, reader, self._id(source, entry.relative), row, before))
+                stale.append(_File(entry, reader, self._id(source, printable(entry.relative)), row, before))
         problems += self._take_all(source, stale, result)
         gone = known.keys() - {entry.relative for entry in entries}
         gone = {path for path in gone if not any(_within(path, folder) for folder in unreadable)}

@@ -54,8 +54,7 @@ def publish(writer: Writer, number: int, retrievers: Sequence[Retriever]) -> int
     """The next generation, with this version in the place of the one before. Returns its number."""
     found = _unpublished(writer, number)
     catalogue = writer.catalogue
-    catalogue.sweep_pending()
-    contents = catalogue.base() + 1
+    contents = writer.begin() + 1
     before = catalogue.versions.find(found.document, contents)
     with catalogue.transaction():
         catalogue.versions.release([before] if before else [], contents)
@@ -67,8 +66,7 @@ def retire(writer: Writer, document: str, retrievers: Sequence[Retriever]) -> in
     """The next generation, without this document. Its file stays where it is, and out of the knowledge base until it
     changes."""
     catalogue = writer.catalogue
-    catalogue.sweep_pending()
-    contents = catalogue.base() + 1
+    contents = writer.begin() + 1
     number = catalogue.versions.find(document, contents)
     if number is None:
         raise UsageError(f"There is no document {document!r} in the current generation. surefind diff lists changes.")

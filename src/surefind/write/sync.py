@@ -27,8 +27,7 @@ def sync(
     started = time.perf_counter()
     result = SyncReport()
     catalogue = writer.catalogue
-    catalogue.sweep_pending()
-    base = catalogue.base()
+    base = writer.begin()
     sources = Sources(catalogue, writer.reading, base, writer.exclude, writer.report)
     dropped = sources.forgotten(forget)
     result.removed = sum(map(sources.remove_documents, dropped))

@@ -98,6 +98,12 @@ class Writer:
 
     # ------------------------------------------------------------ generations
 
+    def begin(self) -> int:
+        """Undo what an interrupted writer left. Returns the set that new versions are written on top of."""
+        self.catalogue.sweep_pending()
+        self.backend.discard(self.catalogue.newest())
+        return self.catalogue.base()
+
     def rollback(self, number: int) -> Generation:
         """A new generation that shows what generation `number` showed."""
         kept = self.catalogue.generations()

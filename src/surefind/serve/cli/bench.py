@@ -261,7 +261,7 @@ def _show(finished: list[Finished], pages: list[Path], outcome: Any, as_json: bo
         if one.outcome is None:
             typer.echo(f"Nothing changed since {one.report['created']}: taken from the cache (--fresh computes again).")
         show(one.report, console())
-        typer.echo(f"OnProgress: {page}")
+        typer.echo(f"Report: {page}")
     if outcome:
         typer.echo(str(outcome))
 

@@ -90,14 +90,16 @@ def search(
 
 def _build(base: KnowledgeBase, pipeline: Pipeline, quiet: bool) -> None:
     """A search writes nothing. What a pipeline needs and nobody has built is built before it, and said so."""
-    missing = base.missing(pipeline.retrieve)
-    if not missing:
-        return
-    if not quiet:
-        names = ", ".join(dict.fromkeys(one.name for one in missing))
-        typer.echo(f"Building what this search needs, once for these documents: {names} …", err=True)
-    with progress(quiet=quiet) as report:
-        base.build_for(pipeline.retrieve, report=report)
+    from surefind.errors import NotBuiltError, OlderStoreError
+
+    try:
+        base.reader().view.ready(pipeline.retrieve)
+    except (NotBuiltError, OlderStoreError):
+        if not quiet:
+            names = ", ".join(dict.fromkeys(one.name for one in pipeline.retrieve))
+            typer.echo(f"Building what this search needs, once for these documents: {names} …", err=True)
+        with progress(quiet=quiet) as report:
+            base.rebuild_for(pipeline.retrieve, report=report)
 
 
 def choose(

@@ -12,7 +12,7 @@ from surefind.store.backend import Contents, Delta
 from surefind.store.backends.view import LocalView
 from surefind.store.catalogue import Catalogue
 from surefind.store.chunks import ChunkRows
-from surefind.store.indexes import TABLE, IndexStore, index_key, table_key
+from surefind.store.indexes import TABLE, IndexStore, index_key, set_of, table_key
 from surefind.store.needs import needed
 from surefind.store.table import Table
 
@@ -45,6 +45,7 @@ class LocalBackend:
 
     def _table(self, contents: Contents, layout: str) -> Table:
         key = table_key(contents.number, layout)
+        self.rows.record_index(key, contents.number, layout, TABLE)
         if self.indexes.has(key):
             try:
                 return self.indexes.read(key, Table.load)
@@ -54,7 +55,6 @@ class LocalBackend:
         rows, contexts = self.rows.rows(number, contents.number), self.rows.contexts(number, members)
         table = Table.build(layout, members, rows, contexts)
         self.indexes.save(key, table, TABLE)
-        self.rows.record_index(key, contents.number, layout, TABLE)
         return table
 
     def _build_one(
@@ -96,6 +96,12 @@ class LocalBackend:
                     return Reuse(index, table.origin(earlier))
         return None
 
+    def discard(self, after: int) -> None:
+        """By the names of the folders: they may be of a catalogue that is gone."""
+        for key in self.indexes.list_keys():
+            if (set_of(key) or 0) > after:
+                self.indexes.drop(key)
+
     def sweep(self, keep: Collection[int], gone: Sequence[int]) -> None:
         with self._catalogue.transaction():
             self.rows.delete(gone)
@@ -117,7 +123,11 @@ class LocalBackend:
             raise NotBuiltError(
                 f"The documents are not cut by {layout} yet. Build what is missing with: surefind sync."
             )
-        return LocalView(self.rows, self.indexes, self.indexes.read(key, Table.load), number, services, rules)
+        try:
+            table = self.indexes.read(key, Table.load)
+        except CorruptIndexError as error:
+            raise NotBuiltError(f"{error} Build it again with: surefind sync.") from error
+        return LocalView(self.rows, self.indexes, table, number, services, rules)
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
         return {

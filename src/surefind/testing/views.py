@@ -1,0 +1,99 @@
+"""Chunks in memory as a pipeline sees them: for tests of stages that need more than a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from surefind.access import Access
+from surefind.errors import SpecError
+from surefind.protocols import Index, Retriever, ScoringIndex, VectorIndex, Wrapper
+from surefind.services import Services
+from surefind.store.backend import Passage, Spans, View
+from surefind.store.needs import innermost
+from surefind.testing._rule import rule
+from surefind.testing.retrievers import built
+from surefind.types import EVERY, Chunk, FloatArray, IdArray, Mask, Query, Rankings
+
+
+class MemoryView:
+    """A `View` of a list of chunks. An id is the place in the list; `allow` is what every caller may see."""
+
+    layout = "memory"
+    fingerprint = "memory"
+    sketch: tuple[int, ...] = ()
+
+    def __init__(self, chunks: Sequence[Chunk], services: Services, allow: Mask = EVERY) -> None:
+        self._chunks = chunks
+        self._services = services
+        self._allow = allow
+        self._indexes: dict[str, Index] = {}
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def index(self, retriever: Retriever) -> Index:
+        if str(retriever) not in self._indexes:
+            inner = retriever.inner if isinstance(retriever, Wrapper) else None
+            self._indexes[str(retriever)] = (
+                retriever.wrap(self.index(inner), self._services)
+                if inner is not None and isinstance(retriever, Wrapper)
+                else built(retriever, self._chunks, self._services)
+            )
+        return self._indexes[str(retriever)]
+
+    def search(self, retriever: Retriever, queries: Sequence[Query], k: int, access: Access) -> Rankings:
+        return self.index(retriever).search(retriever, queries, k, self._allow)
+
+    def score(self, retriever: Retriever, queries: Sequence[Query], ids: IdArray, access: Access) -> FloatArray:
+        index = self.index(retriever)
+        if not isinstance(index, ScoringIndex):
+            raise SpecError(f"{retriever} cannot score single passages. Leave out missing=score, or the retriever.")
+        return index.score(retriever, queries, ids, self._allow)
+
+    def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
+        one = innermost(retriever)
+        index = self.index(one)
+        if isinstance(index, VectorIndex):
+            return index.near(ids, k, self._allow)
+        texts = [Query(chunk.searchable) for chunk in self.chunks(ids, access)]
+        return index.search(one, texts, k, self._allow)
+
+    def chunks(self, ids: Sequence[int], access: Access) -> list[Chunk]:
+        rule(self._allow.bits is None or all(self._allow.bits[id] for id in ids), "A passage that nobody may read.")
+        return [self._chunks[id] for id in ids]
+
+    def passages(self, ids: Sequence[int], access: Access) -> list[Passage]:
+        return [Passage(chunk, chunk.title, {}, "", None) for chunk in self.chunks(ids, access)]
+
+    def parents(self, ids: IdArray) -> IdArray | None:
+        return None
+
+    @cached_property
+    def _spans(self) -> Spans:
+        names = list(dict.fromkeys(chunk.document for chunk in self._chunks))
+        documents = np.array([names.index(chunk.document) for chunk in self._chunks])
+        starts = np.array([chunk.start for chunk in self._chunks])
+        ends = np.array([chunk.end for chunk in self._chunks])
+        return Spans(np.arange(len(self._chunks)), documents, starts, ends, starts, ends, names)
+
+    def spans(self) -> Spans:
+        return self._spans
+
+    def admitted(self, access: Access) -> Collection[str]:
+        return {chunk.document for chunk in self._chunks}
+
+    def withheld(self, access: Access) -> int:
+        return 0
+
+    def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
+        return []
+
+    def ready(self, retrievers: Sequence[Retriever]) -> None:
+        for retriever in retrievers:
+            self.index(retriever)
+
+    def warm(self, earlier: View | None, retrievers: Sequence[Retriever]) -> None:
+        self.ready(retrievers)
