@@ -22,7 +22,7 @@ LAYERS = [
     | {"endpoint", "transport", "deadline", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"search", "write", "config"},
-    {"kb", "status"},
+    {"kb", "status", "changes"},
     {"exam", "measure", "bench", "tune", "train"},
     {"serve", "__main__"},
 ]

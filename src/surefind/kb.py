@@ -321,6 +321,10 @@ class KnowledgeBase:
         """Those that are kept, oldest first."""
         return self.catalogue.generations()
 
+    def drafts(self) -> list[Version]:
+        """Versions that wait to be published, newest first."""
+        return self.catalogue.versions.in_state(("draft", "in review"), self.catalogue.generations())
+
     def history(self, document: str) -> list[Version]:
         """The versions of a document that are still here, newest first."""
         return self.catalogue.versions.history(document, self.catalogue.generations())

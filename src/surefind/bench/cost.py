@@ -76,7 +76,7 @@ def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:
         timed.build(sample, Services())
         return (time.perf_counter() - started) / max(1, len(sample)) * (len(view) + len(exam.queries))
     few = [Query(query.text) for query in exam.queries[:: max(1, len(exam.queries) // _PROBES)][:_PROBES]]
-    view.warm(None, [retriever])
+    view.ready([retriever])
     started = time.perf_counter()
     for query in few:
         view.search(retriever, [query], 10, OWNER)

@@ -37,7 +37,7 @@ class Opening:
             view = self.backend.open(contents, self.layout, self.services, self.rules)
             if earlier is not None:
                 self._check(view.missing(self.required))
-                view.warm(earlier.view, [])
+                view.warm(earlier.view, self.required)
         except BaseException:
             held.release()
             raise

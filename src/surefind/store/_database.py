@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -90,6 +91,13 @@ UPGRADES: dict[int, tuple[str, ...]] = {
 """What brings a catalogue from one format to the next."""
 
 
+class _Connection(sqlite3.Connection):
+    """A connection that can be referred to weakly, and that closes when the thread that held it is gone."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Database:
     """Connections to one catalogue: one that writes, or a read-only one for each thread."""
 
@@ -98,12 +106,12 @@ class Database:
         self._readonly = readonly
         self._mine = threading.local()
         self._lock = threading.Lock()
-        self._every: list[sqlite3.Connection] = []
+        self._every: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
         self._shared = None if readonly else self._kept(connect(path))
 
     def _kept(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         with self._lock:
-            self._every.append(connection)
+            self._every.add(connection)
         return connection
 
     @property
@@ -117,7 +125,7 @@ class Database:
 
     def close(self) -> None:
         with self._lock:
-            for connection in self._every:
+            for connection in list(self._every):
                 connection.close()
             self._every.clear()
         self._mine = threading.local()
@@ -126,7 +134,7 @@ class Database:
 def connect(path: Path) -> sqlite3.Connection:
     """The database, whole and in the present format, to write to."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False, factory=_Connection)
     try:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
@@ -147,7 +155,12 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     for mode in ("mode=ro", "mode=ro&immutable=1"):
         try:
             db = sqlite3.connect(
-                f"file:{quote(str(path))}?{mode}", timeout=30, isolation_level=None, check_same_thread=False, uri=True
+                f"file:{quote(str(path))}?{mode}",
+                timeout=30,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
+                factory=_Connection,
             )
             try:
                 found = _version(db)

@@ -145,8 +145,9 @@ class View(Protocol):
         """Open the indexes of these retrievers, if they are not open yet."""
         ...
 
-    def warm(self, earlier: View | None, retrievers: Sequence[Retriever]) -> None:
-        """Open the indexes of these retrievers, and make ready what an earlier view was asked for."""
+    def warm(self, earlier: View, required: Sequence[Retriever]) -> None:
+        """Make ready what an earlier view was asked for, before anybody is sent here. What it had open must open if it
+        is required; of the rest, what is not there is left out."""
         ...
 
 

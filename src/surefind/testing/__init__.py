@@ -10,6 +10,7 @@ Each check raises `AssertionError` with a sentence that names the broken rule an
 wants a special kind of input.
 """
 
+from surefind.testing.backends import check_backend
 from surefind.testing.documents import DOCUMENTS, check_chunker, check_enricher, check_reader
 from surefind.testing.fusers import FUSER_ROWS, check_fuser
 from surefind.testing.rankings import TOLERANCE, Row, check_rankings, rankings_of
@@ -28,6 +29,7 @@ __all__ = [
     "Row",
     "built",
     "check_analyzer",
+    "check_backend",
     "check_chunker",
     "check_embedder",
     "check_enricher",

@@ -95,5 +95,5 @@ class MemoryView:
         for retriever in retrievers:
             self.index(retriever)
 
-    def warm(self, earlier: View | None, retrievers: Sequence[Retriever]) -> None:
-        self.ready(retrievers)
+    def warm(self, earlier: View, required: Sequence[Retriever]) -> None:
+        self.ready(required)

@@ -12,7 +12,7 @@ import typer
 
 from surefind.crew import still_working
 from surefind.errors import DiskFullError, SurefindError, is_full
-from surefind.serve.cli import bench, demo, doctor, exam, graph, init, search, status, sync, train
+from surefind.serve.cli import bench, demo, doctor, exam, graph, history, init, search, status, sync, train, version
 
 app = typer.Typer(
     name="surefind",
@@ -27,13 +27,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (init, sync, search, bench, exam, graph, train, status, doctor, demo):
+for module in (init, sync, search, bench, exam, graph, train, status, history, version, doctor, demo):
     module.register(app)
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
-    if version:
+def _root(shown: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    if shown:
         from surefind import __version__
 
         typer.echo(f"surefind {__version__}")

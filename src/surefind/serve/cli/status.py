@@ -32,7 +32,10 @@ def _show(found: Status) -> None:
     typer.echo(f"Knowledge base  {found.folder}")
     typer.echo(f"Documents       {found.documents} ({found.restricted} restricted to access groups)")
     typer.echo(f"Passages        {found.chunks}, cut by {found.layout}")
-    typer.echo(f"Generation      {found.generation}, of {found.last_sync}")
+    kept = ", ".join(map(str, found.generations))
+    typer.echo(f"Generation      {found.generation}, of {found.last_sync} (kept: {kept})")
+    if found.drafts:
+        typer.echo(f"Drafts          {found.drafts}: surefind version list")
     for source in found.sources:
         typer.echo(f"Source          {source}")
     for spec, size in found.indexes.items():

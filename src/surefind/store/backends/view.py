@@ -204,13 +204,17 @@ class LocalView:
         for retriever in retrievers:
             self.index(retriever)
 
-    def warm(self, earlier: View | None, retrievers: Sequence[Retriever]) -> None:
-        before = earlier if isinstance(earlier, LocalView) else None
-        known = list(before._opened) if before else []
-        for retriever in dict.fromkeys([*retrievers, *known]):
-            if not self.missing([retriever]):
+    def warm(self, earlier: View, required: Sequence[Retriever]) -> None:
+        if not isinstance(earlier, LocalView):
+            return
+        needs = {one.index_spec for one in needed(required)}
+        for retriever in list(earlier._opened):
+            try:
                 self.index(retriever)
-        for access in list(before._masks) if before else ():
+            except NotBuiltError:
+                if innermost(retriever).index_spec in needs:
+                    raise
+        for access in list(earlier._masks):
             try:
                 self.mask(access)
             except UsageError:

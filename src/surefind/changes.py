@@ -1,0 +1,58 @@
+"""What changed between two generations: documents that came, went or say something else."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+
+from surefind.errors import UsageError
+from surefind.store.catalogue import Catalogue
+from surefind.store.rows import Generation
+
+
+@dataclass(frozen=True)
+class Difference:
+    before: int
+    after: int
+    """The generations that are compared."""
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+
+
+def compare(catalogue: Catalogue, before: int | None = None, after: int | None = None) -> Difference:
+    """Without numbers: the current generation with the one before it."""
+    first, second = _pair(catalogue, before, after)
+    old, new = ({m.document: m.content for m in catalogue.members(g.contents)} for g in (first, second))
+    return Difference(
+        first.number,
+        second.number,
+        sorted(new.keys() - old.keys()),
+        sorted(old.keys() - new.keys()),
+        sorted(document for document in old.keys() & new.keys() if old[document] != new[document]),
+    )
+
+
+def compare_texts(
+    catalogue: Catalogue, document: str, before: int | None = None, after: int | None = None
+) -> list[str]:
+    """The lines of a document that differ between two generations, as `diff -u` writes them."""
+    first, second = _pair(catalogue, before, after)
+    versions = [catalogue.versions.find(document, generation.contents) for generation in (first, second)]
+    if versions == [None, None]:
+        raise UsageError(f"Neither generation has a document {document!r}. surefind diff lists what changed.")
+    old, new = ([] if v is None else catalogue.versions.document(v).text.splitlines() for v in versions)
+    names = [f"{document} (generation {generation.number})" for generation in (first, second)]
+    return list(difflib.unified_diff(old, new, names[0], names[1], lineterm=""))
+
+
+def _pair(catalogue: Catalogue, before: int | None, after: int | None) -> tuple[Generation, Generation]:
+    kept = {generation.number: generation for generation in catalogue.generations()}
+    numbers = sorted(kept)
+    second = numbers[-1] if after is None else after
+    earlier = [number for number in numbers if number < second]
+    first = (earlier[-1] if earlier else second) if before is None else before
+    for number in (first, second):
+        if number not in kept:
+            raise UsageError(f"There is no generation {number}. Those that are kept: {', '.join(map(str, numbers))}.")
+    return kept[first], kept[second]

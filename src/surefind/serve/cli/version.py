@@ -1,0 +1,97 @@
+"""`surefind version`: drafts, reviews, publishing and retiring, one document at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+
+if TYPE_CHECKING:
+    from surefind.store.rows import Version
+
+Number = Annotated[int, typer.Argument(help="The number of the version.")]
+
+
+def register(app: typer.Typer) -> None:
+    commands = typer.Typer(help="Drafts, reviews, publishing and retiring of documents.", no_args_is_help=True)
+    commands.command("draft")(draft)
+    commands.command("review")(review)
+    commands.command("publish")(publish)
+    commands.command("retire")(retire)
+    commands.command("list")(list_drafts)
+    app.add_typer(commands, name="version")
+
+
+def draft(
+    file: Annotated[Path, typer.Argument(help="The file to read.")],
+    document: Annotated[
+        str, typer.Option("--document", "-d", help="The document it is a version of.", show_default="the file's name")
+    ] = "",
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Take a file in as a draft: a version that nobody finds before it is published."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        _show(base.draft(file, document), as_json)
+
+
+def review(
+    version: Number,
+    done: Annotated[bool, typer.Option("--done", help="Hand it back to its author as a draft.")] = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Hand a draft over to review, or back."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        _show(base.review(version, done), as_json)
+
+
+def publish(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
+    """Put a draft in the place of the version before it, in a new generation."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        number = base.publish(version, report)
+    print_json({"generation": number}) if as_json else typer.echo(f"Published in generation {number}.")
+
+
+def retire(
+    document: Annotated[str, typer.Argument(help="The document, as hits name it.")],
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Take a document out, in a new generation. Its file is not touched, and stays out until it changes."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        number = base.retire(document, report)
+    print_json({"generation": number}) if as_json else typer.echo(f"Retired in generation {number}.")
+
+
+def list_drafts(kb: Folder = HERE, as_json: Json = False) -> None:
+    """List the drafts that wait, and those in review."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        waiting = base.drafts()
+    if as_json:
+        print_json(waiting)
+    elif not waiting:
+        typer.echo("No drafts. Make one with: surefind version draft FILE.")
+    else:
+        for version in waiting:
+            _show(version, as_json)
+
+
+def _show(version: Version, as_json: bool) -> None:
+    if as_json:
+        print_json(version)
+    else:
+        typer.echo(f"version {version.number:<6} {version.state:<10} {version.document}  {version.author}")

@@ -1,0 +1,232 @@
+"""Backends: what holds the chunks of a knowledge base and searches them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from surefind.access import Access, PathRule
+from surefind.errors import NotBuiltError, StoreError, UsageError
+from surefind.protocols import Retriever
+from surefind.services import Services
+from surefind.store.backend import Backend, Contents, Delta, View
+from surefind.store.catalogue import Catalogue
+from surefind.testing._rule import rule
+from surefind.testing.rankings import check_rankings
+from surefind.types import PAD, Chunk, Document, Query, Rankings
+
+LAYOUT = "whole + headings"
+OWNER, PUBLIC = Access.owner(), Access.public()
+_QUERY = [Query("cash report")]
+
+
+@dataclass
+class _Shelf:
+    """A catalogue with a backend beside it, and what each set of documents should hold."""
+
+    catalogue: Catalogue
+    backend: Backend
+    retrievers: Sequence[Retriever]
+    services: Services
+    versions: dict[str, int] = field(default_factory=dict)
+    texts: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    def commit(self, documents: dict[str, Document]) -> int:
+        """The next set: these documents, those that differ from the last set as new versions."""
+        number = self.catalogue.base() + 1
+        last = self.texts.get(number - 1, {})
+        gone = [id for id in last if id not in documents or documents[id].text != last[id]]
+        with self.catalogue.transaction():
+            self.catalogue.versions.release([self.versions[id] for id in gone], number)
+            for id, document in documents.items():
+                if last.get(id) != document.text:
+                    self.versions[id] = self._add(document, number)
+        self.backend.build(
+            self.contents(number), LAYOUT, self.retrievers, self.services, lambda what, done, total: None
+        )
+        with self.catalogue.transaction():
+            self.catalogue.commit(number)
+        self.texts[number] = {id: document.text for id, document in documents.items()}
+        return number
+
+    def _add(self, document: Document, number: int) -> int:
+        content = hashlib.blake2b(document.text.encode(), digest_size=16).hexdigest()
+        version = self.catalogue.versions.add(document, content, (0, document.id, 0, 0, 0, "", ""), number)
+        half = len(document.text) // 2
+        chunks = [
+            Chunk(document.id, start, end, document.text[start:end], title=document.title)
+            for start, end in ((0, half), (half, len(document.text)))
+        ]
+        self.backend.write([Delta(LAYOUT, version, chunks)])
+        return version
+
+    def contents(self, number: int) -> Contents:
+        return Contents(number, partial(self.catalogue.members, number))
+
+    def open(self, number: int, rules: Sequence[PathRule] = ()) -> View:
+        return self.backend.open(self.contents(number), LAYOUT, self.services, rules)
+
+
+def check_backend(
+    make: Callable[[Catalogue], Backend], retrievers: Sequence[Retriever], services: Services, folder: Path
+) -> None:
+    """`make` gives a backend for a catalogue; the retrievers are those it must be able to search by; `folder` is an
+    empty one that the check may write to."""
+    catalogue = Catalogue(folder)
+    try:
+        shelf = _Shelf(catalogue, make(catalogue), retrievers, services)
+        first = shelf.commit(_documents())
+        _check_search(shelf, first)
+        _check_access(shelf, first)
+        _check_passages(shelf, first)
+        second = _check_generations(shelf, first)
+        _check_reopened(shelf, make, second)
+        _check_not_built(shelf, second)
+        _check_sweep(shelf, first, second)
+    finally:
+        catalogue.close()
+
+
+def _documents() -> dict[str, Document]:
+    texts = [f"the cash report number {i} of the teller. every cash drawer {i} is counted twice" for i in range(12)]
+    found = {}
+    for i, text in enumerate(texts):
+        acl = (("board",), ("board", "audit"), ())[min(i % 4, 2)]
+        status = {"status": ["draft", "approved"][i % 2], "year": 2020 + i}
+        found[f"docs/{i:02}.md"] = Document(f"docs/{i:02}.md", text, f"Title {i}", metadata=status, acl=acl)
+    return found
+
+
+def _found(view: View, retriever: Retriever, access: Access, k: int = 100) -> Rankings:
+    found = view.search(retriever, _QUERY, k, access)
+    check_rankings(found, 1, k)
+    return found
+
+
+def _documents_of(view: View, rankings: Rankings, access: Access) -> set[str]:
+    return {chunk.document for chunk in view.chunks(rankings.row(0)[0].tolist(), access)}
+
+
+def _check_search(shelf: _Shelf, number: int) -> None:
+    view = shelf.open(number)
+    rule(len(view) == 24, f"A view must know its chunks: 24, not {len(view)}.")
+    for retriever in shelf.retrievers:
+        every = _found(view, retriever, OWNER)
+        rule(len(every.row(0)[0]) >= 12, f"{retriever} must find the chunks that match.")
+        few = _found(view, retriever, OWNER, 3)
+        same = np.allclose(few.scores[0], every.scores[0, :3], atol=1e-5)
+        rule(same, f"A smaller k must give the head of a larger one: {retriever}.")
+        ids = every.ids[:, :5]
+        scores = view.score(retriever, _QUERY, np.concatenate([ids, [[PAD]]], axis=1), OWNER)
+        close = np.allclose(scores[0, :5], every.scores[0, :5], atol=1e-4) and np.isneginf(scores[0, 5])
+        rule(close, f"A chunk must have the score that its own search gives it, and padding -inf: {retriever}.")
+        near = view.near(retriever, ids[0, :2].tolist(), 4, OWNER)
+        rule(len(near) == 2, f"Every chunk has neighbours: {retriever}.")
+        rule(len(view.search(retriever, [], 5, OWNER)) == 0, "No queries must give no rows.")
+
+
+def _check_access(shelf: _Shelf, number: int) -> None:
+    """Decided before top-k, for groups, path rules and filters; as if the other documents did not exist."""
+    view = shelf.open(number)
+    ruled = shelf.open(number, [PathRule("docs/02.md", ("night",))])
+    names = sorted(_documents())
+    cases = {
+        OWNER: set(names),
+        PUBLIC: {name for i, name in enumerate(names) if i % 4 >= 2},
+        Access.of("audit"): {name for i, name in enumerate(names) if i % 4 >= 1},
+        Access.of("nobody"): {name for i, name in enumerate(names) if i % 4 >= 2},
+        Access.public(["status=draft"]): {name for i, name in enumerate(names) if i % 4 >= 2 and i % 2 == 0},
+        Access.owner(["year>=2029"]): set(names[9:]),
+        Access.owner(["status=nonesuch"]): set(),
+    }
+    for access, expected in cases.items():
+        rule(set(view.admitted(access)) == expected, f"{access} must admit {sorted(expected)}.")
+        rule(view.withheld(access) == len(names) - len(expected), f"{access} must say how many are left out.")
+        for retriever in shelf.retrievers:
+            found = _documents_of(view, _found(view, retriever, access), access)
+            rule(found == expected, f"{retriever} must find what {access} admits, and all of it.")
+            top = _found(view, retriever, access, 1).row(0)[0]
+            rule(len(top) == min(1, len(expected)), f"Access must be decided before top-k: {retriever}, {access}.")
+    for retriever in shelf.retrievers:
+        seen = _documents_of(ruled, _found(ruled, retriever, PUBLIC), PUBLIC)
+        rule("docs/02.md" not in seen, f"A path rule must hold for every search: {retriever}.")
+    _refuses(lambda: view.withheld(Access.public(["statsu=draft"])), UsageError, "A filter by an unknown key")
+
+
+def _check_passages(shelf: _Shelf, number: int) -> None:
+    """Texts are those of the documents, and nobody is shown what they may not read, not even by its id."""
+    view = shelf.open(number)
+    for retriever in shelf.retrievers:
+        ids = _found(view, retriever, OWNER).row(0)[0].tolist()
+        for chunk, passage in zip(view.chunks(ids, OWNER), view.passages(ids, OWNER), strict=True):
+            text = shelf.texts[number][chunk.document]
+            rule(chunk.text == text[chunk.start : chunk.end], f"A chunk must be a part of its document: {chunk.id}.")
+            rule(passage.title == f"Title {int(chunk.document[5:7])}", "A passage must have its document's title.")
+            rule("status" in passage.metadata, "A passage must have its document's metadata.")
+        closed = [id for id, c in zip(ids, view.chunks(ids, OWNER), strict=True) if c.document == "docs/00.md"]
+        _refuses(partial(view.chunks, closed, PUBLIC), StoreError, "A chunk that the caller may not read")
+        _refuses(partial(view.passages, closed, PUBLIC), StoreError, "A passage that the caller may not read")
+
+
+def _check_generations(shelf: _Shelf, first: int) -> int:
+    """A new set beside the old one: both answer for themselves, and an unchanged chunk keeps its id."""
+    earlier = shelf.open(first)
+    documents = _documents()
+    del documents["docs/11.md"]
+    documents["docs/10.md"] = Document("docs/10.md", "the cash report was rewritten by the new teller", "Title 10")
+    documents["docs/99.md"] = Document("docs/99.md", "another cash report came in", "Title 99")
+    second = shelf.commit(documents)
+    for retriever in shelf.retrievers:
+        for view, number in ((earlier, first), (shelf.open(first), first), (shelf.open(second), second)):
+            found = _documents_of(view, _found(view, retriever, OWNER), OWNER)
+            rule(found == set(shelf.texts[number]), f"A view must show its own set of documents: {retriever}.")
+    old, new = (dict(zip(v.spans().ids.tolist(), _texts(v), strict=True)) for v in (earlier, shelf.open(second)))
+    kept = old.keys() & new.keys()
+    rule(len(kept) == 20, f"Unchanged chunks must keep their ids: 20, not {len(kept)}.")
+    rule(all(old[id] == new[id] for id in kept), "An id must stand for the same text in every set.")
+    return second
+
+
+def _texts(view: View) -> list[str]:
+    return [chunk.text for chunk in view.chunks(view.spans().ids.tolist(), OWNER)]
+
+
+def _check_reopened(shelf: _Shelf, make: Callable[[Catalogue], Backend], number: int) -> None:
+    again = make(shelf.catalogue).open(shelf.contents(number), LAYOUT, shelf.services, ())
+    for retriever in shelf.retrievers:
+        a, b = (_found(view, retriever, OWNER) for view in (shelf.open(number), again))
+        same = np.array_equal(a.ids, b.ids) and np.allclose(a.scores, b.scores, atol=1e-5)
+        rule(same, f"Another process must get the same answers and ids: {retriever}.")
+
+
+def _check_not_built(shelf: _Shelf, number: int) -> None:
+    _refuses(
+        lambda: shelf.backend.open(shelf.contents(number), "fixed(tokens=7)", shelf.services, ()),
+        NotBuiltError,
+        "A layout that was not built",
+    )
+    rule(shelf.backend.has(number, LAYOUT), "A set that was built must be known as built.")
+    rule(not shelf.backend.has(number, "fixed(tokens=7)"), "A layout that was not built must not be called built.")
+
+
+def _check_sweep(shelf: _Shelf, first: int, second: int) -> None:
+    gone = shelf.catalogue.sweep({second})
+    shelf.backend.sweep({second}, gone)
+    view = shelf.open(second)
+    for retriever in shelf.retrievers:
+        found = _documents_of(view, _found(view, retriever, OWNER), OWNER)
+        rule(found == set(shelf.texts[second]), f"Sweeping must leave the sets that are kept: {retriever}.")
+    rule(not shelf.backend.has(first, LAYOUT), "A set that was swept must be gone.")
+
+
+def _refuses(work: Callable[[], object], kind: type[Exception], what: str) -> None:
+    try:
+        work()
+    except kind:
+        return
+    rule(False, f"{what} must be refused with {kind.__name__}.")

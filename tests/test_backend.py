@@ -1,0 +1,90 @@
+"""The contract of backends holds for the local one, and catches backends that break it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from surefind import spec
+from surefind.access import Access
+from surefind.services import Services
+from surefind.store.backends.local import LocalBackend
+from surefind.store.backends.view import LocalView
+from surefind.store.catalogue import Catalogue
+from surefind.testing import check_backend
+from surefind.types import EVERY, Chunk, Mask
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+def check(make: Callable[[Catalogue], Any], folder: Path, *retrievers: str) -> None:
+    chosen = [spec.make("retrieve", text) for text in retrievers or ("bm25", "dense(model=toy)")]
+    check_backend(make, chosen, Services(), folder)
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "dense(model=toy)", "tfidf(ngrams=2)", "sparse(weight=0.5)"])
+def test_local_backend_keeps_the_contract(retriever: str, tmp_path: Path) -> None:
+    check(LocalBackend, tmp_path, retriever)
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, method: str, made: Callable[..., Any]) -> None:
+    real = getattr(LocalView, method)
+    monkeypatch.setattr(LocalView, method, lambda self, *given: made(real, self, *given))
+
+
+def test_backend_that_masks_after_top_k_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(real: Any, self: LocalView, retriever: Any, queries: Any, k: int, access: Access) -> Any:
+        found = real(self, retriever, queries, k, Access.owner())
+        names = self.admitted(access)
+        kept = [id for id in found.row(0)[0].tolist() if self.spans().document(id) in names] if len(found) else []
+        from surefind.testing import rankings_of
+
+        scores = dict(zip(found.row(0)[0].tolist(), found.row(0)[1].tolist(), strict=True)) if len(found) else {}
+        return rankings_of([(kept, [scores[id] for id in kept])]) if len(found) else found
+
+    broken(monkeypatch, "search", late)
+    with pytest.raises(AssertionError, match="before top-k"):
+        check(LocalBackend, tmp_path)
+
+
+def test_backend_that_forgets_path_rules_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = LocalBackend.open
+    monkeypatch.setattr(LocalBackend, "open", lambda self, *given: real(self, *given[:-1], ()))
+    with pytest.raises(AssertionError, match="path rule"):
+        check(LocalBackend, tmp_path)
+
+
+def test_backend_that_shows_a_closed_passage_by_its_id_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_to_all(real: Any, self: LocalView, ids: Any, access: Access) -> list[Chunk]:
+        return real(self, ids, Access.owner())
+
+    broken(monkeypatch, "chunks", open_to_all)
+    with pytest.raises(AssertionError, match="may not read"):
+        check(LocalBackend, tmp_path)
+
+
+def test_backend_with_ids_of_one_generation_only_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from surefind.store import chunks as rows
+
+    real = rows.ChunkRows.rows
+
+    def numbered(self: Any, layout: int, contents: int) -> list[Any]:
+        return [(v, s, 1000 * contents + i, *rest) for i, (v, s, _, *rest) in enumerate(real(self, layout, contents))]
+
+    monkeypatch.setattr(rows.ChunkRows, "rows", numbered)
+    with pytest.raises(AssertionError, match="keep their ids"):
+        check(LocalBackend, tmp_path)
+
+
+def test_backend_that_ignores_access_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def everything(real: Any, self: LocalView, access: Access) -> Mask:
+        return EVERY
+
+    broken(monkeypatch, "mask", everything)
+    with pytest.raises(AssertionError):
+        check(LocalBackend, tmp_path)
