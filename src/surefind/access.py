@@ -95,7 +95,7 @@ class PathRule:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        parts = re.split(r"(\*\*/|\*\*|\*|\?)", self.path.strip("/"))
+        parts = re.split(r"(\*\*/|\*\*|\*|\?)", self.path.strip().removeprefix("./").strip("/"))
         marks = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
         written = "".join(marks.get(part) or re.escape(part) for part in parts)
         return re.compile(f"(?:{written})(?:/.*)?", re.DOTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, field
 
-from surefind.errors import UsageError
+from surefind.errors import NothingIndexedError, UsageError
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import Generation
 
@@ -48,6 +48,8 @@ def compare_texts(
 
 def _pair(catalogue: Catalogue, before: int | None, after: int | None) -> tuple[Generation, Generation]:
     kept = {generation.number: generation for generation in catalogue.generations()}
+    if not kept:
+        raise NothingIndexedError("Nothing is published yet. Fill the knowledge base with: surefind sync FOLDER.")
     numbers = sorted(kept)
     second = numbers[-1] if after is None else after
     earlier = [number for number in numbers if number < second]

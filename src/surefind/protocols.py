@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from surefind.types import Chunk, Document, Extraction, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Signal
 
@@ -401,23 +401,35 @@ class Named(Protocol):
     name: ClassVar[str]
 
 
+Kind = TypeVar("Kind")
+_KEPT: dict[tuple[type, object], bool] = {}
+
+
+def keeps(thing: object, protocol: type[Kind]) -> TypeGuard[Kind]:
+    """As `isinstance` of a protocol, asked once for each class: Python takes some 20 µs each time."""
+    key = (type(thing), protocol)
+    if key not in _KEPT:
+        _KEPT[key] = isinstance(thing, protocol)
+    return _KEPT[key]
+
+
 def runs_here(stage: object) -> bool:
-    return isinstance(stage, Local) and stage.runs_here
+    return keeps(stage, Local) and stage.runs_here
 
 
 def reaches(stage: object) -> bool:
-    return isinstance(stage, Reacher) and stage.reaches
+    return keeps(stage, Reacher) and stage.reaches
 
 
 def stamp_of(stage: object, services: Services) -> str:
     """What a stage's spec only names, or nothing."""
-    return stage.stamp(services) if isinstance(stage, Stamped) else ""
+    return stage.stamp(services) if keeps(stage, Stamped) else ""
 
 
 def learnt_by(stage: object, services: Services) -> frozenset[str]:
-    return stage.learnt(services) if isinstance(stage, Trained) else frozenset()
+    return stage.learnt(services) if keeps(stage, Trained) else frozenset()
 
 
 def name_of(stage: object) -> str:
     """What reports call a stage."""
-    return stage.name if isinstance(stage, Named) else type(stage).__name__
+    return stage.name if keeps(stage, Named) else type(stage).__name__

@@ -48,7 +48,7 @@ class OnnxEncoder:
         if known:
             return int(known)
         self._load()
-        return len(self._run(self._tokenizer.encode("dimension").ids, 1))
+        return len(self._run(self._tokenizer.encode("dimension").ids))
 
     @property
     def fingerprint(self) -> str:
@@ -59,21 +59,21 @@ class OnnxEncoder:
         self._load()
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([_readable(text) for text in texts])]
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        if len(texts) == 1:
-            vectors[0] = self._run(tokens[0], usable_cores())
+        if len(texts) == 1:  # a question: a server has others beside it, so it takes one core and not all
+            vectors[0] = self._run(tokens[0])
             return vectors
         order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))
         with Crew(usable_cores()) as crew:
-            found = crew.map(lambda i: self._run(tokens[i], 1), order)
+            found = crew.map(lambda i: self._run(tokens[i]), order)
             for done, (i, vector) in enumerate(zip(order, found, strict=True), 1):
                 vectors[i] = vector
                 if progress:
                     progress(done, len(order))
         return vectors
 
-    def _run(self, ids: list[int], threads: int) -> FloatArray:
+    def _run(self, ids: list[int]) -> FloatArray:
         model = self._files.model
-        session = open_session(model, threads)
+        session = open_session(model, 1)
         output, inputs = _output(session, model), _inputs(session, model, ids or [0])
         try:
             found = np.asarray(session.run([output], inputs)[0][0], dtype=np.float32)
@@ -151,7 +151,7 @@ _TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 def open_session(model: Path, threads: int) -> Any:
-    """A single text uses every core; of many, each uses one."""
+    """A model on so many threads, opened once."""
     return _session(model, threads, file_version(model))
 
 

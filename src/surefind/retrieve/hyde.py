@@ -24,7 +24,7 @@ from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
 from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
-from surefind.protocols import Index, VectorIndex
+from surefind.protocols import Index, VectorIndex, keeps
 from surefind.retrieve._wrapping import View, Wrapping
 from surefind.spec import Stage, require
 from surefind.types import FloatArray, IdArray, Mask, Query, Rankings
@@ -93,7 +93,7 @@ class _Drafted(View):
         drafts = self._drafts(retriever, queries) if queries and len(self) else []
         if not any(drafts):
             found = self.plain(retriever, queries, k, allow)
-        elif isinstance(self.inner, VectorIndex):
+        elif keeps(self.inner, VectorIndex):
             found = self.inner.nearest(self._points(retriever, queries, drafts), k, allow)
         else:
             found = self.plain(retriever, _worded(retriever, queries, drafts), k, allow)
@@ -101,7 +101,7 @@ class _Drafted(View):
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         drafts = self._drafts(retriever, queries)
-        if isinstance(self.inner, VectorIndex):
+        if keeps(self.inner, VectorIndex):
             return self.inner.similarity(self._points(retriever, queries, drafts), ids)
         scores: FloatArray = self.inner.score(retriever.inner, _worded(retriever, queries, drafts), ids, allow)
         return scores

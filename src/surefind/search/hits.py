@@ -11,7 +11,7 @@ from surefind.types import Hit, Rankings, StageScore
 def hits_of(run: Run, view: View, access: Access, k: int, offset: int = 0) -> tuple[Hit, ...]:
     """The k passages after the first `offset` of the run's one query, each with its place and score in every stage."""
     ids, scores = (values[offset : offset + k].tolist() for values in run.rankings.row(0))
-    places = {name: _places(rankings) for name, rankings in run.stages}
+    stages = [(name, _Places(rankings)) for name, rankings in run.stages]
     hits = []
     for rank, (id, score, passage) in enumerate(zip(ids, scores, view.passages(ids, access), strict=True), offset + 1):
         chunk = passage.chunk
@@ -27,7 +27,7 @@ def hits_of(run: Run, view: View, access: Access, k: int, offset: int = 0) -> tu
                 chunk.end,
                 chunk.text,
                 passage.metadata,
-                {name: found[id] for name, found in places.items() if id in found},
+                {name: place for name, places in stages if (place := places.of(id)) is not None},
                 passage.location,
                 passage.matched,
             )
@@ -35,7 +35,13 @@ def hits_of(run: Run, view: View, access: Access, k: int, offset: int = 0) -> tu
     return tuple(hits)
 
 
-def _places(rankings: Rankings) -> dict[int, StageScore]:
-    ids, scores = rankings.row(0)
-    pairs = zip(ids.tolist(), scores.tolist(), strict=True)
-    return {id: StageScore(rank, score) for rank, (id, score) in enumerate(pairs, 1)}
+class _Places:
+    """Where a stage put each of its candidates."""
+
+    def __init__(self, rankings: Rankings) -> None:
+        ids, self._scores = rankings.row(0)
+        self._ranks = {id: rank for rank, id in enumerate(ids.tolist())}
+
+    def of(self, id: int) -> StageScore | None:
+        rank = self._ranks.get(id)
+        return None if rank is None else StageScore(rank + 1, float(self._scores[rank]))

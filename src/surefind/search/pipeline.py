@@ -24,7 +24,7 @@ from surefind.access import Access
 from surefind.errors import SpecError, SurefindError
 from surefind.grammar import split_outside
 from surefind.notes import FELL_BACK, collecting, note
-from surefind.protocols import Completing, Corpus, Fuser, QueryFuser, Reranker, Retriever, TrainedFuser, name_of
+from surefind.protocols import Completing, Corpus, Fuser, QueryFuser, Reranker, Retriever, TrainedFuser, keeps, name_of
 from surefind.search.completion import complete
 from surefind.search.families import extend, fold, short
 from surefind.search.reach import Reach
@@ -178,12 +178,11 @@ class Pipeline:
     @property
     def completes(self) -> bool:
         """Whether the fuser wants every candidate scored by every retriever (`missing=score`)."""
-        fuser: object = self.fuse
-        return isinstance(fuser, Completing) and fuser.missing == "score"
+        return keeps(self.fuse, Completing) and self.fuse.missing == "score"
 
     def check(self, corpus: Corpus, services: Services) -> None:
         """A trained fuser refuses retrievers and documents that it was not trained on."""
-        if isinstance(self.fuse, TrainedFuser):
+        if keeps(self.fuse, TrainedFuser):
             self.fuse.check(self.retrieve, self.depth, corpus, services)
 
     def join(
@@ -202,7 +201,7 @@ class Pipeline:
         if self.completes:
             rankings = complete(rankings, queries, self.retrieve, view, access)
         width = sum(ranking.ids.shape[1] for ranking in rankings)
-        if isinstance(self.fuse, QueryFuser):
+        if keeps(self.fuse, QueryFuser):
             return self.fuse.fuse_for(queries, rankings, width, services)
         return self.fuse.fuse(rankings, width)
 

@@ -75,6 +75,7 @@ class Catalogue:
             (number, created, count, contents, author, reason),
         )
         self.db.execute("INSERT OR REPLACE INTO counters VALUES ('contents', ?)", (contents,))
+        self.versions.end_retirements("published")
         return number
 
     def rollback(self, earlier: Generation, author: str = "") -> int:
@@ -117,6 +118,7 @@ class Catalogue:
         with self.transaction():
             self.db.execute("DELETE FROM members WHERE added > ?", (newest,))
             self.db.execute(f"UPDATE members SET removed = {NEVER} WHERE removed > ? AND removed < {NEVER}", (newest,))
+            self.versions.end_retirements("retired")
             self.versions.delete_lost()
 
     def sweep(self, keep: Collection[int]) -> list[int]:
@@ -155,16 +157,17 @@ class Catalogue:
         self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
 
     def files(self, source: Source, contents: int) -> dict[str, FileRow]:
-        """The files of a source as a set of documents has them, and those whose documents somebody retired."""
-        rows = self.db.execute(
-            "SELECT path, size, mtime_ns, seen_ns, sha256, reader, group_concat(row) FROM versions "
-            "WHERE source = :q AND (state = 'retired' OR row IN "
-            f"(SELECT version FROM members WHERE {LIVE})) GROUP BY path",
+        """The files of a source as a set of documents has them, and those whose documents somebody retired. Where a
+        path has both, as after a rollback, the version that the set holds is what the file is compared with."""
+        live = f"row IN (SELECT version FROM members WHERE {LIVE})"
+        rows = self.db.execute(  # SQLite takes the plain columns from the row that has the max
+            f"SELECT path, size, mtime_ns, seen_ns, sha256, reader, group_concat(row), max((({live}) << 40) + row) "
+            f"FROM versions WHERE source = :q AND (state = 'retired' OR {live}) GROUP BY path",
             {"s": contents, "q": source.id},
         )
         return {
             path: FileRow(path, size, mtime, seen, sha, reader, tuple(map(int, found.split(","))))
-            for path, size, mtime, seen, sha, reader, found in rows
+            for path, size, mtime, seen, sha, reader, found, _ in rows
         }
 
     # ------------------------------------------------------------ problems

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
 
 from surefind.store._database import Database
 from surefind.store.rows import Entry, Member
 from surefind.store.versions import LIVE, Versions
 from surefind.types import Chunk, Place
 
+_MOST = 500
+"""Chunks that are read by one statement."""
 Row = tuple[int, int, int, int, int, int, int]
 """(version, seq, id, start, end, start and end of what is returned)."""
 
@@ -94,27 +98,27 @@ class ChunkRows:
             for start, end, headings, context in rows:
                 yield Chunk(id, start, end, text[start:end], tuple(json.loads(headings)), context, title=title)
 
-    def entry(self, layout: int, version: int, seq: int, returned: bool = False) -> Entry | None:
-        """A stored chunk with its document's title and metadata; with `returned`, the passage that a search returns in
-        its place. None if a later writer swept it away."""
+    def entries(self, layout: int, wanted: Sequence[tuple[int, int]], returned: bool = False) -> list[Entry]:
+        """Stored chunks, by version and number, with what is said of their documents; with `returned`, the passages
+        that a search returns in their place. Two statements, however many are wanted: threads wait for each other
+        between statements. One that a later writer swept away is missing from the list."""
         start, end = "c.start", "c.end"
         if returned:
             start, end = "coalesce(c.parent_start, c.start)", "coalesce(c.parent_end, c.end)"
-        row = self._db.execute(
-            f"SELECT v.id, {start}, {end}, c.headings, c.context, v.title, v.metadata "
-            "FROM chunks c JOIN versions v ON v.row = c.version WHERE c.layout = ? AND c.version = ? AND c.seq = ?",
-            (layout, version, seq),
-        ).fetchone()
-        if row is None:
-            return None
-        id, first, last, headings, context, title, metadata = row
-        text = self._versions.text(version, first, last)
-        listed = tuple(json.loads(headings))
-        return Entry(id, first, last, text, listed, context, title, json.loads(metadata), version)
-
-    def places(self, version: int) -> tuple[Place, ...]:
-        """Where the parts of a version's document stand in its source."""
-        return self._versions.places(version)
+        rows: dict[tuple[int, int], tuple[Any, ...]] = {}
+        for at in range(0, len(wanted), _MOST):
+            some = wanted[at : at + _MOST]
+            found = self._db.execute(
+                f"WITH wanted (version, seq) AS (VALUES {','.join(['(?,?)'] * len(some))}) "
+                f"SELECT c.version, c.seq, v.id, {start}, {end}, c.headings, c.context, v.title, v.metadata, v.places "
+                "FROM wanted w CROSS JOIN chunks c ON c.layout = ? AND c.version = w.version AND c.seq = w.seq "
+                "JOIN versions v ON v.row = c.version",
+                (*chain.from_iterable(some), layout),
+            )
+            rows.update({(version, seq): (version, *row) for version, seq, *row in found})
+        there = [rows[pair] for pair in wanted if pair in rows]
+        texts = self._versions.texts([(version, first, last) for version, _, first, last, *_ in there])
+        return [_entry(row, text) for row, text in zip(there, texts, strict=True)]
 
     # ------------------------------------------------------------ which indexes belong to which set
 
@@ -129,3 +133,11 @@ class ChunkRows:
         """Forget which indexes belong to sets that are not kept."""
         listed = ",".join(str(int(contents)) for contents in keep)
         self._db.execute(f"DELETE FROM indexes WHERE contents NOT IN ({listed})")
+
+
+def _entry(row: tuple[Any, ...], text: str) -> Entry:
+    version, id, start, end, headings, context, title, metadata, places = row
+    return Entry(
+        id, start, end, text, tuple(json.loads(headings)), context, title, json.loads(metadata), version,
+        tuple(Place(at, name) for at, name in json.loads(places)) if places != "[]" else (),
+    )  # fmt: skip

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from surefind.protocols import Composite, Retriever, Wrapper
+from surefind.protocols import Composite, Retriever, Wrapper, keeps
 
 
 def innermost(retriever: Retriever) -> Retriever:
     """The retriever that an index was built for: `dense` of `hyde(retriever=dense)`."""
-    inner = retriever.inner if isinstance(retriever, Wrapper) else None
+    inner = retriever.inner if keeps(retriever, Wrapper) else None
     return retriever if inner is None else innermost(inner)
 
 
@@ -18,7 +18,7 @@ def needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
     found: dict[str, Retriever] = {}
     for retriever in retrievers:
         one = innermost(retriever)
-        for used in needed(one.uses) if isinstance(one, Composite) else ():
+        for used in needed(one.uses) if keeps(one, Composite) else ():
             found.setdefault(used.index_spec, used)
         found.setdefault(one.index_spec, one)
     return list(found.values())

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from surefind.types import Place
+
 State = Literal["draft", "in review", "published", "retired"]
 STATES: tuple[State, ...] = ("draft", "in review", "published", "retired")
 
@@ -105,3 +107,5 @@ class Entry:
     title: str
     metadata: dict[str, Any]
     version: int
+    places: tuple[Place, ...] = ()
+    """Where the parts of its document stand in the source."""

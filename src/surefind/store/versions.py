@@ -16,8 +16,13 @@ from surefind.types import Document, Place
 
 LIVE = "added <= :s AND removed > :s"
 """Of a row of `members`: whether set :s holds the version."""
+_MOST = 500
+"""Blocks of text that are read by one statement."""
 _LOST = "state = 'published' AND row NOT IN (SELECT version FROM members)"
 """A version that no set holds and nobody is working on."""
+_WAITING: tuple[State, ...] = ("draft", "in review")
+_ENDING = "ending"
+"""The state of a retired version that was released, until that is committed."""
 
 
 class Versions:
@@ -70,19 +75,32 @@ class Versions:
         self._db.execute("INSERT OR IGNORE INTO members (version, added) VALUES (?, ?)", (version, contents))
 
     def release(self, versions: Iterable[int], contents: int) -> None:
-        """From this set on, these versions are in no set. One that somebody had retired has no say any more."""
+        """From this set on, these versions are in no set. One that somebody had retired has no say any more, once the
+        set is committed."""
         listed = list(versions)
         self._db.executemany(
             "UPDATE members SET removed = ? WHERE version = ? AND removed > ?",
             ((contents, version, contents) for version in listed),
         )
         self._db.executemany(
-            "UPDATE versions SET state = 'published' WHERE row = ? AND state = 'retired'",
-            ((version,) for version in listed),
+            "UPDATE versions SET state = ? WHERE row = ? AND state = 'retired'",
+            ((_ENDING, version) for version in listed),
         )
+
+    def end_retirements(self, state: State) -> None:
+        """What becomes of retired versions that were released: `published` at a commit, `retired` again without."""
+        self._db.execute("UPDATE versions SET state = ? WHERE state = ?", (state, _ENDING))
 
     def set_state(self, version: int, state: State) -> None:
         self._db.execute("UPDATE versions SET state = ? WHERE row = ?", (state, version))
+
+    def set_file(self, version: int, file: Sequence[Any]) -> None:
+        """Have a version stand for a file: (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
+        self._db.execute(
+            "UPDATE versions SET (source, path, size, mtime_ns, seen_ns, sha256, reader) = (?, ?, ?, ?, ?, ?, ?) "
+            "WHERE row = ?",
+            (*file, version),
+        )
 
     def touch(self, row: FileRow, size: int, mtime_ns: int, seen_ns: int) -> None:
         """The file was written again with the same content."""
@@ -154,25 +172,20 @@ class Versions:
 
     def text(self, version: int, start: int, end: int) -> str:
         """A span of a version's text; only the blocks that it touches are read."""
-        if end <= start:
-            return ""
-        first, last = start // BLOCK, (end - 1) // BLOCK
-        at = version << BLOCK_BITS
-        rows = self._db.execute(
-            "SELECT text FROM texts WHERE place BETWEEN ? AND ? ORDER BY place", (at + first, at + last)
-        )
-        return "".join(text for (text,) in rows)[start - first * BLOCK : end - first * BLOCK]
+        return self.texts([(version, start, end)])[0]
 
-    def places(self, version: int) -> tuple[Place, ...]:
-        """Where the parts of a document stand in its source."""
-        found = self._db.execute("SELECT places FROM versions WHERE row = ?", (version,)).fetchone()
-        return tuple(Place(start, name) for start, name in json.loads(found[0])) if found else ()
-
-    def described(self, versions: Sequence[int]) -> dict[int, tuple[str, dict[str, Any]]]:
-        """Title and metadata of each."""
-        marks = ",".join("?" * len(versions))
-        rows = self._db.execute(f"SELECT row, title, metadata FROM versions WHERE row IN ({marks})", tuple(versions))
-        return {row: (title, json.loads(metadata)) for row, title, metadata in rows}
+    def texts(self, spans: Sequence[tuple[int, int, int]]) -> list[str]:
+        """Spans of texts, as (version, start, end). Only the blocks that they touch are read, and each once."""
+        wanted = {at for span in spans for at in _blocks(*span)}
+        found: dict[int, str] = {}
+        for few in batched(sorted(wanted), _MOST):
+            rows = self._db.execute(f"SELECT place, text FROM texts WHERE place IN ({','.join('?' * len(few))})", few)
+            found.update(rows)
+        parts = ("".join(found.get(at, "") for at in _blocks(*span)) for span in spans)
+        return [
+            text[start % BLOCK : start % BLOCK + max(0, end - start)]
+            for text, (_, start, end) in zip(parts, spans, strict=True)
+        ]
 
     def file_of(self, version: int) -> tuple[Any, ...]:
         """(source id, path, size, mtime_ns, seen_ns, sha256, reader) of a version."""
@@ -208,5 +221,15 @@ class Versions:
             inside = tuple(
                 g.number for g in generations if any(added <= g.contents < removed for added, removed in held[row])
             )
-            seen: State = "published" if current in inside else "retired" if state == "published" else state
+            seen: State = "published" if current in inside else state if state in _WAITING else "retired"
             yield Version(row, id, title, seen, author, created, length, inside)
+
+
+def _blocks(version: int, start: int, end: int) -> range:
+    """The places of the blocks that hold a span."""
+    at = version << BLOCK_BITS
+    return range(at + start // BLOCK, at + (end - 1) // BLOCK + 1) if end > start else range(0)
+
+
+def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    return (items[at : at + size] for at in range(0, len(items), size))

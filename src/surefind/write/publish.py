@@ -3,7 +3,7 @@
     draft -> in review -> published -> retired
 
 A draft is a version that no generation holds: nobody finds it. Publishing makes the next generation, in which it takes
-the place of the version before. Where a document comes from a file, what was published stays until the file changes.
+the place of the version before, and stands for its file if it has one: what was published stays until the file changes.
 """
 
 from __future__ import annotations
@@ -30,15 +30,19 @@ def draft(writer: Writer, file: Path, document: str = "") -> Version:
         raise SourceError(f"{file} is of a type that no reader takes. Known types: {known}.")
     if not file.is_file():
         raise SourceError(f"There is no file {file}. Check the path; nothing was changed.")
-    found = writer.reading.read(reader, file, document or file.name).documents
+    most = writer.reading.limits.file_mb
+    if file.stat().st_size > most * 1e6:
+        raise SourceError(f"{file} is larger than {most:g} MB (max_file_mb).")
+    try:
+        found = writer.reading.read(reader, file, document or file.name).documents
+    except SourceError as error:
+        raise SourceError(f"{file} {error}.") from None
     if len(found) != 1:
         raise SourceError(f"{file} holds {len(found)} documents. A draft is one document.")
     made = replace(found[0], id=document or found[0].id)
     catalogue = writer.catalogue
-    earlier = catalogue.versions.find(made.id, catalogue.contents())
-    about = (_NO_SOURCE, made.id, 0, 0, 0, "", str(reader)) if earlier is None else catalogue.versions.file_of(earlier)
     with catalogue.transaction():
-        number = catalogue.versions.add(made, content_hash(made), about, None, "draft", writer.author)
+        number = catalogue.versions.add(made, content_hash(made), _no_file(made.id), None, "draft", writer.author)
     return _version(writer, number, made.id)
 
 
@@ -56,9 +60,14 @@ def publish(writer: Writer, number: int, retrievers: Sequence[Retriever]) -> int
     catalogue = writer.catalogue
     contents = writer.begin() + 1
     before = catalogue.versions.find(found.document, contents)
+    retired = [v.number for v in catalogue.versions.in_state(("retired",), ()) if v.document == found.document]
+    earlier = [*([before] if before else []), *retired]
+    file = catalogue.versions.file_of(earlier[0]) if earlier else _no_file(found.document)
     with catalogue.transaction():
-        catalogue.versions.release([before] if before else [], contents)
+        catalogue.versions.release(earlier, contents)
         catalogue.versions.hold(number, contents)
+    writer.cut(contents)  # first: where a model fails at it, a file is read again, and this version would be lost
+    catalogue.versions.set_file(number, file)
     return _committed(writer, contents, retrievers, f"publish {found.document}", {number: "published"})
 
 
@@ -95,6 +104,11 @@ def _unpublished(writer: Writer, number: int) -> Version:
         listed = ", ".join(f"{version.number} ({version.document})" for version in waiting) or "none"
         raise UsageError(f"Version {number} is no draft. Drafts: {listed}.")
     return found
+
+
+def _no_file(document: str) -> tuple[object, ...]:
+    """What is said of the file of a document that has none."""
+    return (_NO_SOURCE, document, 0, 0, 0, "", "")
 
 
 def _version(writer: Writer, number: int, document: str) -> Version:

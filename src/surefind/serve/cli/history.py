@@ -58,7 +58,8 @@ def diff(
     with KnowledgeBase.open(kb) as base:
         if document:
             lines = compare_texts(base.catalogue, document, before, after)
-            print_json(lines) if as_json else typer.echo("\n".join(lines))
+            same = f"The text of {document} is the same in both. Its title or metadata may differ."
+            print_json(lines) if as_json else typer.echo("\n".join(lines) or same)
             return
         found = compare(base.catalogue, before, after)
     if as_json:

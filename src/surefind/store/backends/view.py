@@ -15,7 +15,7 @@ import numpy as np
 
 from surefind.access import Access, PathRule
 from surefind.errors import CorruptIndexError, NotBuiltError, SpecError, StoreError, UsageError, choices
-from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
+from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper, keeps
 from surefind.store.backend import Passage, Spans, View
 from surefind.store.chunks import ChunkRows
 from surefind.store.indexes import IndexStore, index_key
@@ -23,7 +23,7 @@ from surefind.store.needs import innermost, needed
 from surefind.store.rows import Entry
 from surefind.store.table import Table
 from surefind.text.places import location
-from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, Mask, Place, Query, Rankings
+from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, Mask, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.services import Services
@@ -75,14 +75,14 @@ class LocalView:
 
     def score(self, retriever: Retriever, queries: Sequence[Query], ids: IdArray, access: Access) -> FloatArray:
         index = self.index(retriever)
-        if not isinstance(index, ScoringIndex):
+        if not keeps(index, ScoringIndex):
             raise SpecError(f"{retriever} cannot score single passages. Leave out missing=score, or the retriever.")
         return index.score(retriever, queries, self._allowed(ids, access), self.mask(access))
 
     def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
         mask, one = self.mask(access), innermost(retriever)
         index = self.index(one)
-        if isinstance(index, VectorIndex):
+        if keeps(index, VectorIndex):
             return self._as_ids(index.near(self._allowed(ids, access).tolist(), k, mask))
         texts = [Query(chunk.searchable) for chunk in self.chunks(ids, access)]
         return self._as_ids(index.search(one, texts, k, mask))
@@ -96,25 +96,22 @@ class LocalView:
     # ------------------------------------------------------------ texts
 
     def chunks(self, ids: Sequence[int], access: Access) -> list[Chunk]:
-        return [_chunk(self._entry(place)) for place in self._allowed(ids, access).tolist()]
+        return [_chunk(entry) for entry in self._entries(self._allowed(ids, access))]
 
     def passages(self, ids: Sequence[int], access: Access) -> list[Passage]:
-        named: dict[int, tuple[Place, ...]] = {}  # a long document has many, and several passages may be of one
+        places = self._allowed(ids, access)
         found = []
-        for place in self._allowed(ids, access).tolist():
-            entry = self._entry(place, returned=True)
-            if entry.version not in named:
-                named[entry.version] = self._rows.places(entry.version)
+        for place, entry in zip(places.tolist(), self._entries(places, returned=True), strict=True):
             start, end, *returned = self.table.rows[3:, place].tolist()
             matched = None if [start, end] == returned else (start, end)
-            where = location(named[entry.version], start, end)
+            where = location(entry.places, start, end) if entry.places else ""
             found.append(Passage(_chunk(entry), entry.title, entry.metadata, where, matched))
         return found
 
-    def _entry(self, place: int, returned: bool = False) -> Entry:
-        version, seq = self.table.rows[:2, place].tolist()
-        found = self._rows.entry(self._layout, version, seq, returned)
-        if found is None:
+    def _entries(self, places: IdArray, returned: bool = False) -> list[Entry]:
+        wanted = [(version, seq) for version, seq in self.table.rows[:2, places].T.tolist()]
+        found = self._rows.entries(self._layout, wanted, returned)
+        if len(found) < len(wanted):
             raise StoreError("This generation was swept away while it was read. Search again.")
         return found
 
