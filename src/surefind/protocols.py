@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 from surefind.types import Chunk, Document, Extraction, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Signal
 
@@ -405,11 +405,11 @@ Kind = TypeVar("Kind")
 _KEPT: dict[tuple[type, object], bool] = {}
 
 
-def keeps(thing: object, protocol: type[Kind]) -> TypeGuard[Kind]:
+def keeps(thing: object, protocol: Callable[..., Kind]) -> TypeGuard[Kind]:
     """As `isinstance` of a protocol, asked once for each class: Python takes some 20 µs each time."""
     key = (type(thing), protocol)
     if key not in _KEPT:
-        _KEPT[key] = isinstance(thing, protocol)
+        _KEPT[key] = isinstance(thing, cast(type, protocol))
     return _KEPT[key]
 
 
