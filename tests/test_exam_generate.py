@@ -14,6 +14,7 @@ from surefind.errors import ExamError
 from surefind.exam._corpus import Corpus, plain, terms
 from surefind.exam._paraphrase import lexicon, paraphrase
 from surefind.exam.families.entity_lookup import _documents_of, entity_lookup
+from surefind.exam.families.heading_direct import heading_direct
 from surefind.exam.known_item import FAMILIES, generate, lexical_overlap
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.model import Exam, ExamQuery
@@ -297,7 +298,7 @@ def with_own_names(count: int) -> Corpus:
     return corpus
 
 
-@pytest.mark.parametrize("family", ["entity_lookup"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_time_grows_with_the_documents_and_not_with_their_square(family: str) -> None:
     def work(count: int) -> Callable[[], object]:
         corpus = with_own_names(count)
@@ -310,6 +311,15 @@ def test_time_of_names_grows_with_a_line_and_not_with_its_square() -> None:
     def work(count: int) -> Callable[[], object]:
         line = " ".join(f"Please use FRM-{i:05} here." for i in range(count))
         return lambda: list(entity_lookup(Corpus([document("a.md", line)])))
+
+    assert times_slower(work(1_600), work(100), enough=50) <= 50  # the square would be 256
+
+
+def test_time_of_headings_grows_with_the_sections_of_a_document_and_not_with_their_square() -> None:
+    def work(count: int) -> Callable[[], object]:
+        one = document("a.md", "\n".join(f"## Release number {i}\n\n{BODY}" for i in range(count)))
+        known = {one.id: Corpus([one]).sections(one)}
+        return lambda: list(heading_direct(Corpus([one], 0, known)))
 
     assert times_slower(work(3_200), work(200), enough=50) <= 50  # the square would be 256
 
