@@ -10,10 +10,12 @@ import pytest
 
 from exam_helpers import document, few_documents, sample_documents, sample_exam
 from helpers import times_slower
+from surefind.analyze.english import English
 from surefind.errors import ExamError
 from surefind.exam._corpus import Corpus, plain, terms
 from surefind.exam._paraphrase import lexicon, paraphrase
 from surefind.exam.families.entity_lookup import _documents_of, entity_lookup
+from surefind.exam.families.exact_phrase import exact_phrase
 from surefind.exam.families.heading_direct import heading_direct
 from surefind.exam.known_item import FAMILIES, generate, lexical_overlap
 from surefind.exam.leakage import BANDS, band, leakage
@@ -305,6 +307,16 @@ def test_time_grows_with_the_documents_and_not_with_their_square(family: str) ->
         return lambda: list(FAMILIES[family](Corpus(corpus.documents, 0, corpus._sections)))
 
     assert times_slower(work(3_200), work(200), enough=50) <= 50  # the square would be 256
+
+
+def test_every_word_is_analysed_once_however_many_phrases_it_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    analysed: Counter[str] = Counter()
+    of_token = English.terms
+    monkeypatch.setattr(English, "terms", lambda self, token: (analysed.update([token]), of_token(self, token))[1])
+    words = [f"zyx{chr(97 + i)}wvut" for i in range(20)]  # of no other test: what was analysed before is known
+    text = " ".join(" ".join(words[i::7] + words[i::3]).capitalize() + "." for i in range(3))
+    assert list(exact_phrase(Corpus([document("a.md", text)])))
+    assert max(analysed[word] for word in words) == 1
 
 
 def test_time_of_names_grows_with_a_line_and_not_with_its_square() -> None:
