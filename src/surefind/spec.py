@@ -25,7 +25,7 @@ from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Self, TypeVar
 
-from surefind.errors import SpecError, choices
+from surefind.errors import SpecError, SurefindError, choices
 
 KINDS = {
     "analyze": "surefind.analyze",
@@ -290,17 +290,31 @@ def build(cls: type[S], parameters: dict[str, Value]) -> S:
     checked = {key: _coerce(cls.name, key, value, hints.get(key, float)) for key, value in parameters.items()}
     if cls.rest:
         checked[cls.rest] = tuple(sorted((key, checked.pop(key)) for key in others))
+    missing = [key for key in _required(cls) if key not in checked]
+    if missing:
+        example = ", ".join(f"{key}=…" for key in missing)
+        raise SpecError(f"{cls.name} needs a value for {', '.join(missing)}. Write it like '{cls.name}({example})'.")
     try:
         return cls(**checked)
-    except TypeError as error:
-        missing = str(error).partition("argument")[2].strip(" s:")
-        raise SpecError(f"{cls.name} needs a value for {missing}. Write it like '{cls.name}({missing}=…)'.") from None
+    except SurefindError:
+        raise
+    except Exception as error:
+        given = format_spec(cls.name, parameters.items())
+        raise SpecError(f"{given} cannot be made ({type(error).__name__}: {error}).") from error
 
 
 @cache
 def _hints(cls: type[Stage]) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+
+
+def _required(cls: type[Stage]) -> tuple[str, ...]:
+    return tuple(
+        f.name
+        for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if f.init and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    )
 
 
 def _coerce(stage: str, key: str, value: Value, hint: Any) -> Value:
