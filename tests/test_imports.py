@@ -17,7 +17,7 @@ ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
     {"types", "errors", "notes", "crew", "sample"},
-    {"spec", "protocols"},
+    {"grammar", "spec", "protocols"},
     {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services", "endpoint", "deadline", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind import spec
+from surefind import grammar, spec
 from surefind.chunk.fixed import Fixed
 from surefind.errors import MissingPartError, SpecError
 from surefind.fuse.convex import Convex
@@ -170,8 +170,8 @@ def test_absurd_value_is_refused_with_a_spec_error(value: str) -> None:
 
 def test_work_grows_with_the_length_of_a_nested_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[object] = []
-    read = spec._Reader.spec
-    monkeypatch.setattr(spec._Reader, "spec", lambda self: (parsed.append(self), read(self))[1])
+    read = grammar._Reader.spec
+    monkeypatch.setattr(grammar._Reader, "spec", lambda self: (parsed.append(self), read(self))[1])
     text = "x"
     for _ in range(12):
         text = f"a(b={text})"
