@@ -80,7 +80,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_report_has_the_promised_keys(finished: Finished) -> None:
-    assert {"exam", "rows", "winner", "ties"} <= finished.report.keys()
+    assert {"exam", "rows", "winner", "ties", "query_ids", "query_texts"} <= finished.report.keys()
     for row in finished.report["rows"]:
         assert {"name", "spec", "measures", "latency_ms", "cost_per_1k"} <= row.keys()
         assert {"p50", "p95"} <= row["latency_ms"].keys()

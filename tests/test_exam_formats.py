@@ -37,6 +37,10 @@ def rows(folder: Path, *rows: object) -> Path:
     return file(folder, "mine.jsonl", *(json.dumps(row) for row in rows))
 
 
+def by_text(exam: Exam) -> dict[str, list[tuple[str, int | None, int | None, int]]]:
+    return {q.text: [(j.document, j.start, j.end, j.grade) for j in q.judgments] for q in exam.queries}
+
+
 def golds(exam: Exam) -> dict[str, list[tuple[str, int | None, int | None, int]]]:
     return {q.id: [(j.document, j.start, j.end, j.grade) for j in q.judgments] for q in exam.queries}
 
@@ -83,19 +87,18 @@ def test_jsonl_row_with_gold_text(tmp_path: Path) -> None:
 
 def test_jsonl_row_with_offsets_and_grade(tmp_path: Path) -> None:
     gold = {"document": "sops/ctr.md", "start": 5, "end": 12, "grade": 3}
-    assert golds(read_table(rows(tmp_path, {"query": "?", "gold": [gold]}), LIBRARY)) == {
-        "q0001": [("sops/ctr.md", 5, 12, 3)]
-    }
+    exam = read_table(rows(tmp_path, {"query": "?", "gold": [gold]}), LIBRARY)
+    assert by_text(exam) == {"?": [("sops/ctr.md", 5, 12, 3)]}
 
 
 def test_jsonl_row_with_a_gold_file_judges_the_whole_document(tmp_path: Path) -> None:
     path = rows(tmp_path, {"query": "?", "document": "sops/wire.md"})
-    assert golds(read_table(path, LIBRARY)) == {"q0001": [("sops/wire.md", None, None, 1)]}
+    assert by_text(read_table(path, LIBRARY)) == {"?": [("sops/wire.md", None, None, 1)]}
 
 
 def test_document_may_be_named_by_a_file_name_that_is_unique(tmp_path: Path) -> None:
     path = rows(tmp_path, {"query": "?", "document": "wire.md"})
-    assert golds(read_table(path, LIBRARY))["q0001"][0][0] == "sops/wire.md"
+    assert by_text(read_table(path, LIBRARY))["?"][0][0] == "sops/wire.md"
 
 
 def test_field_question_is_taken_for_query(tmp_path: Path) -> None:
@@ -193,10 +196,34 @@ def test_metadata_may_have_any_names(tmp_path: Path) -> None:
 
 def test_csv_rows_of_one_query_are_one_question(tmp_path: Path) -> None:
     path = file(tmp_path, "q.csv", "query,document,grade", "when?,ctr.md,2", "when?,wire.md,1", "why?,ctr.md,")
-    assert golds(read_table(path, LIBRARY)) == {
-        "q0001": [("sops/ctr.md", None, None, 2), ("sops/wire.md", None, None, 1)],
-        "q0002": [("sops/ctr.md", None, None, 1)],
+    assert by_text(read_table(path, LIBRARY)) == {
+        "when?": [("sops/ctr.md", None, None, 2), ("sops/wire.md", None, None, 1)],
+        "why?": [("sops/ctr.md", None, None, 1)],
     }
+
+
+def test_row_inserted_above_changes_no_other_id(tmp_path: Path) -> None:
+    few = read_table(file(tmp_path, "q.csv", "query,document", "when?,ctr.md", "why?,ctr.md"), LIBRARY)
+    more = read_table(file(tmp_path, "q.csv", "query,document", "who?,wire.md", "when?,ctr.md", "why?,ctr.md"), LIBRARY)
+    ids = {q.text: q.id for q in more.queries}
+    assert {q.text: q.id for q in few.queries} == {"when?": ids["when?"], "why?": ids["why?"]}
+    assert len(set(ids.values())) == 3
+
+
+def test_questions_of_the_same_words_keep_the_ids_that_tell_them_apart(tmp_path: Path) -> None:
+    path = file(tmp_path, "q.csv", "id,query,document", "x,when?,ctr.md", "y,when?,wire.md", ",when?,How to file.md")
+    found = read_table(path, LIBRARY).queries
+    assert [q.id for q in found][:2] == ["x", "y"]
+    assert len({q.id for q in found}) == 3
+
+
+def test_row_without_an_id_joins_the_question_that_an_export_gave_its_id(tmp_path: Path) -> None:
+    exam = read_table(file(tmp_path, "q.csv", "query,document", "when?,ctr.md"), LIBRARY)
+    write_csv(exam, tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open("a", encoding="utf-8") as out:
+        out.write(",when?,questions,wire.md,,,1\n")
+    (found,) = read_table(tmp_path / "out.csv", LIBRARY).queries
+    assert [j.document for j in found.judgments] == ["sops/ctr.md", "sops/wire.md"]
 
 
 def test_csv_takes_ids_families_and_passages(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "access", "grammar", "notes", "connections", "cores", "crew", "sample"},
-    {"spec", "protocols"},
+    {"types", "errors", "access", "notes", "connections", "cores", "crew", "sample"},
+    {"grammar", "spec", "protocols"},
     {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services"}
     | {"endpoint", "transport", "deadline", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
-    {"search", "write", "config"},
+    {"search", "write", "config", "settings_file"},
     {"kb", "status", "changes"},
     {"exam", "measure", "bench", "tune", "train"},
     {"serve", "__main__"},

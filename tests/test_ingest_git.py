@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +19,8 @@ import pytest
 from helpers import Home, ask
 from surefind import Access
 from surefind.errors import SourceError
-from surefind.ingest._git import GitOrigin
+from surefind.ingest import _git_program
+from surefind.ingest._git import GitOrigin, fetch
 
 WHO = {f"GIT_{role}_{part}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
 
@@ -194,6 +199,152 @@ def test_folder_around_the_data_does_not_swallow_a_repository(home: Home, reposi
         result = kb.sync(home.folder / "docs", home.folder)
         assert len(kb.catalogue.sources()) == 2
         assert result.documents > 2
+
+
+# ---------------------------------------------------------------- a git that fails
+
+
+Wrapper = Callable[..., None]
+
+
+def everything(path: str, size: int) -> bool:
+    return True
+
+
+@pytest.fixture
+def wrapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wrapper:
+    """Puts a `git` first on PATH that runs these lines for `git archive`, and `others` for other commands; $GIT is the
+    real one, $NOTES a file."""
+    real, folder = shutil.which("git"), tmp_path / "bin"
+    folder.mkdir()
+
+    def write(lines: str, others: str = 'exec "$GIT" "$@"') -> None:
+        script = folder / "git"
+        script.write_text(
+            f"#!/bin/sh\nGIT={real}\nNOTES={tmp_path}/notes\n"
+            f'case " $* " in *" archive "*) ;; *) {others} ;; esac\n{lines}\n'
+        )
+        script.chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return write
+
+
+def boundary(repository: Path) -> int:
+    """Where the second of the files begins in the archive."""
+    content = subprocess.run(["git", "archive", "main"], cwd=repository, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return [member.offset for member in archive if member.isreg()][1]
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        ("echo 'fatal: unable to read tree' >&2; exit 128", "git archive failed: unable to read tree"),
+        ("exit 3", "git archive failed: exit code 3"),
+        ("kill -9 $$", "git archive failed: exit code -9"),
+        ("echo 'error: bad object' >&2; exit 0", "git archive failed: bad object"),
+        ("exit 0", "git archive stopped before its end"),
+    ],
+)
+@pytest.mark.parametrize("cut", ["between files", "inside a file"])
+def test_cut_archive_fails_and_keeps_the_old_files(
+    home: Home, repository: Path, wrapper: Wrapper, ending: str, reason: str, cut: str
+) -> None:
+    origin = GitOrigin(f"file://{repository}", "main")
+    first = fetch(GitOrigin(origin.url, "v1"), home.folder, "", everything)
+    size = boundary(repository) + (0 if cut == "between files" else 514)
+    wrapper(f'"$GIT" "$@" | head -c {size}; {ending}')
+    if cut == "inside a file" and ending == "exit 0":
+        reason = "cannot be laid out"
+    with pytest.raises(SourceError, match=reason):
+        fetch(origin, home.folder, first, everything)
+    tree = home.folder / "tree"
+    assert (tree / "guide" / "a.md").read_text() == "alpha first"
+    assert {path.name for path in tree.iterdir()} == {"b.md", "guide", "photo.png", ".gitmodules"}
+    assert not (home.folder / "tree.new").exists()
+
+
+def test_sync_with_a_cut_archive_loses_no_document(home: Home, repository: Path, wrapper: Wrapper) -> None:
+    with home.open() as kb:
+        kb.sync(f"git+file://{repository}@v1")
+        wrapper(f'"$GIT" "$@" | head -c {boundary(repository)}; exit 1')
+        with pytest.raises(SourceError, match="git archive failed"):
+            kb.sync(f"git+file://{repository}@main")
+        assert [d.id for d in kb.documents()] == ["b.md", "guide/a.md"]
+        assert "second" not in kb.documents()[1].text
+
+
+def test_archive_that_complains_at_length_is_read_all_the_same(home: Home, repository: Path, wrapper: Wrapper) -> None:
+    wrapper('yes "warning: so what" | head -c 1000000 >&2; exec "$GIT" "$@"')
+    fetch(GitOrigin(f"file://{repository}", "main"), home.folder, "", everything)
+    assert (home.folder / "tree" / "b.md").exists()
+
+
+def test_fetch_that_ends_well_may_have_complained(home: Home, repository: Path, wrapper: Wrapper) -> None:
+    wrapper('exec "$GIT" "$@"', 'echo "fatal: cannot prompt for a password" >&2; exec "$GIT" "$@"')
+    fetch(GitOrigin(f"file://{repository}", "main"), home.folder, "", everything)
+    assert (home.folder / "tree" / "b.md").exists()
+
+
+def gone(notes: Path) -> bool:
+    """Whether the process whose id stands there ends within some seconds."""
+    pid = int(notes.read_text())
+    for _ in range(200):
+        state = Path(f"/proc/{pid}/stat")
+        try:
+            os.kill(pid, 0)
+            if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+HANGS = '"$GIT" "$@"; sleep 600 & echo $! > "$NOTES"; wait'
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_git_and_its_helpers_end_when_we_raise(
+    home: Home, repository: Path, wrapper: Wrapper, error: type[BaseException], tmp_path: Path
+) -> None:
+    wrapper(HANGS)
+
+    def broken(path: str, size: int) -> bool:
+        while not (tmp_path / "notes").exists():
+            time.sleep(0.01)
+        raise error
+
+    with pytest.raises(error):
+        fetch(GitOrigin(f"file://{repository}", "main"), home.folder, "", broken)
+    assert gone(tmp_path / "notes")
+
+
+def test_git_that_hangs_is_stopped_after_its_time(
+    home: Home, repository: Path, wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wrapper(HANGS)
+    monkeypatch.setattr(_git_program, "SECONDS", 3)
+    with pytest.raises(SourceError, match="git archive took more than 3 s and was stopped"):
+        _git_program.git(repository, "archive", "main")
+    assert gone(tmp_path / "notes")
+
+
+def test_interrupt_ends_git_too(home: Home, repository: Path, wrapper: Wrapper, tmp_path: Path) -> None:
+    wrapper(HANGS)
+    command = [sys.executable, "-m", "surefind", "sync", f"git+file://{repository}", "--kb", str(home.folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "notes").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode in (130, -signal.SIGINT)  # the latter where it met Python in the middle of an import
+    assert gone(tmp_path / "notes")
 
 
 # ---------------------------------------------------------------- watching

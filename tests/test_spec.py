@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind import spec
+from surefind import grammar, spec
 from surefind.chunk.fixed import Fixed
-from surefind.errors import SpecError
+from surefind.errors import MissingPartError, SpecError
 from surefind.fuse.convex import Convex
 from surefind.fuse.rrf import RRF
 from surefind.retrieve.bm25 import BM25
 from surefind.search.pipeline import Pipeline
-from surefind.spec import format_spec, make, parse_spec
+from surefind.spec import Stage, build, format_spec, make, parse_spec
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.none() | st.booleans() | st.integers() | finite | st.text()
@@ -169,8 +170,8 @@ def test_absurd_value_is_refused_with_a_spec_error(value: str) -> None:
 
 def test_work_grows_with_the_length_of_a_nested_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[object] = []
-    read = spec._Reader.spec
-    monkeypatch.setattr(spec._Reader, "spec", lambda self: (parsed.append(self), read(self))[1])
+    read = grammar._Reader.spec
+    monkeypatch.setattr(grammar._Reader, "spec", lambda self: (parsed.append(self), read(self))[1])
     text = "x"
     for _ in range(12):
         text = f"a(b={text})"
@@ -183,6 +184,61 @@ def test_infinite_defaults_never_appear_in_built_in_specs() -> None:
         for name in spec.names(kind):
             _, parameters = parse_spec(str(make(kind, name)))
             assert all(math.isfinite(v) for v in parameters.values() if isinstance(v, float))
+
+
+# ---------------------------------------------------------------- what goes wrong while a stage is made
+
+
+@dataclass(frozen=True)
+class Picky(Stage):
+    kind: ClassVar[str] = "rerank"
+    name: ClassVar[str] = "picky"
+
+    model: str
+    top: int
+    blame: str = ""
+
+    def __post_init__(self) -> None:
+        if self.blame == "type":
+            len(self.top)  # type: ignore[arg-type]
+        if self.blame == "argument":
+            self.__str__(1)  # type: ignore[call-arg]
+        if self.blame == "value":
+            raise ValueError("no such planet")
+        if self.blame == "part":
+            raise MissingPartError("The moon is not installed.")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "complaint"),
+    [
+        ({"top": 5}, r"picky needs a value for model\. Write it like 'picky\(model=…\)'\."),
+        ({}, r"picky needs a value for model, top\. Write it like 'picky\(model=…, top=…\)'\."),
+        ({"modle": "x", "top": 5}, r"picky has no parameter 'modle'; did you mean 'model'\?"),
+    ],
+)
+def test_missing_and_unknown_parameters_are_named(parameters: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        build(Picky, parameters)
+
+
+@pytest.mark.parametrize(
+    ("blame", "cause", "words"),
+    [
+        ("type", TypeError, r"TypeError: object of type 'int' has no len\(\)"),
+        ("argument", TypeError, r"TypeError: .*takes 1 positional argument but 2 were given"),
+        ("value", ValueError, "ValueError: no such planet"),
+    ],
+)
+def test_error_of_the_stage_itself_is_told_with_its_cause(blame: str, cause: type[Exception], words: str) -> None:
+    with pytest.raises(SpecError, match=rf"picky\(model=x, top=5, blame={blame}\) cannot be made \({words}\)") as told:
+        build(Picky, {"model": "x", "top": 5, "blame": blame})
+    assert isinstance(told.value.__cause__, cause)
+
+
+def test_error_that_has_a_sentence_of_its_own_keeps_it() -> None:
+    with pytest.raises(MissingPartError, match=r"^The moon is not installed\.$"):
+        build(Picky, {"model": "x", "top": 5, "blame": "part"})
 
 
 # ---------------------------------------------------------------- plugins

@@ -166,17 +166,39 @@ def test_reranker_stands_after_the_fusion() -> None:
 BARE = "# mine\n[search]\nk = 5\n\n[pipelines.hybrid]\nretrieve = ['bm25']\n"
 
 
-@pytest.mark.parametrize("settings", [WORDS, "", BARE])
+ODD = [
+    "search = { pipeline = 'words', k = 5 }  # ours\n\n[pipelines.words]\nretrieve = ['bm25']\n",
+    "[ 'search' ]\npipeline = 'words' # ours\n[pipelines . words]\nretrieve = ['bm25']\n",
+    "search.pipeline = 'words'\npipelines.words.retrieve = ['bm25']\n\n[index]\nenrich = []\n",
+    "[search]\r\npipeline = 'words'\r\n\r\n[pipelines.words]\r\nretrieve = ['bm25']",
+]
+
+
+@pytest.mark.parametrize("settings", [WORDS, "", BARE, *ODD])
 def test_model_is_put_to_use_and_taken_back(tmp_path: Path, settings: str) -> None:
     file, model = tmp_path / "surefind.toml", tmp_path / "models" / "mine"
     model.mkdir(parents=True)
-    file.write_text(settings, encoding="utf-8")
+    file.write_bytes(settings.encode())
     pipeline = Pipeline.parse("bm25 + dense >> convex(alpha=0.5) >> cross_encoder(model=mine)")
     adopting.adopt(tmp_path, model, "mine", pipeline)
     now = load_settings(file)
     assert str(now.named(now.pipeline)) == str(pipeline)
     adopting.undo(tmp_path, model, "mine")
-    assert file.read_text(encoding="utf-8") == settings
+    assert file.read_bytes() == settings.encode()
+
+
+@pytest.mark.parametrize(
+    "settings", ["[ pipelines.mine ]\nretrieve = ['bm25']\n", "pipelines.mine.retrieve = ['bm25']\n"]
+)
+def test_pipeline_of_that_name_is_seen_however_it_is_spelled(tmp_path: Path, settings: str) -> None:
+    (tmp_path / "surefind.toml").write_text(settings, encoding="utf-8")
+    with pytest.raises(UsageError, match="a pipeline called 'mine' already"):
+        adopting.check_free(tmp_path, "mine")
+
+
+def test_built_in_pipeline_is_in_the_way_where_there_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a pipeline called 'words' already"):
+        adopting.check_free(tmp_path, "words")
 
 
 def test_where_there_was_no_file_there_is_none_after_undo(tmp_path: Path) -> None:

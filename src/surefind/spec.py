@@ -1,10 +1,8 @@
 """Stage specs: `convex(alpha=0.3)` <-> `Convex(alpha=0.3)`.
 
 A stage is a value and its text form is its identity: the CLI argument, the line in surefind.toml, the HTTP
-field, the row of a report and the cache key are all the same string, and parsing it gives the stage back.
-
-    spec  :=  name [ "(" key "=" value { "," key "=" value } ")" ]
-    value :=  number | true | false | null | "text" | word | spec | "[" value { "," value } "]"
+field, the row of a report and the cache key are all the same string, and parsing it gives the stage back
+(`surefind.grammar` reads and writes it).
 
 **Finding stages.** A stage of kind `fuse` called `rrf` is the class named `rrf` in the module
 `surefind.fuse.rrf`: the file name is the stage name and there is no list to keep. Third parties add theirs
@@ -15,9 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import json
 import pkgutil
-import re
 import types
 import typing
 from difflib import get_close_matches
@@ -25,7 +21,10 @@ from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Self, TypeVar
 
-from surefind.errors import SpecError, choices
+from surefind.errors import SpecError, SurefindError, choices
+from surefind.grammar import Value, format_value
+from surefind.grammar import format_spec as format_spec
+from surefind.grammar import parse_spec as parse_spec
 
 KINDS = {
     "analyze": "surefind.analyze",
@@ -39,20 +38,6 @@ KINDS = {
     "rerank": "surefind.rerank",
 }
 """Each kind of stage and the room it lives in."""
-
-Value = Any  # int | float | bool | None | str | tuple[Value, ...]
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WORD = re.compile(r"[A-Za-z_./][A-Za-z0-9_./:@-]*")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_DEEPEST = 20
-_LONGEST_NUMBER = 100
-_CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
-
-
-class _Nested(str):
-    """A spec inside a spec, known to be in canonical form: it need not be parsed again to be formatted."""
 
 
 class Stage:
@@ -82,160 +67,6 @@ class Stage:
 
 
 S = TypeVar("S", bound=Stage)
-
-
-# ---------------------------------------------------------------- text <-> (name, parameters)
-
-
-def parse_spec(text: str) -> tuple[str, dict[str, Value]]:
-    """`rrf(k=60)` -> `("rrf", {"k": 60})`."""
-    reader = _Reader(text)
-    parsed = reader.spec()
-    reader.end()
-    return parsed
-
-
-def format_spec(name: str, parameters: typing.Iterable[tuple[str, Value]]) -> str:
-    inside = ", ".join(f"{key}={_format_value(value)}" for key, value in parameters)
-    return f"{name}({inside})" if inside else name
-
-
-def _format_value(value: Value) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(map(_format_value, value)) + "]"
-    if isinstance(value, _Nested):
-        return str(value)
-    return value if _reads_back_bare(value) else json.dumps(value, ensure_ascii=False)
-
-
-def _reads_back_bare(value: str) -> bool:
-    """Whether a string may stand without quotes: a plain word, or a spec in its canonical form."""
-    try:
-        reader = _Reader(value)
-        parsed = reader.value()
-        reader.end()
-    except SpecError:
-        return False
-    return isinstance(parsed, str) and parsed == value
-
-
-class _Reader:
-    """A cursor over one spec; every complaint shows the text and the place."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.depth = 0
-
-    def fail(self, expected: str) -> SpecError:
-        found = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
-        return SpecError(
-            f"Cannot read the spec {self.text!r}: expected {expected} at column {self.at + 1}, found {found}. "
-            f"Write it like 'rrf(k=60)'."
-        )
-
-    def take(self, pattern: re.Pattern[str]) -> str | None:
-        self.skip_space()
-        match = pattern.match(self.text, self.at)
-        if not match:
-            return None
-        self.at = match.end()
-        return match.group()
-
-    def skip_space(self) -> None:
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-
-    def peek(self) -> str:
-        self.skip_space()
-        return self.text[self.at : self.at + 1]
-
-    def accept(self, char: str) -> bool:
-        if self.peek() != char:
-            return False
-        self.at += 1
-        return True
-
-    def expect(self, char: str) -> None:
-        if not self.accept(char):
-            raise self.fail(repr(char))
-
-    def end(self) -> None:
-        if self.peek():
-            raise self.fail("the end")
-
-    def spec(self) -> tuple[str, dict[str, Value]]:
-        name = self.take(_NAME)
-        if name is None:
-            raise self.fail("a stage name")
-        parameters: dict[str, Value] = {}
-        if self.accept("(") and not self.accept(")"):
-            while True:
-                key = self.take(_NAME)
-                if key is None:
-                    raise self.fail("a parameter name")
-                if key in parameters:
-                    raise SpecError(f"The spec {self.text!r} gives {key!r} twice. Keep one of them.")
-                self.expect("=")
-                parameters[key] = self.value()
-                if not self.accept(","):
-                    break
-            self.expect(")")
-        return name, parameters
-
-    def value(self) -> Value:
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            raise SpecError(f"The spec {self.text[:60]!r}… is nested deeper than {_DEEPEST} levels.")
-        try:
-            return self.items() if self.accept("[") else self.simple_value()
-        finally:
-            self.depth -= 1
-
-    def simple_value(self) -> Value:
-        number = self.take(_NUMBER)
-        if number is not None:
-            return self.number(number)
-        quoted = self.take(_STRING)
-        if quoted is not None:
-            try:
-                return json.loads(quoted)
-            except ValueError:
-                raise SpecError(f"The spec {self.text!r} holds a string with a bad escape: {quoted}.") from None
-        return self.word_or_spec()
-
-    def number(self, text: str) -> int | float:
-        value = float(text)
-        if len(text) > _LONGEST_NUMBER or value in (float("inf"), float("-inf")):
-            raise SpecError(f"The number {text[:30]}… is too large.")
-        return int(text) if re.fullmatch(r"[+-]?\d+", text) else value
-
-    def items(self) -> tuple[Value, ...]:
-        items: list[Value] = []
-        if not self.accept("]"):
-            while True:
-                items.append(self.value())
-                if not self.accept(","):
-                    break
-            self.expect("]")
-        return tuple(items)
-
-    def word_or_spec(self) -> Value:
-        start = self.at
-        word = self.take(_WORD)
-        if word is None:
-            raise self.fail("a value")
-        if self.text[self.at : self.at + 1] == "(":
-            self.at = start
-            name, parameters = self.spec()
-            return _Nested(format_spec(name, parameters.items()))
-        return _CONSTANTS.get(word, word)
 
 
 # ---------------------------------------------------------------- names -> classes
@@ -290,11 +121,17 @@ def build(cls: type[S], parameters: dict[str, Value]) -> S:
     checked = {key: _coerce(cls.name, key, value, hints.get(key, float)) for key, value in parameters.items()}
     if cls.rest:
         checked[cls.rest] = tuple(sorted((key, checked.pop(key)) for key in others))
+    missing = [key for key in _required(cls) if key not in checked]
+    if missing:
+        example = ", ".join(f"{key}=…" for key in missing)
+        raise SpecError(f"{cls.name} needs a value for {', '.join(missing)}. Write it like '{cls.name}({example})'.")
     try:
         return cls(**checked)
-    except TypeError as error:
-        missing = str(error).partition("argument")[2].strip(" s:")
-        raise SpecError(f"{cls.name} needs a value for {missing}. Write it like '{cls.name}({missing}=…)'.") from None
+    except SurefindError:
+        raise
+    except Exception as error:
+        given = format_spec(cls.name, parameters.items())
+        raise SpecError(f"{given} cannot be made ({type(error).__name__}: {error}).") from error
 
 
 @cache
@@ -303,9 +140,17 @@ def _hints(cls: type[Stage]) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
 
 
+def _required(cls: type[Stage]) -> tuple[str, ...]:
+    return tuple(
+        f.name
+        for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if f.init and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    )
+
+
 def _coerce(stage: str, key: str, value: Value, hint: Any) -> Value:
     if not fits(value, hint):
-        raise SpecError(f"{stage}({key}={_format_value(value)}): {key} must be {_wanted(hint)}.")
+        raise SpecError(f"{stage}({key}={format_value(value)}): {key} must be {_wanted(hint)}.")
     return _as(value, hint)
 
 
@@ -325,7 +170,7 @@ def _wanted(hint: Any, several: bool = False) -> str:
     if origin is tuple:
         return f"a list of {_wanted(inside[0], several=True)}, like [{'1, 2' if inside[0] is float else '…'}]"
     if origin is typing.Literal:
-        return " or ".join(map(_format_value, inside))
+        return " or ".join(map(format_value, inside))
     return _WORDS.get(hint, (str(hint),) * 2)[several]
 
 

@@ -1,8 +1,14 @@
-"""The regression gate: is retrieval worse than in an earlier report, beyond noise?"""
+"""The regression gate: is retrieval worse than in an earlier report, beyond noise?
+
+Questions are paired by their words. An id alone proves nothing: where a file numbers its questions, one new row gives
+every id below it to another question.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,37 +49,56 @@ class CheckResult:
         return "\n".join(lines)
 
 
+Question = tuple[str, str]
+"""Its words and its id."""
+
+
 @dataclass(frozen=True)
 class Baseline:
     path: Path
     primary: str
-    scores: dict[str, dict[str, float]]
+    scores: dict[str, dict[Question, float]]
     """Configuration -> question -> score."""
 
 
 def read_baseline(path: Path) -> Baseline:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
+        if "primary" in data and "query_texts" not in data:
+            raise UsageError(
+                f"{path} has no question texts: an earlier version of Surefind wrote it, and ids alone do not prove "
+                "that two questions are the same. Write a new baseline with: surefind bench --save FILE."
+            )
         return Baseline(path, data["primary"], _scores(data))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is not a report that surefind bench --save wrote ({error}).") from None
 
 
-def _scores(report: dict[str, Any]) -> dict[str, dict[str, float]]:
-    return {row["name"]: dict(zip(report["query_ids"], row["scores"], strict=True)) for row in report["rows"]}
+def _scores(report: dict[str, Any]) -> dict[str, dict[Question, float]]:
+    questions = list(zip(report["query_texts"], report["query_ids"], strict=True))
+    return {row["name"]: dict(zip(questions, row["scores"], strict=True)) for row in report["rows"]}
 
 
 def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
     """Paired per question, over the configurations of the same name, Holm-corrected together."""
     before, after = baseline.scores, _scores(report)
     names = [name for name in after if name in before]
-    shared = sorted(set(report["query_ids"]).intersection(*(before[name] for name in names)))
-    if baseline.primary != report["primary"] or not names or not shared:
+    shared = _pairs(before[names[0]], after[names[0]]) if names else []
+    if baseline.primary != report["primary"] or not shared:
         raise UsageError(
             f"{baseline.path} has no configuration, measure and questions in common with this run. "
             "Write a new baseline with: surefind bench --save FILE."
         )
-    old, new = (np.array([[side[name][q] for name in names] for q in shared]) for side in (before, after))
+    old = np.array([[before[name][question] for name in names] for question, _ in shared])
+    new = np.array([[after[name][question] for name in names] for _, question in shared])
     p = holm(permutation_p(new - old))
     rows = zip(names, old.mean(axis=0), new.mean(axis=0), p, strict=True)
     return CheckResult(tuple(Regression(name, float(b), float(a), float(q)) for name, b, a, q in rows), len(shared))
+
+
+def _pairs(before: Iterable[Question], after: Iterable[Question]) -> list[tuple[Question, Question]]:
+    """The same question in both reports: of the same words and, where those are asked more than once, the same id."""
+    sides = [list(before), list(after)]
+    repeated = {text for side in sides for text, count in Counter(text for text, _ in side).items() if count > 1}
+    old, new = ({(text, id if text in repeated else ""): (text, id) for text, id in side} for side in sides)
+    return [(old[key], new[key]) for key in sorted(old.keys() & new.keys())]

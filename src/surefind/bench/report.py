@@ -98,6 +98,7 @@ def build_report(
             for i, (name, contender) in enumerate(zip(names, plan.contenders, strict=True))
         ],
         "query_ids": [query.id for query in exam.queries],
+        "query_texts": [query.text for query in exam.queries],
         "winner": names[verdict.winner],
         "ties": [names[i] for i in verdict.ties],
         "recommended": names[verdict.recommended],

@@ -8,16 +8,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
-from surefind.analyze import analyze
 from surefind.analyze.english import English
 from surefind.exam.model import Judgment
 from surefind.text.sections import Section, sections
 from surefind.types import Document
 
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|<[^>]+>")
+_MARKUP = re.compile(r"[*`]+|_(?<!\w_)_*|_+(?!\w)|<[^>]+>")  # each way begins with a character: that is faster
 _ANALYZER = English()
 _QUOTE = 80
 
@@ -28,7 +27,12 @@ def plain(text: str) -> str:
 
 
 def terms(text: str) -> list[str]:
-    return analyze(_ANALYZER, text)
+    return [term for token in _ANALYZER.tokens(text) for term in _of_token(token)]
+
+
+@lru_cache(maxsize=1 << 16)  # writing an exam analyses the same words again and again
+def _of_token(token: str) -> tuple[str, ...]:
+    return _ANALYZER.terms(token)
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,23 @@ class Candidate:
     """What it was made from, such as the heading behind a paraphrase."""
 
 
+@dataclass(frozen=True, slots=True)
+class Heading:
+    document: Document
+    section: Section
+    own: frozenset[str]
+    """Its terms."""
+    with_title: frozenset[str]
+    """Its terms and those of the document's title."""
+
+
 @dataclass(frozen=True)
 class Corpus:
     documents: Sequence[Document]
     seed: int = 0
     _sections: dict[str, list[Section]] = field(default_factory=dict)
+    _ends: dict[str, dict[tuple[str, ...], int]] = field(default_factory=dict)
+    """Document -> headings -> where the last section below them ends."""
 
     def sections(self, document: Document) -> list[Section]:
         if document.id not in self._sections:
@@ -78,26 +94,26 @@ class Corpus:
         """By documents."""
         counts: Counter[str] = Counter()
         for document in self.documents:
-            counts.update(set(terms(document.text)))
+            counts.update({term for token in set(_ANALYZER.tokens(document.text)) for term in _of_token(token)})
         return {term: math.log(1 + len(self.documents) / count) for term, count in counts.items()}
 
     @cached_property
-    def title_terms(self) -> dict[str, frozenset[str]]:
-        return {document.id: frozenset(terms(document.title)) for document in self.documents}
-
-    @cached_property
-    def headings(self) -> dict[str, list[tuple[Document, Section, frozenset[str]]]]:
-        """Term -> the headed sections whose own heading holds it."""
-        found: dict[str, list[tuple[Document, Section, frozenset[str]]]] = defaultdict(list)
+    def headings(self) -> dict[str, list[Heading]]:
+        """Term -> the headed sections of which the own heading or the document's title holds it."""
+        found: dict[str, list[Heading]] = defaultdict(list)
         for document in self.documents:
+            title = frozenset(terms(document.title))
             for section in self.sections(document):
                 own = frozenset(terms(section.title))
-                for term in own:
-                    found[term].append((document, section, own))
+                heading = Heading(document, section, own, own | title)
+                for term in heading.with_title if own else ():
+                    found[term].append(heading)
         return found
 
     def subtree_end(self, document: Document, section: Section) -> int:
         """Where the section ends together with the sections below it."""
-        depth = len(section.path)
-        inside = [s.end for s in self.sections(document) if s.start >= section.start and s.path[:depth] == section.path]
-        return max(inside)
+        if document.id not in self._ends:
+            self._ends[document.id] = {
+                s.path[:depth]: s.end for s in self.sections(document) for depth in range(len(s.path) + 1)
+            }
+        return self._ends[document.id][section.path]

@@ -2,8 +2,7 @@
 
     git+https://host/team/handbook.git@v2.1      git+ssh://git@host/team/handbook.git      git+file:///srv/handbook@main
 
-Nothing of a repository is run: no hooks, no submodules, no filters, no working tree. Only https, ssh and file are
-spoken, no password is asked for, and every call has a deadline.
+How git is run, and what of it is not, stands in `_git_program`.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ import hashlib
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,21 +19,13 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from surefind.errors import MissingPartError, SourceError
+from surefind.ingest._git_program import SCHEMES, git, running
 
 PREFIX = "git+"
-_SCHEMES = ("https", "ssh", "file")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _ADDRESS = re.compile(r"(?P<scheme>https?|ssh)://(?P<rest>.+)|(?P<host>[\w.-]+@[\w.-]+):(?P<path>[^/].*)")
-_SECONDS = 600
+_PIECE = 1 << 16
 _HEAD = "refs/surefind/head"
-_SAFE = [
-    word
-    for setting in (
-        "core.hooksPath=/dev/null", "core.fsmonitor=false", "submodule.recurse=false", "fetch.recurseSubmodules=false",
-        "gc.auto=0", "maintenance.auto=false", "init.templateDir=",
-    )
-    for word in ("-c", setting)
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,7 @@ class GitOrigin:
     def parse(cls, text: str) -> GitOrigin:
         parts = urlsplit(text.removeprefix(PREFIX))
         path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
-        if parts.scheme not in _SCHEMES or path in ("", "/") or (parts.scheme != "file" and not parts.hostname):
+        if parts.scheme not in SCHEMES or path in ("", "/") or (parts.scheme != "file" and not parts.hostname):
             raise SourceError(
                 f"Cannot read the repository {text!r}. Write git+https://HOST/PATH@REVISION; "
                 f"git+ssh://… and git+file://… are the others that work."
@@ -93,14 +82,18 @@ def fetch(origin: GitOrigin, folder: Path, have: str, wanted: Callable[[str, int
     store = folder / "repository.git"
     if not store.exists():
         store.mkdir(parents=True)
-        _git(store, "init", "--quiet", "--bare", ".")
+        git(store, "init", "--quiet", "--bare", ".")
     commit = _fetched(origin, store)
     tree = folder / "tree"
     if commit != have or not tree.exists():
         fresh = folder / "tree.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
-        _lay_out(store, commit, fresh, wanted)
+        try:
+            _lay_out(store, commit, fresh, wanted)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
         shutil.rmtree(tree, ignore_errors=True)
         fresh.rename(tree)
     return commit
@@ -110,14 +103,14 @@ def _fetched(origin: GitOrigin, store: Path) -> str:
     """One commit if the server gives it by name, else its history to find the revision in."""
     quiet = ("fetch", "--quiet", "--no-tags", "--force", "--no-recurse-submodules")
     try:
-        _git(store, *quiet, "--depth=1", "--", origin.url, f"+{origin.revision or 'HEAD'}:{_HEAD}")
-        return _git(store, "rev-parse", "--verify", "--quiet", f"{_HEAD}^{{commit}}")
+        git(store, *quiet, "--depth=1", "--", origin.url, f"+{origin.revision or 'HEAD'}:{_HEAD}")
+        return git(store, "rev-parse", "--verify", "--quiet", f"{_HEAD}^{{commit}}")
     except SourceError:
         if not origin.revision:
             raise
-    _git(store, *quiet, "--", origin.url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+    git(store, *quiet, "--", origin.url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
     try:
-        return _git(store, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{origin.revision}^{{commit}}")
+        return git(store, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{origin.revision}^{{commit}}")
     except SourceError:
         raise SourceError(f"There is no revision {origin.revision!r} in {origin.url}.") from None
 
@@ -125,61 +118,51 @@ def _fetched(origin: GitOrigin, store: Path) -> str:
 def _lay_out(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool]) -> None:
     """Regular files only: links and submodules stay names in the archive. Commits of the same second have times of
     their own, so that a file of the same size is not taken for unchanged."""
-    with _started(store, "archive", "--format=tar", commit) as process:
+    broken = ""
+    with running(store, "archive", "--format=tar", commit, strict=True) as output:
+        stream = _Ending(output)
         try:
-            with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+            with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
                 for member in archive:
                     steps = member.name.split("/")
-                    if not member.isreg() or ".." in steps or "" in steps or not wanted(member.name, member.size):
-                        continue
-                    written = int(member.mtime) * 10**9 + int(commit[:7], 16)
-                    content = archive.extractfile(member)
-                    path = fresh.joinpath(*steps)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    with path.open("wb") as file:
-                        shutil.copyfileobj(_there(content), file)
-                    os.utime(path, ns=(written, written))
+                    if member.isreg() and ".." not in steps and "" not in steps and wanted(member.name, member.size):
+                        written = int(member.mtime) * 10**9 + int(commit[:7], 16)
+                        _write(archive.extractfile(member), fresh.joinpath(*steps), written)
         except tarfile.TarError as error:
-            raise SourceError(f"The repository's files cannot be laid out ({error}).") from None
+            broken = f"The repository's files cannot be laid out ({error})."
+        stream.finish()
+    if broken:  # told only where git itself gave no reason
+        raise SourceError(broken)
+    if not stream.is_whole:
+        raise SourceError("The repository's files cannot be laid out: git archive stopped before its end.")
 
 
-def _there(content: IO[bytes] | None) -> IO[bytes]:
+def _write(content: IO[bytes] | None, path: Path, written: int) -> None:
     if content is None:
         raise SourceError("The repository's files cannot be laid out (a file has no content).")
-    return content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        shutil.copyfileobj(content, file)
+    os.utime(path, ns=(written, written))
 
 
-def _git(store: Path, *words: str) -> str:
-    with _started(store, *words) as process:
-        try:
-            said, complaint = process.communicate(timeout=_SECONDS)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)  # with its helpers for the network
-            process.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise SourceError(f"git {words[0]} took more than {_SECONDS} s and was stopped.") from None
-            raise
-    if process.returncode:
-        lines = complaint.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"]
-        reason = next((line for line in lines if line.startswith("fatal:")), lines[-1])
-        raise SourceError(f"git {words[0]} failed: {reason.removeprefix('fatal: ')}")
-    return said.decode().strip()
+class _Ending:
+    """A stream that knows how it ended. `tarfile` takes one that is cut between two files for a whole one, but a whole
+    one ends with two empty blocks."""
 
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._last = b""
 
-def _started(store: Path, *words: str) -> subprocess.Popen[bytes]:
-    environment = {key: value for key, value in os.environ.items() if key not in ("GIT_DIR", "GIT_WORK_TREE")}
-    environment |= {
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES),
-        "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND", "ssh -oBatchMode=yes"),
-        "LC_ALL": "C",
-    }
-    return subprocess.Popen(
-        ["git", *_SAFE, *words],
-        cwd=store,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    def read(self, size: int) -> bytes:
+        piece = self._stream.read(size)
+        self._last = (self._last + piece)[-2 * tarfile.BLOCKSIZE :]
+        return piece
+
+    def finish(self) -> None:
+        while self.read(_PIECE):
+            pass
+
+    @property
+    def is_whole(self) -> bool:
+        return self._last == bytes(2 * tarfile.BLOCKSIZE)

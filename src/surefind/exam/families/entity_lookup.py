@@ -6,8 +6,11 @@ no document in particular and is dropped.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from surefind.exam._corpus import Candidate, Corpus
 from surefind.exam._names import named
@@ -17,6 +20,10 @@ from surefind.types import Document
 
 MOST = 3
 _SPANS = 5
+_RUN = re.compile(r"\w+")
+
+
+Spans = list[tuple[int, int]]
 
 
 def entity_lookup(corpus: Corpus) -> Iterator[Candidate]:
@@ -26,45 +33,57 @@ def entity_lookup(corpus: Corpus) -> Iterator[Candidate]:
         for entity, start in named(document.text):
             places[entity][document.id].append(start)
     standing = _documents_of(corpus, places)
+    lines: dict[tuple[str, int], Spans] = {}
     for entity, documents in places.items():
         # Every document that holds the words, in whatever case, fits the question: all are judged, or none.
         if len(standing[entity.lower()]) <= MOST and standing[entity.lower()] == set(documents):
             judgments = tuple(
                 corpus.judge(by_id[id], *span)
                 for id, starts in sorted(documents.items())
-                for span in _sentences(by_id[id], starts)
+                for span in _sentences(by_id[id], starts, lines)
             )
             yield Candidate(entity, min(documents), judgments)
 
 
 def _documents_of(corpus: Corpus, entities: Iterable[str]) -> dict[str, set[str]]:
-    """Lower-cased entity -> the documents that hold it as whole words."""
+    """Lower-cased entity -> the documents that hold it as whole words.
+
+    Each document is read once, whatever the number of entities: one that stands as whole words begins with a whole run
+    of letters and digits, and the run says how long the entities are that begin with it.
+    """
     found: dict[str, set[str]] = {entity.lower(): set() for entity in entities}
+    lengths: dict[str, set[int]] = defaultdict(set)
+    for entity in found:
+        lengths[next(_runs(entity)).group()].add(len(entity))
     for document in corpus.documents:
         text = document.text.lower()
-        for entity, documents in found.items():
-            at = text.find(entity)
-            while at >= 0:
-                if not _joins(text, at - 1) and not _joins(text, at + len(entity)):
+        for run in _runs(text):
+            for length in lengths.get(run.group(), ()):
+                end = run.start() + length
+                documents = found.get(text[run.start() : end])
+                if documents is not None and not _joins(text, end):
                     documents.add(document.id)
-                    break
-                at = text.find(entity, at + 1)
     return found
 
 
+def _runs(text: str) -> Iterator[re.Match[str]]:
+    """Runs of characters of which each `_joins` the one before it."""
+    return (_RUN if text.isascii() else pattern(rf"[^\W{UNSPACED}{HANGUL}]+")).finditer(text)
+
+
 def _joins(text: str, at: int) -> bool:
-    if not 0 <= at < len(text):
-        return False
-    return text[at] == "_" or (text[at].isalnum() and not pattern(f"[{UNSPACED}{HANGUL}]").match(text[at]))
+    return at < len(text) and next(_runs(text[at]), None) is not None
 
 
-def _sentences(document: Document, starts: list[int]) -> list[tuple[int, int]]:
-    """The sentence (at most its own line block) around each place, each once."""
+def _sentences(document: Document, starts: list[int], lines: dict[tuple[str, int], Spans]) -> Spans:
+    """The sentence (at most its own line block) around each place, each once. A line is cut into sentences once,
+    whatever the number of entities in it: `lines` remembers."""
     found: dict[tuple[int, int], None] = {}
     for at in starts[:_SPANS]:
         left = document.text.rfind("\n", 0, at) + 1
-        right = document.text.find("\n", at)
-        right = len(document.text) if right < 0 else right
-        spans = sentence_spans(document.text, left, right)
-        found[next(span for span in spans if span[0] <= at < span[1])] = None
+        if (document.id, left) not in lines:
+            right = document.text.find("\n", at)
+            lines[document.id, left] = sentence_spans(document.text, left, len(document.text) if right < 0 else right)
+        spans = lines[document.id, left]
+        found[spans[bisect_right(spans, at, key=itemgetter(0)) - 1]] = None
     return list(found)

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, chain, pairwise, zip_longest
 
 from surefind.exam._corpus import Candidate, Corpus, plain, terms
@@ -26,8 +27,7 @@ def exact_phrase(corpus: Corpus) -> Iterator[Candidate]:
         for start, end in (span for section in corpus.sections(document) for span in section.sentences):
             words = _words(plain(document.text[start:end]))
             if sum(map(_weight, words)) > LENGTH + 2:
-                phrase = max(_windows(words), key=lambda window: (_rarity(corpus, window), window))
-                found.append((phrase, document, corpus.judge(document, start, end)))
+                found.append((_rarest(corpus, words), document, corpus.judge(document, start, end)))
     standing = _count(corpus, {phrase for phrase, _, _ in found})
     for phrase, document, judgment in found:
         if standing[phrase] == 1:
@@ -49,6 +49,9 @@ def _weight(word: str) -> float:
 
 
 def _windows(words: list[str]) -> Iterator[tuple[str, ...]]:
+    if not any(map(_unspaced, words)):
+        yield from zip(*(words[i:] for i in range(LENGTH)), strict=False)  # a third of the time of what follows
+        return
     ends = [0.0, *accumulate(map(_weight, words))]
     end = 0
     for start, before in enumerate(ends):
@@ -65,8 +68,21 @@ def _joined(words: Sequence[str]) -> str:
     return "".join(chain.from_iterable(zip_longest(words, gaps, fillvalue="")))
 
 
-def _rarity(corpus: Corpus, window: tuple[str, ...]) -> float:
-    return math.fsum(corpus.idf.get(term, 0.0) for term in set(terms(_joined(window))))  # the same in any order
+def _rarest(corpus: Corpus, words: list[str]) -> tuple[str, ...]:
+    """The window whose distinct terms have the highest idf together."""
+    idf, spaced = corpus.idf, not any(map(_unspaced, words))
+
+    def rarity(window: tuple[str, ...]) -> float:
+        # What stands between spaces has terms of its own; characters without spaces have them in pairs.
+        distinct = set().union(*map(_of_word, window)) if spaced else set(terms(_joined(window)))
+        return math.fsum([idf.get(term, 0.0) for term in distinct])  # the same in any order
+
+    return max(_windows(words), key=lambda window: (rarity(window), window))
+
+
+@lru_cache(maxsize=1 << 16)  # a word stands in six windows, and in many sentences
+def _of_word(word: str) -> tuple[str, ...]:
+    return tuple(terms(word))
 
 
 def _count(corpus: Corpus, wanted: set[tuple[str, ...]]) -> Counter[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from surefind.exam._corpus import Candidate, Corpus, plain, terms
+from surefind.exam._corpus import Candidate, Corpus, Heading, plain, terms
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
 from surefind.text.sections import Section
@@ -23,11 +23,15 @@ _NUMBERING = re.compile(
 
 
 def heading_direct(corpus: Corpus) -> Iterator[Candidate]:
+    fitting: dict[frozenset[str], list[Heading]] = {}
     for document in corpus.documents:
         for section in corpus.sections(document):
             heading = clean_heading(section.title)
             if heading and section.end - section.body > 40:
-                judgments = fitting(corpus, document, section, heading)
+                wanted = frozenset(terms(heading))
+                if wanted not in fitting:  # many documents have the same headings
+                    fitting[wanted] = _fitting(corpus, wanted)
+                judgments = _judged(corpus, document, section, fitting[wanted])
                 if judgments:
                     yield Candidate(heading, document.id, judgments)
 
@@ -38,14 +42,24 @@ def clean_heading(title: str) -> str:
     return heading if len(set(terms(heading))) >= 2 and count_words(heading) <= 15 else ""
 
 
-def fitting(corpus: Corpus, document: Document, section: Section, heading: str) -> tuple[Judgment, ...]:
+def _fitting(corpus: Corpus, wanted: frozenset[str]) -> list[Heading]:
+    """The sections that these terms fit, of one document more than `MOST` at most. Whatever they fit holds all of them,
+    so that only the sections with the rarest need to be looked at."""
+    found: list[Heading] = []
+    documents: set[str] = set()
+    for heading in min((corpus.headings.get(term, []) for term in wanted), key=len):
+        if wanted <= heading.with_title and heading.own & wanted:
+            found.append(heading)
+            documents.add(heading.document.id)
+            if len(documents) > MOST:
+                break
+    return found
+
+
+def _judged(corpus: Corpus, document: Document, section: Section, fitting: list[Heading]) -> tuple[Judgment, ...]:
     """Every passage that the heading fits as well as its own, or nothing if those are too many."""
-    wanted = frozenset(terms(heading))
     found = {(document.id, section.start): (document, section)}
-    for term in wanted:
-        for other, candidate, own in corpus.headings.get(term, []):
-            if wanted <= own | corpus.title_terms[other.id] and (own & wanted):
-                found[other.id, candidate.start] = (other, candidate)
+    found |= {(h.document.id, h.section.start): (h.document, h.section) for h in fitting}
     if len({id for id, _ in found}) > MOST:
         return ()
     spans = [corpus.judge(d, s.start, corpus.subtree_end(d, s)) for d, s in found.values()]

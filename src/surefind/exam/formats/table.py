@@ -3,11 +3,14 @@
 JSONL: {"id", "query", "family", "gold": [{"document", "text" or "start"+"end", "grade"}]}; a flat row
 {"query", "document", "text"} is taken too. CSV: the columns query and document, and optionally id, text, start,
 end, grade and family; rows with the same id (or, without ids, the same query) are one question.
+
+A question without an id gets one from its words, so that it is the same question when rows are added above it.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping
@@ -38,11 +41,11 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
         except (ExamError, ValueError, KeyError, TypeError, AttributeError) as error:
             complaints.add(number, f"no {error}" if isinstance(error, KeyError) else str(error))
             continue
-        key = str(row.get("id") or text)
-        if key in found and found[key][0]["query"] != text:
-            complaints.add(number, f"the id {key!r} belongs to another question already")
+        id = str(row.get("id") or _id_of(text))
+        if id in found and found[id][0]["query"] != text:
+            complaints.add(number, f"the id {id!r} belongs to another question already")
             continue
-        known = found.setdefault(key, ({**row, "query": text, "number": len(found) + 1}, []))
+        known = found.setdefault(id, ({**row, "id": id, "query": text}, []))
         known[1].extend(judgments)
     complaints.refuse()
     if not found:
@@ -52,10 +55,13 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
 
 
 def _query(row: Mapping[str, Any], judgments: list[Judgment], library: Library) -> ExamQuery:
-    extra = {key: value for key, value in row.items() if key not in (*_FIELDS, "number") and value not in (None, "")}
+    extra = {key: value for key, value in row.items() if key not in _FIELDS and value not in (None, "")}
     metadata = {**extra.pop("metadata", {}), **extra} if isinstance(extra.get("metadata", {}), dict) else extra
-    id = str(row.get("id") or f"q{row['number']:04}")
-    return library.query(id, row["query"], judgments, str(row.get("family") or "questions"), metadata)
+    return library.query(row["id"], row["query"], judgments, str(row.get("family") or "questions"), metadata)
+
+
+def _id_of(text: str) -> str:
+    return f"q-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
 def _judgment(gold: Mapping[str, Any], library: Library) -> Judgment:

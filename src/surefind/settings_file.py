@@ -1,0 +1,129 @@
+"""Editing surefind.toml: values change, comments and layout stay as its owner wrote them.
+
+    set_values(path, {("search", "pipeline"): "mine", ("pipelines", "mine"): {"retrieve": ["bm25"]}})
+
+Nothing is written unless the outcome says what was wanted, says otherwise what it said before, and is read by Surefind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AbstractTable, InlineTable, Item
+
+from surefind.config import TEMPLATE, parse_settings
+from surefind.errors import ConfigError
+
+_BARE = re.compile(r"(?<!\r)\n")
+Place = tuple[str, ...]
+"""The tables and, last, the key: `("search", "k")`."""
+
+
+def set_values(path: Path, changes: Mapping[Place, Any]) -> None:
+    """Where there is no file, begin with the one that `surefind init` writes."""
+    write_settings(path, changed(read_settings(path), changes, str(path)))
+
+
+def value_of(path: Path, place: Place) -> Any:
+    """What the file says there, None where it says nothing."""
+    found: Any = _data(read_settings(path), str(path))
+    for name in place:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def read_settings(path: Path) -> str:
+    """The text with its own line ends, or what `surefind init` would write."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return TEMPLATE
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}).") from None
+
+
+def write_settings(path: Path, text: str) -> None:
+    """All of it or nothing, even if the machine stops in the middle."""
+    path = path.resolve()  # a link stays a link
+    aside = path.with_name(f".{path.name}.{os.getpid()}.writing")
+    try:
+        with aside.open("wb") as file:
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, aside)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def changed(text: str, changes: Mapping[Place, Any], where: str) -> str:
+    """The text with these values; `where` is what errors call it."""
+    wanted = _data(text, where)
+    for place, value in changes.items():
+        _set_plain(wanted, place, value, where)
+    try:
+        after = _edited(text, changes)
+        faithful = tomllib.loads(after) == wanted
+    except (TOMLKitError, tomllib.TOMLDecodeError):
+        faithful = False
+    if not faithful:
+        names = ", ".join(".".join(place) for place in changes)
+        raise ConfigError(f"{where} cannot be edited without changing other settings. Set {names} by hand.")
+    parse_settings(after, where)
+    return after
+
+
+def _edited(text: str, changes: Mapping[Place, Any]) -> str:
+    document = tomlkit.parse(text if text.endswith("\n") or not text else f"{text}\n")
+    for place, value in changes.items():
+        _set(document, place, value)
+    after = tomlkit.dumps(document)
+    if after.endswith("\n\n") and not text.endswith(("\n\n", "\n\r\n")):
+        after = after.rstrip("\n") + "\n"
+    crlf = "\r\n" in text and not _BARE.search(text)
+    return _BARE.sub("\r\n", after) if crlf else after
+
+
+def _data(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where} is not valid TOML: {error}. It was not changed.") from None
+
+
+def _set_plain(data: dict[str, Any], place: Place, value: Any, where: str) -> None:
+    for depth, name in enumerate(place[:-1], 1):
+        data = data.setdefault(name, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"{where}: {'.'.join(place[:depth])} is not a table. It was not changed.")
+    data[place[-1]] = value
+
+
+def _set(document: tomlkit.TOMLDocument, place: Place, value: Any) -> None:
+    table: Any = document
+    for depth, name in enumerate(place[:-1], 1):
+        if name not in table:
+            # [pipelines.mine] needs no line [pipelines] above it
+            table[name] = tomlkit.table(is_super_table=depth < len(place) - 1 or isinstance(value, dict))
+        table = table[name]
+    inline = isinstance(table, InlineTable) or not isinstance(value, dict)
+    table[place[-1]] = value if inline else _table(value)
+
+
+def _table(values: Mapping[str, Any]) -> Item:
+    """With an empty line behind it, for the table that may follow."""
+    made: AbstractTable = tomlkit.table()
+    for key, value in values.items():
+        made[key] = value
+    made.add(tomlkit.nl())
+    return made
