@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 
 import pytest
 
 from helpers import Home, ask
-from surefind.access import Filter
+from surefind.access import Access, Filter
 from surefind.errors import UsageError
 from surefind.store.columns import Columns
+from surefind.types import Query
 
 SETTINGS = """
 [search]
@@ -169,3 +171,81 @@ def test_filter_accepts(text: str, metadata: dict[str, object], accepted: bool) 
 def test_filter_that_nothing_passes_gives_no_hits(bank: Home) -> None:
     for pipeline in PIPELINES:
         assert bank.found("salary", pipeline=pipeline, where=["status=nonesuch"]) == []
+
+
+# ---------------------------------------------------------------- searches behind a search
+
+
+def test_searches_of_a_reranker_score_graphs_without_documents_that_the_caller_may_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agentic step searches again: its candidates were once scored through every document."""
+    from surefind.retrieve._graph import GraphIndex
+    from surefind.search.reach import Reach
+
+    home = Home(tmp_path, '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n')
+    for i in range(4):
+        home.write(f"docs/open{i}.md", f"# Oak Street {i}\n\nDana Whitfield runs Oak Street with {i} tellers.")
+        home.write(f"docs/closed{i}.md", f"---\nacl: [board]\n---\n# Dana Whitfield {i}\n\nOak Street closes in May.")
+    home.sync("docs")
+    masks: list[bytes] = []
+    real = GraphIndex._scores
+    with home.open() as kb:
+        pipeline = kb.pipeline("bm25 + ppr(seed=[bm25]) @3 >> weighted(weights=[1, 1], missing=score)")
+        kb.build(pipeline)
+        view = kb.reader().view
+        view.ready(pipeline.retrieve)
+        expected = view.mask(Access.public()).key
+        monkeypatch.setattr(
+            GraphIndex, "_scores", lambda self, r, q, allow: masks.append(allow.key) or real(self, r, q, allow)
+        )
+        reach = Reach(pipeline, view, kb.services, Access.public())
+        found = reach.search([Query("Dana Whitfield Oak Street")], 20)
+        documents = {chunk.document for chunk in reach[found.row(0)[0].tolist()]}
+    assert documents == {f"open{i}.md" for i in range(4)}
+    assert expected
+    assert len(masks) >= 2 and set(masks) == {expected}
+
+
+@pytest.mark.parametrize("call", ["search", "score", "near", "chunks", "passages", "admitted", "withheld"])
+def test_no_call_has_a_default_access(call: str) -> None:
+    from surefind import KnowledgeBase
+    from surefind.search.reader import Reader
+    from surefind.store.backend import View
+    from surefind.store.backends.view import LocalView
+
+    for owner in (View, LocalView):
+        parameter = inspect.signature(getattr(owner, call)).parameters["access"]
+        assert parameter.default is inspect.Parameter.empty
+    for owner, name in (
+        (KnowledgeBase, "search"),
+        (KnowledgeBase, "documents"),
+        (Reader, "search"),
+        (Reader, "documents"),
+    ):
+        assert inspect.signature(getattr(owner, name)).parameters["access"].default is inspect.Parameter.empty
+
+
+def test_no_index_searches_or_scores_without_a_mask() -> None:
+    """Below the seam the mask has no default either."""
+    from surefind.retrieve import (
+        _communities,
+        _graph,
+        _overlap,
+        _postings,
+        _sparse,
+        _tfidf,
+        _vectors,
+        hyde,
+        multi_query,
+    )
+
+    kinds = [_communities.CommunityIndex, _graph.GraphIndex, _overlap.Overlap, _postings.Postings, _sparse.SparseIndex]
+    kinds += [_tfidf.Features, _vectors.Vectors, hyde._Drafted, multi_query._Rewritten]
+    for kind in kinds:
+        calls = [
+            getattr(kind, name) for name in ("search", "score", "near", "nearest") if callable(getattr(kind, name, 0))
+        ]
+        assert calls
+        for call in calls:
+            assert inspect.signature(call).parameters["allow"].default is inspect.Parameter.empty, call

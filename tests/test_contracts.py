@@ -10,12 +10,24 @@ import real_files
 from helpers import EXAMPLE
 from surefind import spec
 from surefind.embed._cache import CachedEmbedder, VectorCache
+from surefind.protocols import (
+    Completing,
+    Composite,
+    Local,
+    Reacher,
+    ReaderWithParts,
+    Stamped,
+    TextOnly,
+    Trained,
+    Wrapper,
+)
 from surefind.services import Services
 from surefind.testing import (
     DOCUMENTS,
     TEXTS,
     check_analyzer,
     check_chunker,
+    check_declared,
     check_embedder,
     check_enricher,
     check_fuser,
@@ -99,6 +111,46 @@ def stages(kind: str) -> list[str]:
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind in spec.KINDS for text in stages(kind)])
 def test_stage_is_a_value_with_a_spec(kind: str, text: str) -> None:
     check_stage(spec.make(kind, text))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (kind, text)
+        for kind in spec.KINDS
+        for text in stages(kind)
+        if not text.startswith("learned")  # tests/test_train_fusion.py has a trained one
+    ],
+)
+def test_what_a_stage_declares_is_what_it_says(kind: str, text: str) -> None:
+    check_declared(spec.make(kind, text), Services())
+
+
+def test_declared_protocols_are_found_where_they_are_meant() -> None:
+    """A protocol that nothing keeps any more would switch a feature off without a word."""
+    made = {text: spec.make(kind, text) for kind, text in DECLARED}
+    assert isinstance(made["cross_encoder"], Local) and isinstance(made["cross_encoder"], Trained)
+    assert isinstance(made["slidegar"], Reacher) and isinstance(made["agentic"], Reacher)
+    assert isinstance(made["ppr"], Composite) and isinstance(made["graph_local"], Composite)
+    assert isinstance(made["hyde"], Wrapper) and isinstance(made["hyde"], Stamped)
+    assert isinstance(made["learned"], Trained) and isinstance(made["learned"], Completing)
+    assert isinstance(made["pdf"], ReaderWithParts) and not isinstance(made["text"], ReaderWithParts)
+    assert isinstance(made["markdown"], TextOnly) and not isinstance(made["semantic"], TextOnly)
+
+
+DECLARED = [
+    ("rerank", "cross_encoder"),
+    ("rerank", "slidegar"),
+    ("rerank", "agentic"),
+    ("retrieve", "ppr"),
+    ("retrieve", "graph_local"),
+    ("retrieve", "hyde"),
+    ("fuse", "learned"),
+    ("read", "pdf"),
+    ("read", "text"),
+    ("chunk", "markdown"),
+    ("chunk", "semantic"),
+]
 
 
 @pytest.mark.parametrize("name", spec.names("read"))

@@ -136,6 +136,13 @@ class ChatModel(Protocol):
 
 
 @runtime_checkable
+class Concurrent(Protocol):
+    """A language model that answers several calls at a time."""
+
+    concurrency: int
+
+
+@runtime_checkable
 class Priced(Protocol):
     """A stage of any kind that asks a language model, and can say beforehand for how much."""
 

@@ -15,6 +15,7 @@ from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageE
 from surefind.llm.chat import Usable, complete_many
 from surefind.llm.values import Completion, Message
 from surefind.notes import note, went_without
+from surefind.protocols import Concurrent
 
 if TYPE_CHECKING:
     from surefind.services import Services
@@ -47,7 +48,7 @@ def ask(
         complete_many, chat, schema=schema, max_tokens=max_tokens, logprobs=logprobs, temperature=temperature
     )
     # As many as go out at a time are tried first: where all of them fail, the others would only wait as long again.
-    first = int(getattr(chat, "concurrency", 1))
+    first = chat.concurrency if isinstance(chat, Concurrent) else 1
     answers: list[Completion | SurefindError] = []
     try:
         answers += send(prompts[:first], usable=usable)

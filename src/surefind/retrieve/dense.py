@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from surefind import spec
-from surefind.protocols import Embedder, Progress, Reuse
+from surefind.protocols import Embedder, Progress, Reuse, name_of
 from surefind.spec import Stage
 from surefind.types import Chunk, Signal
 
@@ -39,7 +39,7 @@ class Dense(Stage):
         """The encoder's name and its fingerprint, not its parameters: another release of the weights needs other
         vectors, another price or batch size does not."""
         encoder = cast(Embedder, spec.make("embed", self.model))
-        return f"dense(model={getattr(encoder, 'name', self.model)})@{encoder.fingerprint}"
+        return f"dense(model={name_of(encoder)})@{encoder.fingerprint}"
 
     def build(
         self,

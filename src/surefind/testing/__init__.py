@@ -16,7 +16,7 @@ from surefind.testing.fusers import FUSER_ROWS, check_fuser
 from surefind.testing.rankings import TOLERANCE, Row, check_rankings, rankings_of
 from surefind.testing.rerankers import check_reranker
 from surefind.testing.retrievers import built, check_retriever
-from surefind.testing.stages import check_stage
+from surefind.testing.stages import check_declared, check_stage
 from surefind.testing.texts import TEXTS, check_analyzer, check_embedder
 from surefind.testing.views import MemoryView
 
@@ -31,6 +31,7 @@ __all__ = [
     "check_analyzer",
     "check_backend",
     "check_chunker",
+    "check_declared",
     "check_embedder",
     "check_enricher",
     "check_fuser",

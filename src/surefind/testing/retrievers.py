@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.protocols import Composite, Index, Retriever, Reuse
+from surefind.protocols import Composite, Index, Retriever, Reuse, ScoringIndex, VectorIndex
 from surefind.services import Services
 from surefind.testing._rule import rule
 from surefind.testing.rankings import TOLERANCE, check_rankings, same_row, scores_of
@@ -27,6 +27,7 @@ def check_retriever(
         _check_unseen(retriever, index, chunks, queries, services)
     else:
         _check_masks(retriever, index, queries, every, len(chunks))
+    _check_abilities(retriever, index, queries, every)
     _check_saved(retriever, index, chunks, queries, every, services, folder)
     _check_reuse(retriever, chunks, queries, every, services)
     nothing = _search(retriever, built(retriever, [], services), queries, 10, 0)
@@ -103,6 +104,25 @@ def _check_unseen(
             found = scores_of(masked, i)
             same = found.keys() == wanted.keys() and all(abs(found[o] - wanted[o]) <= TOLERANCE for o in found)
             rule(same, f"A mask must answer as if the other chunks did not exist: query {i}.")
+
+
+def _check_abilities(retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings) -> None:
+    """What an index can do beside searching agrees with its search."""
+    if isinstance(index, ScoringIndex):
+        padded = np.concatenate([every.ids, np.full((len(queries), 1), PAD)], axis=1)
+        scores = index.score(retriever, queries, padded, EVERY)
+        there = every.ids != PAD
+        close = np.allclose(scores[:, :-1][there], every.scores[there], atol=1e-4)
+        rule(close, f"A chunk must have the score that its own search gives it: {retriever}.")
+        rule(bool(np.isneginf(scores[:, -1]).all()), f"Padding must score -inf: {retriever}.")
+    if isinstance(index, VectorIndex) and len(index):
+        near = index.near([0, len(index) - 1], 3, EVERY)
+        own = index.similarity(index.points(queries), every.ids[:, :1])
+        rule(len(near) == 2, "Every chunk that was asked for must have its neighbours.")
+        rule(near.scores[0, 0] >= near.scores[0].max(), "Neighbours must come nearest first.")
+        rule(own.shape == (len(queries), 1), "Similarities must have the shape of what was asked for.")
+        alone = index.near([0], 3, Mask(np.arange(len(index)) == 1))
+        rule(alone.row(0)[0].tolist() == [1], "Neighbours must be of those allowed.")
 
 
 def _check_saved(
