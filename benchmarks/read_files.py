@@ -21,12 +21,12 @@ from typing import TypeVar
 from markdown_it import MarkdownIt
 
 from _shared import machine
+from surefind.abilities import name_of
 from surefind.config import default_settings
 from surefind.errors import SurefindError
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
 from surefind.ingest._scan import FileEntry, scan
-from surefind.protocols import name_of
 from surefind.services import Services
 from surefind.types import Document
 from surefind.write.reading import Reading

@@ -9,18 +9,9 @@ import pytest
 import real_files
 from helpers import EXAMPLE
 from surefind import spec
+from surefind.abilities import Completing, Local, Reacher, ReaderWithParts, Stamped, TextOnly, Trained
 from surefind.embed._cache import CachedEmbedder, VectorCache
-from surefind.protocols import (
-    Completing,
-    Composite,
-    Local,
-    Reacher,
-    ReaderWithParts,
-    Stamped,
-    TextOnly,
-    Trained,
-    Wrapper,
-)
+from surefind.protocols import Composite, Wrapper
 from surefind.services import Services
 from surefind.testing import (
     DOCUMENTS,

@@ -17,7 +17,7 @@ ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
     {"types", "errors", "access", "notes", "connections", "cores", "crew", "sample"},
-    {"grammar", "spec", "protocols"},
+    {"grammar", "spec", "protocols", "abilities"},
     {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services"}
     | {"endpoint", "transport", "deadline", "bedrock"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from surefind.abilities import Wrapping
 from surefind.bench.plan import Contender, Plan
 from surefind.kb import KnowledgeBase
 from surefind.llm.prices import tokens
 from surefind.llm.quote import Calls, Workload
-from surefind.protocols import Priced, Wrapping
+from surefind.protocols import Priced
 from surefind.write.quote import paid_reader
 
 

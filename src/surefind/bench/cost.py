@@ -6,13 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from surefind.abilities import Local
 from surefind.bench.asked import llm_calls
 from surefind.bench.engine import OWNER, Bench, path_of
 from surefind.bench.ingestion import PROBE, seconds_per_character
 from surefind.bench.plan import Contender, Plan
 from surefind.exam.model import Exam
 from surefind.llm.quote import quote
-from surefind.protocols import Local, Retriever
+from surefind.protocols import Retriever
 from surefind.services import Services
 from surefind.store.backend import View
 from surefind.store.needs import innermost

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.abilities import stamp_of
 from surefind.access import Access
 from surefind.bench.cache import RunCache
 from surefind.bench.ingestion import seconds_per_character
@@ -26,7 +27,7 @@ from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
 from surefind.notes import Heard, collecting
-from surefind.protocols import OnProgress, Retriever, stamp_of
+from surefind.protocols import OnProgress, Retriever
 from surefind.search.families import fold
 from surefind.search.pipeline import Pipeline
 from surefind.search.reach import Reach

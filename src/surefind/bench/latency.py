@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from surefind.abilities import name_of
 from surefind.access import Access
 from surefind.bench.plan import Contender
 from surefind.notes import Heard, collecting
-from surefind.protocols import Passages, QueryFuser, Reranker, Retriever, name_of
+from surefind.protocols import Passages, QueryFuser, Reranker, Retriever
 from surefind.search.pipeline import Pipeline
 from surefind.search.reach import Reach
 from surefind.services import Services

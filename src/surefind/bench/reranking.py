@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from surefind.abilities import name_of, reaches, runs_here, stamp_of
 from surefind.bench.cache import RunCache
 from surefind.errors import BudgetError, MissingPartError, SpecError, SurefindError, UsageError
 from surefind.notes import collecting
-from surefind.protocols import Passages, Reranker, name_of, reaches, runs_here, stamp_of
+from surefind.protocols import Passages, Reranker
 from surefind.services import Services
 from surefind.types import PAD, IdArray, Query, Rankings
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind import __version__, spec
+from surefind.abilities import learnt_by, stamp_of
 from surefind.bench.engine import OWNER, Bench, Outcome
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
@@ -22,7 +23,7 @@ from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.fuse.learned import Learned, question_key
 from surefind.kb import KnowledgeBase
-from surefind.protocols import OnProgress, learnt_by, stamp_of
+from surefind.protocols import OnProgress
 from surefind.rerank._trained import questions_learnt
 from surefind.retrieve.dense import Dense
 from surefind.services import Services

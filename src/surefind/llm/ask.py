@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from surefind.abilities import Concurrent
 from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageError
 from surefind.llm.chat import Usable, complete_many
 from surefind.llm.values import Completion, Message
 from surefind.notes import note, went_without
-from surefind.protocols import Concurrent
 
 if TYPE_CHECKING:
     from surefind.services import Services

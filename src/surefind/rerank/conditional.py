@@ -17,8 +17,9 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from surefind import spec
+from surefind.abilities import Local, learnt_by, reaches, runs_here, stamp_of
 from surefind.notes import note
-from surefind.protocols import Local, Passages, Reranker, learnt_by, reaches, runs_here, stamp_of
+from surefind.protocols import Passages, Reranker
 from surefind.services import Services
 from surefind.spec import Stage
 from surefind.types import PAD, Query, Rankings

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from surefind import spec
-from surefind.protocols import Embedder, Progress, Reuse, name_of
+from surefind.abilities import name_of
+from surefind.protocols import Embedder, Progress, Reuse
 from surefind.spec import Stage
 from surefind.types import Chunk, Signal
 

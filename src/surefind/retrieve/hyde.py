@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from surefind import spec
+from surefind.abilities import keeps
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
 from surefind.llm.fence import Data
 from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
-from surefind.protocols import Index, VectorIndex, keeps
+from surefind.protocols import Index, VectorIndex
 from surefind.retrieve._wrapping import View, Wrapping
 from surefind.spec import Stage, require
 from surefind.types import FloatArray, IdArray, Mask, Query, Rankings

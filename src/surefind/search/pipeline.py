@@ -20,11 +20,12 @@ from typing import Any, cast
 import numpy as np
 
 from surefind import spec
+from surefind.abilities import Completing, keeps, name_of
 from surefind.access import Access
 from surefind.errors import SpecError, SurefindError
 from surefind.grammar import split_outside
 from surefind.notes import FELL_BACK, collecting, note
-from surefind.protocols import Completing, Corpus, Fuser, QueryFuser, Reranker, Retriever, TrainedFuser, keeps, name_of
+from surefind.protocols import Corpus, Fuser, QueryFuser, Reranker, Retriever, TrainedFuser
 from surefind.search.completion import complete
 from surefind.search.families import extend, fold, short
 from surefind.search.reach import Reach

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from surefind.protocols import Composite, Retriever, Wrapper, keeps
+from surefind.abilities import keeps
+from surefind.protocols import Composite, Retriever, Wrapper
 
 
 def innermost(retriever: Retriever) -> Retriever:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from surefind import spec
-from surefind.protocols import Composite, Local, Reacher, Retriever, Stamped, TextOnly, Trained, Wrapper
+from surefind.abilities import Local, Reacher, Stamped, TextOnly, Trained
+from surefind.protocols import Composite, Retriever, Wrapper
 from surefind.services import Services
 from surefind.testing._rule import rule
 

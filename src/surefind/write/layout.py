@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from surefind import spec
+from surefind.abilities import Falling, TextOnly
 from surefind.grammar import split_outside
-from surefind.protocols import Chunker, Enricher, Falling, Priced, TextOnly
+from surefind.protocols import Chunker, Enricher, Priced
 from surefind.services import Services
 from surefind.types import Chunk, Document
 

@@ -26,11 +26,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
+from surefind.abilities import ReaderWithParts
 from surefind.cores import usable_cores
 from surefind.errors import MissingPartError, SourceError
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
-from surefind.protocols import Reader, ReaderWithParts
+from surefind.protocols import Reader
 from surefind.write.prepare import Prepared, Task, from_data
 
 _PIECE = 1 << 16

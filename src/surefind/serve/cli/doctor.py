@@ -132,7 +132,8 @@ def _readers() -> list[dict[str, Any]]:
     from importlib.util import find_spec
 
     from surefind import spec
-    from surefind.protocols import Reader, ReaderWithParts
+    from surefind.abilities import ReaderWithParts
+    from surefind.protocols import Reader
 
     def needs(reader: Reader) -> tuple[str, ...]:
         return reader.needs if isinstance(reader, ReaderWithParts) else ()

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surefind.abilities import keeps
 from surefind.access import Access, PathRule
 from surefind.errors import CorruptIndexError, NotBuiltError, SpecError, StoreError, UsageError, choices
-from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper, keeps
+from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
 from surefind.store.backend import Passage, Spans, View
 from surefind.store.chunks import ChunkRows
 from surefind.store.indexes import IndexStore, index_key
