@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Iterator
@@ -109,9 +110,9 @@ class StoppedError(Exception):
     pass
 
 
-def stopped() -> mock._patch[mock.MagicMock]:
+def stopped(really: bool = True) -> contextlib.AbstractContextManager[object]:
     """Within it, a writer dies before its commit."""
-    return mock.patch.object(Catalogue, "commit", side_effect=StoppedError)
+    return mock.patch.object(Catalogue, "commit", side_effect=StoppedError) if really else contextlib.nullcontext()
 
 
 # ---------------------------------------------------------------- history
@@ -997,7 +998,7 @@ class Run:
         model = self.model
         after, ended = model.synced(), model.ended()
         try:
-            with self.home.open() as kb, stopped() if stops else mock.patch.dict({}):
+            with self.home.open() as kb, stopped(stops):
                 report = kb.sync() if model.generations else kb.sync(self.home.docs)
         except StoppedError:
             return
@@ -1026,7 +1027,7 @@ class Run:
         number = list(ready)[which % len(ready)]
         document, text = ready[number]
         try:
-            with self.home.open() as kb, stopped() if stops else mock.patch.dict({}):
+            with self.home.open() as kb, stopped(stops):
                 kb.publish(number)
         except StoppedError:
             return
@@ -1042,7 +1043,7 @@ class Run:
             return
         document = sorted(model.shown)[which % len(model.shown)]
         try:
-            with self.home.open() as kb, stopped() if stops else mock.patch.dict({}):
+            with self.home.open() as kb, stopped(stops):
                 kb.retire(document)
         except StoppedError:
             return

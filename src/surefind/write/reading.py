@@ -35,7 +35,7 @@ from surefind.protocols import Reader
 from surefind.write.prepare import Prepared, Task, from_data
 
 _PIECE = 1 << 16
-_AHEAD = 8
+_AHEAD = 64
 """Files for each process that may be ready before they are asked for."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
