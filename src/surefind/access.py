@@ -94,12 +94,21 @@ class PathRule:
     groups: tuple[str, ...]
 
     @cached_property
+    def _plain(self) -> str:
+        return self.path.strip().removeprefix("./").strip("/")
+
+    @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        parts = re.split(r"(\*\*/|\*\*|\*|\?)", self.path.strip().removeprefix("./").strip("/"))
+        parts = re.split(r"(\*\*/|\*\*|\*|\?)", self._plain)
         marks = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
         written = "".join(marks.get(part) or re.escape(part) for part in parts)
         return re.compile(f"(?:{written})(?:/.*)?", re.DOTALL)
 
+    @cached_property
+    def _head(self) -> str:
+        """What stands before the first wildcard: most paths are told by it."""
+        return re.split(r"[*?]", self._plain, maxsplit=1)[0]
+
     def covers(self, path: str) -> bool:
         """Whether a path fits, or lies in a folder that does."""
-        return self._pattern.fullmatch(path) is not None
+        return path.startswith(self._head) and self._pattern.fullmatch(path) is not None

@@ -2,7 +2,9 @@
 
 A single query is bound by how fast memory is read, so it goes through a copy in bfloat16, half the size, and the
 best of that are scored again in float32. A copy's score is off by less than `_HALF_ERROR`; where that leaves any doubt
-about the k best, the float32 vectors are scanned after all. Many queries at once are a matrix product instead.
+about the k best, the float32 vectors are scanned after all. The scan is our own (`_scan_kernels`): that of faiss keeps
+Python's lock while it runs, so that a second thread would wait for it. Many queries at once are a matrix product.
+Masks are looked at while scanning, by the kernel or by a selector of faiss; no vector is copied for one.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 
 from surefind.cores import usable_cores
 from surefind.protocols import QueryEmbedder
+from surefind.retrieve import _scan_kernels
 from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings
 
 EXACT_LIMIT = 100_000
@@ -103,13 +106,20 @@ class Vectors:
 
     def _scan(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
         """The bfloat16 copy proposes, float32 decides."""
+        found = [self._scanned(point, k, allow, allowed) for point in points]
+        width = max(len(places) for _, places in found)
+        scores, places = np.full((len(found), width), -np.inf, np.float32), np.full((len(found), width), PAD, np.int64)
+        for i, (own, where) in enumerate(found):
+            scores[i, : len(own)], places[i, : len(where)] = own, where
+        return scores, places
+
+    def _scanned(self, point: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[FloatArray, IdArray]:
         more = min(allowed, 2 * k + 100)
-        rough, found = self._half.search(points, more, params=_parameters(allow))
-        scores = np.stack([self.vectors[row] @ point for row, point in zip(found, points, strict=True)])
-        sure = np.partition(scores, more - k, axis=1)[:, more - k] > rough[:, -1] + _HALF_ERROR
-        if more == allowed or sure.all():
-            return scores, found
-        return tuple(self._flat.search(points, k, params=_parameters(allow)))
+        scores, places, lowest = _scan_kernels.scan_half(self._half, self.vectors, point, allow.kernel, more)
+        if more == allowed or np.partition(scores, more - k)[more - k] > lowest + _HALF_ERROR:
+            return scores, places
+        found: tuple[FloatArray, IdArray] = _scan_kernels.scan_exact(self.vectors, point, allow.kernel, k)
+        return found
 
     @cached_property
     def _flat(self) -> Any:
@@ -117,13 +127,8 @@ class Vectors:
 
     @cached_property
     def _half(self) -> Any:
-        import faiss
-
-        index = faiss.IndexScalarQuantizer(
-            int(self.vectors.shape[1]), faiss.ScalarQuantizer.QT_bf16, faiss.METRIC_INNER_PRODUCT
-        )
-        index.add(np.ascontiguousarray(self.vectors))
-        return index
+        """The copy in bfloat16."""
+        return _scan_kernels.to_half(self.vectors)
 
 
 def _parameters(allow: Mask, nprobe: int | None = None) -> Any:

@@ -24,13 +24,16 @@ from surefind.store.needs import innermost, needed
 from surefind.store.rows import Entry
 from surefind.store.table import Table
 from surefind.text.places import location
-from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, Mask, Query, Rankings
+from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.services import Services
 
 _KEPT = 64
 """Masks, and retrievers in other words, that stay in memory."""
+
+Clauses = tuple[tuple[str, ...], ...]
+"""Access lists: who reads a document is a member of a group of each."""
 
 
 class LocalView:
@@ -55,7 +58,8 @@ class LocalView:
         self._opened: OrderedDict[Retriever, Index] = OrderedDict()
         self._masks: OrderedDict[Access, tuple[Mask, int]] = OrderedDict()
         self._spans: Spans | None = None
-        self._clauses: list[tuple[int, list[Sequence[str]]]] | None = None
+        self._clauses: list[tuple[Clauses, IntArray]] | None = None
+        self._restrictions()  # here, where nobody waits for an answer yet
 
     @property
     def fingerprint(self) -> str:
@@ -166,8 +170,9 @@ class LocalView:
         has is a mistake, and it is told in words that tell of no other documents."""
         seen = np.ones(len(self.table.names), np.bool_)
         if not access.sees_all:
-            closed = [document for document, clauses in self._restrictions() if not access.admits(clauses)]
-            seen[closed] = False
+            for clauses, documents in self._restrictions():
+                if not access.admits(clauses):
+                    seen[documents] = False
         fits = seen.copy()
         for one in access.where:
             known = self.table.columns
@@ -177,21 +182,19 @@ class LocalView:
             fits &= known[one.key].having(one, len(fits))
         return fits
 
-    def _restrictions(self) -> list[tuple[int, list[Sequence[str]]]]:
-        """(document, its access lists): its own, and one for each path rule that covers it."""
+    def _restrictions(self) -> list[tuple[Clauses, IntArray]]:
+        """Access lists, and the documents that have them: their own, and one for each path rule that covers them."""
         if self._clauses is None:
-            found: dict[int, list[Sequence[str]]] = {document: [groups] for document, groups in self.table.acls}
+            found: dict[int, list[tuple[str, ...]]] = {document: [tuple(own)] for document, own in self.table.acls}
             for rule in self._rules:
                 for document, (path, name) in enumerate(zip(self.table.paths, self.table.names, strict=True)):
                     if rule.covers(path) or (path != name and rule.covers(name)):
                         found.setdefault(document, []).append(rule.groups)
-            self._clauses = list(found.items())
+            alike: dict[Clauses, list[int]] = {}
+            for document, clauses in found.items():
+                alike.setdefault(tuple(clauses), []).append(document)
+            self._clauses = [(clauses, np.array(documents, np.int32)) for clauses, documents in alike.items()]
         return self._clauses
-
-    @property
-    def restricted(self) -> int:
-        """How many documents not everybody may read."""
-        return len(self._restrictions())
 
     # ------------------------------------------------------------ indexes
 
