@@ -433,14 +433,12 @@ def test_bad_rule_is_refused_with_the_file_and_the_line(home: Home, rule: str, l
     assert told in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="config.py: check() calls .items() on a string")
 def test_rules_written_as_a_list_of_paths_are_refused_in_a_sentence(home: Home) -> None:
     home.configure(f'access = ["hr/**"]\n{WORDS}')
     with pytest.raises(ConfigError, match=r"line 1: .*\[\[access\]\]"):
         home.open()
 
 
-@pytest.mark.xfail(strict=True, reason="config.py: _line_of takes all [[access]] tables for one")
 @pytest.mark.parametrize(
     ("rules", "line"),
     [
@@ -454,7 +452,6 @@ def test_line_is_that_of_the_rule_that_is_wrong(home: Home, rules: str, line: in
         home.open()
 
 
-@pytest.mark.xfail(strict=True, reason="Reader.documents asks by id, and two records of one file may share an id")
 def test_documents_that_share_an_id_are_admitted_one_by_one(home: Home) -> None:
     rows = [{"_id": "x", "text": "open salary"}, {"_id": "x", "text": "closed salary", "metadata": {"acl": ["hr"]}}]
     home.write("docs/corpus.jsonl", "\n".join(map(json.dumps, rows)))

@@ -21,6 +21,7 @@ from surefind.changes import compare, compare_texts
 from surefind.errors import NotBuiltError, NothingIndexedError, SourceError, UsageError
 from surefind.ingest._inside import reading
 from surefind.protocols import Reader
+from surefind.services import Services
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import Generation, Version
 from surefind.types import Chunk, Document
@@ -693,7 +694,7 @@ def test_publish_that_a_model_failed_at_is_not_undone_by_the_next_sync(
 ) -> None:
     """A sync reads a file again whose chunks a model did not finish; the file says something else here."""
 
-    def fails(layout: Layout, document: Document, services: object) -> tuple[list[Chunk], str]:
+    def fails(layout: Layout, document: Document, services: Services) -> tuple[list[Chunk], str]:
         return layout.cut(document, services), "was indexed without all of what a model writes for it"
 
     monkeypatch.setattr("surefind.write.writer.cut", fails)

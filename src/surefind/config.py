@@ -202,11 +202,14 @@ class _SettingsReader:
         if not isinstance(given, list):
             raise self.error("access", "", "access rules are written as [[access]], with a path and groups each.")
         rules = []
-        for content in given:
-            self.check("access", content, _ACCESS)
+        for number, content in enumerate(given):
+            if not isinstance(content, dict):
+                raise self.error("", "access", "access rules are written as [[access]], with a path and groups each.")
+            self.check("access", content, _ACCESS, number)
             path, groups = content.get("path", ""), content.get("groups", [])
             if not path.strip("/ ") or not all(group.strip() for group in groups) or "groups" not in content:
-                raise self.error("access", "", 'a rule needs a path and groups: path = "hr/**", groups = ["hr"].')
+                needs = 'a rule needs a path and groups: path = "hr/**", groups = ["hr"].'
+                raise self.error("access", "", needs, number)
             rules.append(PathRule(path, tuple(groups)))
         return tuple(rules)
 
@@ -266,19 +269,23 @@ class _SettingsReader:
                 raise self.error(table, _guilty(content, str(error)), str(error)) from None
         return made
 
-    def check(self, table: str, content: dict[str, Any], keys: Mapping[str, type | tuple[type, ...]]) -> None:
+    def check(
+        self, table: str, content: dict[str, Any], keys: Mapping[str, type | tuple[type, ...]], number: int = 0
+    ) -> None:
+        """`number` is that of the table, where there may be several of one name."""
         for key, value in content.items():
             if key not in keys:
-                raise self.error(table, key, f"[{table}] has no setting {key!r}; {choices(key, keys)}")
+                raise self.error(table, key, f"[{table}] has no setting {key!r}; {choices(key, keys)}", number)
             if not isinstance(value, keys[key]) or isinstance(value, bool):
                 kind = keys[key]
                 names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-                raise self.error(table, key, f"{key} must be a {names.replace('str', 'string')}, not {value!r}.")
+                told = f"{key} must be a {names.replace('str', 'string')}, not {value!r}."
+                raise self.error(table, key, told, number)
             if isinstance(value, list) and not all(isinstance(item, str) for item in value):
-                raise self.error(table, key, f"{key} must be a list of strings, not {value!r}.")
+                raise self.error(table, key, f"{key} must be a list of strings, not {value!r}.", number)
 
-    def error(self, table: str, key: str, message: str) -> ConfigError:
-        return ConfigError(f"{self.where}, line {_line_of(self.text, table, key)}: {message}")
+    def error(self, table: str, key: str, message: str, number: int = 0) -> ConfigError:
+        return ConfigError(f"{self.where}, line {_line_of(self.text, table, key, number)}: {message}")
 
 
 def _guilty(content: dict[str, Any], message: str) -> str:
@@ -290,18 +297,19 @@ def _guilty(content: dict[str, Any], message: str) -> str:
     return ""
 
 
-def _line_of(text: str, table: str, key: str) -> int:
-    """Where `key` stands in `[table]`; the table's own line if it does not; 1 if neither does."""
-    here, found = "", 1
+def _line_of(text: str, table: str, key: str, nth: int = 0) -> int:
+    """Where `key` stands in the nth `[table]`; the table's own line if it does not; 1 if neither does."""
+    here, found, seen = "", 1, -1
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
         if header:
             here = header.group(1).replace('"', "")
-            found = number if here == table else found
+            seen += here == table
+            found = number if here == table and seen == nth else found
             continue
         name = line.partition("=")[0].strip().strip('"')
         if name and ".".join(filter(None, (here, name))) == table:  # an inline table
             return number
-        if key and here == table and name == key:
+        if key and here == table and name == key and seen in (nth, -1):
             return number
     return found

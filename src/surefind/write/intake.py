@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 from surefind.errors import MissingPartError, SourceError
@@ -236,13 +236,15 @@ class Intake:
         return id
 
     def _free(self, id: str, source: Source, path: str) -> str:
-        """An id that no document of another file has: records carry ids of their own, and two collections may give the
-        same one to different records. The later one's source comes first then, or its file."""
-        for name in (id, f"{source.name}/{id}", f"{source.name}/{path}/{id}"):
-            owner = self.catalogue.versions.owner_of(name, self.base + 1)
-            if owner is None or owner == (source.id, path):
-                return name
-        return self._free(f"{path}/{id}", source, path)
+        """An id that no other document has: records carry ids of their own, and two collections, or two records of one
+        file, may have the same. The later one's source comes first then, or its file; within a file it is numbered."""
+        owner = self.catalogue.versions.owner_of(id, self.base + 1)
+        if owner is None:
+            return id
+        numbered = (f"{id}#{number}" for number in count(2))
+        named = (f"{source.name}/{id}", f"{source.name}/{path}/{id}") if owner != (source.id, path) else ()
+        names = chain(named, numbered)
+        return next(name for name in names if self.catalogue.versions.owner_of(name, self.base + 1) is None)
 
 
 def cut(layout: Layout, document: Document, services: Services) -> tuple[list[Chunk], str]:
