@@ -17,7 +17,7 @@ import pkgutil
 import types
 import typing
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -49,6 +49,11 @@ class Stage:
     """The field that holds parameters of any other name, as (name, number) pairs; empty: there are none."""
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        """Written once: a stage never changes, and every search names its stages in the trace."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         shown: list[tuple[str, Value]] = []
         for f in fields:

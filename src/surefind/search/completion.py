@@ -27,8 +27,8 @@ def _missing(ranking: Rankings, rankings: Sequence[Rankings]) -> IdArray:
     """Per query the candidates of the others that this ranking does not hold, padded."""
     rows = []
     for q in range(len(ranking)):
-        union = np.unique(np.concatenate([other.ids[q] for other in rankings]))
-        rows.append(np.setdiff1d(union[union != PAD], ranking.ids[q], assume_unique=False))
+        mine = set(ranking.ids[q].tolist())
+        rows.append(sorted({id for other in rankings for id in other.ids[q].tolist()} - mine - {PAD}))
     table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int64)
     for q, row in enumerate(rows):
         table[q, : len(row)] = row

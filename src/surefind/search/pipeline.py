@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -101,6 +101,10 @@ class Pipeline:
         return cls.of(retrieve, fuse, later, int(depth) if depth else DEPTH, name)
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         first = " + ".join(map(str, self.retrieve)) + (f" @{self.depth}" if self.depth != DEPTH else "")
         return " >> ".join([first, *map(str, [self.fuse] if self.fuse else []), *map(str, self.rerank)])
 
