@@ -368,8 +368,8 @@ def test_rollback_to_a_generation_that_never_was_is_refused(two: Home, generatio
 
 
 def test_rollback_before_the_first_generation_is_refused(home: Home) -> None:
-    with pytest.raises(UsageError, match="kept: none"):
-        rollback(home, 1)
+    with home.open() as kb, pytest.raises(NothingIndexedError, match="There is no knowledge base"):
+        kb.rollback(1)
 
 
 def test_rollback_brings_back_the_access_lists_of_then_and_keeps_the_rules_of_now(two: Home) -> None:
@@ -1083,3 +1083,59 @@ def test_every_kept_generation_is_what_a_model_says(keep: int, steps: list[tuple
             more = {} if name == "rollback" else {"stops": stops}
             getattr(run, name)(given, **more)
             run.check()
+
+
+# ---------------------------------------------------------------- what is left over
+
+
+def test_interrupted_sync_leaves_no_chunks_behind(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.write("docs/a.md", "alpha")
+    home.sync("docs")
+
+    def count() -> int:
+        with home.open() as kb:
+            return int(kb.catalogue.db.execute("SELECT count(*) FROM chunks").fetchone()[0])
+
+    before = count()
+    for number in range(3):
+        home.write("docs/a.md", f"alpha {number}", age=50 - number)
+        with monkeypatch.context() as patch:
+            patch.setattr(Catalogue, "commit", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                home.sync()
+    home.write("docs/a.md", "alpha", age=40)
+    home.sync()
+    assert count() == before
+
+
+def test_documents_of_a_forgotten_source_leave_again_after_a_rollback(home: Home) -> None:
+    home.write("docs/a.md", "alpha")
+    home.write("other/b.md", "beta")
+    home.sync("docs", "other")
+    home.sync(forget=[home.docs])
+    with home.open() as kb:
+        kb.rollback(1)
+    assert home.found("alpha") == ["a.md"]
+    assert home.sync().removed == 1
+    assert home.found("alpha") == []
+    home.sync("docs")
+    assert home.found("alpha") == ["a.md"]
+
+
+def test_draft_can_be_discarded(home: Home) -> None:
+    home.write("docs/a.md", "alpha")
+    home.sync("docs")
+    draft = home.write("draft.md", "beta")
+    with home.open() as kb:
+        number = kb.draft(draft, "a.md").number
+        kb.discard(number)
+        assert kb.drafts() == []
+        assert [version.state for version in kb.history("a.md")] == ["published"]
+        with pytest.raises(UsageError, match=f"Version {number} is no draft"):
+            kb.discard(number)
+
+
+@pytest.mark.parametrize("order", [("rollback", "1"), ("version", "publish", "1"), ("version", "retire", "a.md")])
+def test_nothing_is_made_where_there_is_no_knowledge_base(tmp_path: Path, order: tuple[str, ...]) -> None:
+    assert "There is no knowledge base" in surefind(*order, kb=tmp_path).err
+    assert not (tmp_path / ".surefind").exists()

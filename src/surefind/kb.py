@@ -144,7 +144,7 @@ class KnowledgeBase:
     def rollback(self, generation: int) -> Generation:
         """Show what an earlier generation showed, as a new generation. Nothing is rebuilt; the next sync brings in what
         the folders hold then."""
-        with self._writing() as writer:
+        with self._changing() as writer:
             earlier = writer.rollback(generation)
         self.refresh()
         return earlier
@@ -156,19 +156,24 @@ class KnowledgeBase:
 
     def review(self, version: int, done: bool = False) -> Version:
         """Hand a draft over to review; with `done`, back to its author."""
-        with self._writing() as writer:
+        with self._changing() as writer:
             return publish.review(writer, version, "draft" if done else "in review")
+
+    def discard(self, version: int) -> None:
+        """Throw a draft away."""
+        with self._changing() as writer:
+            publish.discard(writer, version)
 
     def publish(self, version: int, report: OnProgress | None = None) -> int:
         """A draft takes the place of the version before it, in a new generation."""
-        with self._writing(report=report) as writer:
+        with self._changing(report) as writer:
             number = publish.publish(writer, version, self.retrievers())
         self.refresh()
         return number
 
     def retire(self, document: str, report: OnProgress | None = None) -> int:
         """A new generation without this document. Its file is not touched."""
-        with self._writing(report=report) as writer:
+        with self._changing(report) as writer:
             number = publish.retire(writer, document, self.retrievers())
         self.refresh()
         return number
@@ -205,6 +210,11 @@ class KnowledgeBase:
         with self._explaining(), writer:
             yield writer
 
+    def _changing(self, report: OnProgress | None = None) -> contextlib.AbstractContextManager[Writer]:
+        """To write to a knowledge base that must be there already."""
+        _ = self.catalogue
+        return self._writing(report=report)
+
     @contextlib.contextmanager
     def _explaining(self) -> Iterator[None]:
         """Re-raises disk and SQLite errors with advice on how to recover."""
@@ -220,9 +230,8 @@ class KnowledgeBase:
                 "free some space and run the command again: it goes on where it stopped."
             )
         if isinstance(error, sqlite3.DatabaseError):
-            return StoreError(
-                f"The catalogue in {self.data} is damaged ({error}). Move {self.data} away and sync again."
-            )
+            away = f"Move {self.data} away and sync again."
+            return StoreError(f"The catalogue in {self.data} is damaged ({error}). {away}")
         return error
 
     # ------------------------------------------------------------ reading

@@ -33,6 +33,8 @@ class Status:
     """Those that are kept, and can be rolled back to."""
     drafts: int
     """Versions that wait to be published."""
+    idle_rules: list[str]
+    """Paths of access rules that cover no document."""
 
 
 def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Reader, settings: Settings) -> Status:
@@ -52,6 +54,7 @@ def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Read
         restricted=reader.view.withheld(Access.public()),
         problems=[Problem(found.path, found.reason) for found in catalogue.problems()],
         generations=[one.number for one in kept],
+        idle_rules=[rule.path for rule in reader.view.idle_rules()],
         drafts=len(catalogue.versions.in_state(("draft", "in review"), kept)),
     )
 

@@ -137,6 +137,10 @@ class View(Protocol):
         """How many documents these groups and filters leave out."""
         ...
 
+    def idle_rules(self) -> list[PathRule]:
+        """The path rules that cover no document."""
+        ...
+
     def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
         """Of these, those whose indexes are not there."""
         ...
@@ -179,8 +183,9 @@ class Backend(Protocol):
         """Index spec -> bytes, of what a set is searched by."""
         ...
 
-    def discard(self, after: int) -> None:
-        """Forget what an interrupted writer left of sets after this one: their numbers will be used again."""
+    def discard(self, after: int, gone: Sequence[int]) -> None:
+        """Forget what an interrupted writer left: the chunks of versions that are gone, and sets after this one, whose
+        numbers will be used again."""
         ...
 
     def sweep(self, keep: Collection[int], gone: Sequence[int]) -> None:

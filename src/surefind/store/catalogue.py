@@ -112,14 +112,15 @@ class Catalogue:
             )
         return newest + 1
 
-    def sweep_pending(self) -> None:
-        """Undo what an interrupted writer left: its versions, and its marks on those it meant to remove."""
+    def sweep_pending(self) -> list[int]:
+        """Undo what an interrupted writer left: its versions, and its marks on those it meant to remove. Returns the
+        versions that are gone."""
         newest = self.newest()
         with self.transaction():
             self.db.execute("DELETE FROM members WHERE added > ?", (newest,))
             self.db.execute(f"UPDATE members SET removed = {NEVER} WHERE removed > ? AND removed < {NEVER}", (newest,))
             self.versions.end_retirements("retired")
-            self.versions.delete_lost()
+            return self.versions.delete_lost()
 
     def sweep(self, keep: Collection[int]) -> list[int]:
         """Forget the generations whose sets are not to be kept, and versions that no kept set holds. Returns the

@@ -142,6 +142,16 @@ class Versions:
             for row, id, content, path, metadata, acl in rows
         ]
 
+    def of_no_source(self, contents: int) -> list[int]:
+        """Versions of a set whose source was forgotten: a rollback may bring them back. Source 0 is that of documents
+        which come from no folder."""
+        rows = self._db.execute(
+            f"SELECT v.row FROM versions v JOIN members m ON m.version = v.row WHERE {LIVE} AND v.source != 0 "
+            "AND v.source NOT IN (SELECT id FROM sources)",
+            {"s": contents},
+        )
+        return [row for (row,) in rows]
+
     def owner_of(self, id: str, contents: int) -> tuple[int, str] | None:
         """The source and the path that a set has a document id from, if it has it."""
         row = self._db.execute(

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from surefind.access import Access
+from surefind.access import Access, PathRule
 from surefind.errors import SpecError
 from surefind.protocols import Index, Retriever, ScoringIndex, VectorIndex, Wrapper
 from surefind.services import Services
@@ -87,6 +87,9 @@ class MemoryView:
 
     def withheld(self, access: Access) -> int:
         return 0
+
+    def idle_rules(self) -> list[PathRule]:
+        return []
 
     def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
         return []

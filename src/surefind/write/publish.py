@@ -71,6 +71,14 @@ def publish(writer: Writer, number: int, retrievers: Sequence[Retriever]) -> int
     return _committed(writer, contents, retrievers, f"publish {found.document}", {number: "published"})
 
 
+def discard(writer: Writer, number: int) -> None:
+    """Throw a draft away: it becomes a version that nobody works on and no set holds."""
+    _unpublished(writer, number)
+    with writer.catalogue.transaction():
+        writer.catalogue.versions.set_state(number, "published")
+        writer.catalogue.versions.delete_lost()
+
+
 def retire(writer: Writer, document: str, retrievers: Sequence[Retriever]) -> int:
     """The next generation, without this document. Its file stays where it is, and out of the knowledge base until it
     changes."""

@@ -31,6 +31,9 @@ def sync(
     sources = Sources(catalogue, writer.reading, base, writer.exclude, writer.report)
     dropped = sources.forgotten(forget)
     result.removed = sum(map(sources.remove_documents, dropped))
+    orphans = catalogue.versions.of_no_source(base)
+    catalogue.versions.release(orphans, base + 1)
+    result.removed += len(orphans)
     _take_in(writer, sources, base, paths, forget, origins, dropped, result)
     changed = result.added + result.changed + result.removed
     contents = base + 1 if changed or not catalogue.generation() else catalogue.contents()

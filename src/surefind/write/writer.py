@@ -100,8 +100,8 @@ class Writer:
 
     def begin(self) -> int:
         """Undo what an interrupted writer left. Returns the set that new versions are written on top of."""
-        self.catalogue.sweep_pending()
-        self.backend.discard(self.catalogue.newest())
+        gone = self.catalogue.sweep_pending()
+        self.backend.discard(self.catalogue.newest(), gone)
         return self.catalogue.base()
 
     def rollback(self, number: int) -> Generation:

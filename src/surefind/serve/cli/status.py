@@ -34,6 +34,8 @@ def _show(found: Status) -> None:
     typer.echo(f"Passages        {found.chunks}, cut by {found.layout}")
     kept = ", ".join(map(str, found.generations))
     typer.echo(f"Generation      {found.generation}, of {found.last_sync} (kept: {kept})")
+    for path in found.idle_rules:
+        typer.echo(f"Access rule     {path} covers no document: paths are those below the synced folder")
     if found.drafts:
         typer.echo(f"Drafts          {found.drafts}: surefind version list")
     for source in found.sources:

@@ -21,6 +21,7 @@ def register(app: typer.Typer) -> None:
     commands.command("review")(review)
     commands.command("publish")(publish)
     commands.command("retire")(retire)
+    commands.command("discard")(discard)
     commands.command("list")(list_drafts)
     app.add_typer(commands, name="version")
 
@@ -60,6 +61,15 @@ def publish(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         number = base.publish(version, report)
     print_json({"generation": number}) if as_json else typer.echo(f"Published in generation {number}.")
+
+
+def discard(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
+    """Throw a draft away."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        base.discard(version)
+    print_json({"discarded": version}) if as_json else typer.echo(f"Version {version} is gone.")
 
 
 def retire(

@@ -96,8 +96,10 @@ class LocalBackend:
                     return Reuse(index, table.origin(earlier))
         return None
 
-    def discard(self, after: int) -> None:
-        """By the names of the folders: they may be of a catalogue that is gone."""
+    def discard(self, after: int, gone: Sequence[int]) -> None:
+        """Sets by the names of their folders: they may be of a catalogue that is gone."""
+        with self._catalogue.transaction():
+            self.rows.delete(gone)
         for key in self.indexes.list_keys():
             if (set_of(key) or 0) > after:
                 self.indexes.drop(key)

@@ -182,6 +182,11 @@ class LocalView:
             fits &= known[one.key].having(one, len(fits))
         return fits
 
+    def idle_rules(self) -> list[PathRule]:
+        """Path rules that cover no document: a mistake, most likely."""
+        paths = {*self.table.paths, *self.table.names}
+        return [rule for rule in self._rules if not any(map(rule.covers, paths))]
+
     def _restrictions(self) -> list[tuple[Clauses, IntArray]]:
         """Access lists, and the documents that have them: their own, and one for each path rule that covers them."""
         if self._clauses is None:
