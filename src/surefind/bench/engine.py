@@ -115,6 +115,8 @@ class Bench:
         plan = replace(plan, exam=exam)
         self._problems = []
         queries = [Query(query.text, query.id) for query in exam.queries]
+        if len({self.reader(contender).generation for contender in plan.contenders}) > 1:
+            raise ExamError("The documents changed while the benchmark was set up. Run it again.")
         views = tuple(self.view(contender) for contender in plan.contenders)
         for contender, view in zip(plan.contenders, views, strict=True):  # before anything is spent
             contender.pipeline.check(view, self.kb.services)
