@@ -20,7 +20,7 @@ from surefind.ingest._readers import Readers
 from surefind.store.catalogue import Catalogue
 from surefind.write.layout import Layout
 from surefind.write.prepare import Prepared, Task, from_data, prepare, to_data
-from surefind.write.reading import Reading
+from surefind.write.reading import Reading, spares
 
 LAYOUT = "hierarchical(parent=200, child=40, overlap=0) + headings"
 FILES = sorted(EXAMPLE.rglob("*.md"))[:12]
@@ -112,12 +112,40 @@ def test_interrupt_while_files_are_read_ends_at_once_and_leaves_no_process(home:
         if told == 5:
             raise KeyboardInterrupt
 
+    spares.end()
     started = time.monotonic()
     with home.open() as kb, pytest.raises(KeyboardInterrupt):
         kb.sync(home.docs, report=stop)
     assert time.monotonic() - started < 60
     assert not children_of(os.getpid())
     assert home.sync("docs").added == 30
+
+
+def test_processes_wait_for_the_next_sync_and_end_with_this_one(home: Home) -> None:
+    spares.end()
+    home.write("docs/a.md", "alpha")
+    home.sync("docs")
+    first = children_of(os.getpid())
+    home.write("docs/b.md", "beta")
+    home.sync()
+    assert len(first) == 1
+    assert children_of(os.getpid()) == first, "the same process served both"
+    home.configure(f"{WORDS}\n[sync]\nmax_seconds = 7\n")
+    home.write("docs/c.md", "gamma")
+    home.sync()
+    assert home.found("gamma") == ["c.md"]
+    spares.end()
+    assert children_of(os.getpid()) == []
+
+
+def test_fork_does_not_talk_to_the_processes_of_its_parent(home: Home) -> None:
+    home.write("docs/a.md", "alpha")
+    home.sync("docs")
+    pid = os.fork()
+    if pid == 0:
+        os._exit(len(spares._waiting))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert len(spares._waiting) >= 1
 
 
 def children_of(pid: int) -> list[str]:
@@ -127,7 +155,7 @@ def children_of(pid: int) -> list[str]:
             parent = int(path.read_text().rpartition(")")[2].split()[1])
             command = (path.parent / "cmdline").read_text()
             if parent == pid and "surefind.write.child" in command:
-                found.append(command)
+                found.append(path.parent.name)
         except (OSError, ValueError):
             continue
     return found

@@ -203,7 +203,7 @@ class KnowledgeBase:
     @contextlib.contextmanager
     def _writing(self, layout: Layout | None = None, report: OnProgress | None = None) -> Iterator[Writer]:
         settings = self.settings
-        reading = Reading(settings.readers, settings.limits)
+        reading = Reading(settings.readers, settings.limits, spare=True)
         writer = Writer(
             self.data, layout or settings.layout, self.services, reading, settings.exclude, settings.keep, report
         )

@@ -1,11 +1,12 @@
 """Preparing files within limits, in processes that can be killed: as many as there are cores.
 
 A process serves a whole sync, so a file costs a message and not the start of a Python. It is replaced when a file
-has hung, crashed or eaten its memory.
+has hung, crashed or eaten its memory. With `spare` it waits a minute for the next sync, as in `sync --watch`.
 """
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import hashlib
 import json
@@ -35,6 +36,7 @@ from surefind.protocols import Reader
 from surefind.write.prepare import Prepared, Task, from_data
 
 _PIECE = 1 << 16
+_SPARE_SECONDS = 60.0
 _AHEAD = 64
 """Files for each process that may be ready before they are asked for."""
 Item = TypeVar("Item")
@@ -44,9 +46,10 @@ Result = TypeVar("Result")
 class Reading:
     """Knows the readers, and prepares files with them. A context: the processes end with it."""
 
-    def __init__(self, readers: Readers, limits: Limits) -> None:
+    def __init__(self, readers: Readers, limits: Limits, spare: bool = False) -> None:
         self.readers = readers
         self.limits = limits
+        self._spare = spare
         self._children: set[_Child] = set()
         self._idle: list[_Child] = []
         self._lock = threading.Lock()
@@ -56,6 +59,14 @@ class Reading:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._spare and kind is None:
+            with self._lock:
+                self._children.difference_update(self._idle)
+                spares.put(self._idle)
+                self._idle = []
+        self._end()
+
+    def _end(self) -> None:
         self._ended = True
         with self._lock:
             children = list(self._children)
@@ -92,15 +103,14 @@ class Reading:
                 while waiting:
                     yield waiting.popleft().result()
             except BaseException:  # nobody waits for the rest
-                self.__exit__(None, None, None)
+                self._end()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
     def read(self, reader: Reader, path: Path, id: str, layout: str = "") -> Prepared:
         """Raises `SourceError` or `MissingPartError` if nothing can be read."""
         task = Task(str(reader), str(path), id, layout)
-        with self._lock:
-            child = self._idle.pop() if self._idle else None
+        child = self._waiting()
         if child is not None:
             try:
                 return self._ask(child, task)
@@ -136,6 +146,16 @@ class Reading:
             self._children.add(child)
         return child
 
+    def _waiting(self) -> _Child | None:
+        """A process that has nothing to do: one of this sync, or a spare one of the last."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            child = spares.take(_settings(self.limits, self.readers)) if self._spare and not self._ended else None
+            if child is not None:
+                self._children.add(child)
+            return child
+
     def _drop(self, child: _Child) -> None:
         with self._lock:
             there = child in self._children
@@ -152,10 +172,10 @@ class _WornError(SourceError):
 
 class _Child:
     def __init__(self, limits: Limits, readers: Readers) -> None:
-        settings = json.dumps({"limits": dataclasses.asdict(limits), "readers": readers.specs})
+        self.settings = _settings(limits, readers)
         # -P: the folder of the documents is not a place to import from. A session of its own: Ctrl-C is the parent's.
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "surefind.write.child", settings],
+            [sys.executable, "-P", "-m", "surefind.write.child", self.settings[0]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -199,6 +219,64 @@ class _Child:
         code = self.process.wait()
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return f"its reader crashed ({name})"
+
+
+def _settings(limits: Limits, readers: Readers) -> tuple[str, ...]:
+    """What a process was started with: one that was started otherwise is of no use."""
+    given = json.dumps({"limits": dataclasses.asdict(limits), "readers": readers.specs})
+    return given, os.environ.get("PYTHONPATH", ""), os.environ.get("PATH", "")
+
+
+class _Spares:
+    """Processes that wait for another sync. They end after a minute, with this process, or in a fork of it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[float, _Child]] = []
+        self._timer: threading.Timer | None = None
+        os.register_at_fork(after_in_child=self._forget)
+        atexit.register(self.end)
+
+    def put(self, children: Sequence[_Child]) -> None:
+        with self._lock:
+            self._waiting += [(time.monotonic() + _SPARE_SECONDS, child) for child in children]
+            surplus = [child for _, child in self._waiting[: -usable_cores()]]
+            self._waiting = self._waiting[-usable_cores() :]
+            self._watch()
+        for child in surplus:
+            child.end()
+
+    def take(self, settings: tuple[str, ...]) -> _Child | None:
+        with self._lock:
+            for at, (_, child) in enumerate(self._waiting):
+                if child.settings == settings and child.process.poll() is None:
+                    del self._waiting[at]
+                    return child
+        return None
+
+    def end(self, before: float = float("inf")) -> None:
+        """End those that have waited long enough; all of them at the latest with this process."""
+        with self._lock:
+            done = [child for until, child in self._waiting if until <= before]
+            self._waiting = [(until, child) for until, child in self._waiting if until > before]
+            self._timer = None
+            self._watch()
+        for child in done:
+            child.end()
+
+    def _watch(self) -> None:
+        if self._waiting and self._timer is None:
+            self._timer = threading.Timer(_SPARE_SECONDS, lambda: self.end(time.monotonic()))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _forget(self) -> None:
+        """They are the parent's, which talks to them."""
+        self._lock = threading.Lock()
+        self._waiting, self._timer = [], None
+
+
+spares = _Spares()
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

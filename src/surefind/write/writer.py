@@ -61,7 +61,7 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stack.close()
+        self._stack.__exit__(kind, error, at)
 
     # ------------------------------------------------------------ chunks and indexes
 

@@ -64,7 +64,7 @@ def publish(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
 
 
 def discard(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
-    """Throw a draft away."""
+    """Throw a draft away for good."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
