@@ -10,7 +10,7 @@ from typing import Any
 
 from surefind.store._database import Database
 from surefind.store.rows import Entry, Member
-from surefind.store.versions import LIVE, Versions
+from surefind.store.versions import LIVE, Versions, batched
 from surefind.types import Chunk, Place
 
 _MOST = 500
@@ -83,20 +83,27 @@ class ChunkRows:
             )
             yield from (context for (context,) in rows)
 
-    def every(self, layout: int, versions: Iterable[int]) -> Iterator[Chunk]:
-        """Every chunk of these versions with its text. A document's text is read once, not once a chunk: that would
-        take time that grows with the square of its length."""
-        for version in versions:
-            id, title, length = self._db.execute(
-                "SELECT id, title, length FROM versions WHERE row = ?", (version,)
-            ).fetchone()
-            text = self._versions.text(version, 0, length)
+    def every(self, layout: int, versions: Sequence[int]) -> Iterator[Chunk]:
+        """Every chunk of these versions with its text, a few statements for hundreds of versions. A document's text is
+        read once, not once a chunk: that would take time that grows with the square of its length."""
+        for some in batched(versions, _MOST):
+            marks = ",".join("?" * len(some))
+            found = self._db.execute(f"SELECT row, id, title, length FROM versions WHERE row IN ({marks})", some)
+            about = {row: (id, title, length) for row, id, title, length in found}
+            texts = self._versions.texts([(version, 0, about[version][2]) for version in some])
+            cut: dict[int, list[tuple[Any, ...]]] = {version: [] for version in some}
             rows = self._db.execute(
-                "SELECT start, end, headings, context FROM chunks WHERE layout = ? AND version = ? ORDER BY seq",
-                (layout, version),
+                "SELECT version, start, end, headings, context FROM chunks "
+                f"WHERE layout = ? AND version IN ({marks}) ORDER BY version, seq",
+                (layout, *some),
             )
-            for start, end, headings, context in rows:
-                yield Chunk(id, start, end, text[start:end], tuple(json.loads(headings)), context, title=title)
+            for version, *row in rows:
+                cut[version].append(tuple(row))
+            for version, text in zip(some, texts, strict=True):
+                id, title, _ = about[version]
+                for start, end, headings, context in cut[version]:
+                    listed = tuple(json.loads(headings)) if headings != "[]" else ()
+                    yield Chunk(id, start, end, text[start:end], listed, context, title=title)
 
     def entries(self, layout: int, wanted: Sequence[tuple[int, int]], returned: bool = False) -> list[Entry]:
         """Stored chunks, by version and number, with what is said of their documents; with `returned`, the passages
