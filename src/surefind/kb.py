@@ -172,7 +172,7 @@ class KnowledgeBase:
         return number
 
     def retire(self, document: str, report: OnProgress | None = None) -> int:
-        """A new generation without this document. Its file is not touched."""
+        """A new generation without this document; its file stays."""
         with self._changing(report) as writer:
             number = publish.retire(writer, document, self.retrievers())
         self.refresh()
@@ -247,8 +247,7 @@ class KnowledgeBase:
                 f"There is no knowledge base in {self.folder} yet. Make one with: surefind sync FOLDER."
             )
         with self._lock:
-            if self._catalogue is None:
-                self._catalogue = Catalogue(self.data, readonly=True)
+            self._catalogue = self._catalogue or Catalogue(self.data, readonly=True)
             return self._catalogue
 
     def reader(self, layout: Layout | None = None) -> Reader:
