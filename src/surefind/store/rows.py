@@ -9,7 +9,6 @@ from typing import Any, Literal
 from surefind.types import Place
 
 State = Literal["draft", "in review", "published", "retired"]
-STATES: tuple[State, ...] = ("draft", "in review", "published", "retired")
 
 
 @dataclass(frozen=True, slots=True)
