@@ -128,11 +128,11 @@ def threads(folder: Path, questions: Sequence[str]) -> None:
                 kb.search(question, access)
 
         def rate(count: int) -> float:
-            crew = [threading.Thread(target=work) for _ in range(count)]
+            workers = [threading.Thread(target=work) for _ in range(count)]
             started = time.perf_counter()
-            for one in crew:
+            for one in workers:
                 one.start()
-            for one in crew:
+            for one in workers:
                 one.join()
             return count * len(questions) / (time.perf_counter() - started)
 

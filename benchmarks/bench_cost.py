@@ -31,7 +31,7 @@ def forget_questions(kb: KnowledgeBase, texts: list[str]) -> None:
     """Take the questions' vectors out of the cache, so that they cost what they cost the first time."""
     import sqlite3
 
-    from surefind.embed._cache import _key
+    from surefind.store.vectors import _key
 
     embedder = kb.services.embedder("minilm")
     with sqlite3.connect(kb.data / "cache" / "embeddings.db") as db:

@@ -20,8 +20,8 @@ from _shared import beir, machine
 from surefind.bench.ingestion import sample
 from surefind.chunk import semantic
 from surefind.embed.minilm import MiniLM
-from surefind.protocols import Embedder, Progress
-from surefind.services import Services
+from surefind.protocols import Embedder, Progress, Services
+from surefind.services import LocalServices
 from surefind.text.tokens import count_tokens
 from surefind.types import Document, FloatArray
 from surefind.write.layout import Layout
@@ -60,7 +60,7 @@ def embedded(layout: Layout, documents: list[Document]) -> Timed:
 
 
 def cuts(layout: Layout, documents: list[Document]) -> set[tuple[str, int]]:
-    return {(c.document, c.start) for document in documents for c in layout.cut(document, Services())}
+    return {(c.document, c.start) for document in documents for c in layout.cut(document, LocalServices())}
 
 
 def main(folder: Path) -> None:
@@ -70,7 +70,7 @@ def main(folder: Path) -> None:
     MiniLM().embed(["warm"])
     for limit in (250, 800):
         layout = Layout.read(SEMANTIC.format(limit=limit))
-        services = Services()
+        services = LocalServices()
         sizes = [count_tokens(c.text) for document in documents for c in layout.cut(document, services)]
         mean = int(np.mean(sizes))
         layouts = {

@@ -21,8 +21,9 @@ from surefind import spec
 from surefind.access import Access
 from surefind.graph.derive import derive
 from surefind.graph.facts import Facts
+from surefind.graph.index import GraphIndex
+from surefind.graph.walk import ways
 from surefind.kb import KnowledgeBase
-from surefind.retrieve._graph import GraphIndex
 from surefind.types import EVERY, Chunk, Mask, Query
 
 _EMBEDDED = 60
@@ -56,11 +57,11 @@ def main() -> None:
         started = time.process_time()
         encoder.embed(sample)
         embedding = (time.process_time() - started) / _EMBEDDED * len(chunks)
-        _ = derive(Facts.build(chunks[:50], extractor, kb.services), EVERY).ways  # kernels compile here
+        _ = derive(Facts.build(chunks[:50], extractor, kb.services), EVERY).once(ways)  # kernels compile here
         started = time.process_time()
         facts = Facts.build(chunks, extractor, kb.services)
         graph = derive(facts, EVERY)
-        _ = graph.ways
+        _ = graph.once(ways)
         building = time.process_time() - started
         edges = len(graph.entities)
         print(f"{len(chunks):,} passages, {len(graph.keys):,} entities, {edges:,} edges between them")
@@ -73,7 +74,7 @@ def main() -> None:
         tracemalloc.start()
         index = GraphIndex(Facts.load(folder), kb.services)
         held = index.graph(EVERY)
-        _ = held.ways, held.named_in("warm up"), held.heads
+        _ = held.once(ways), held.named_in("warm up"), held.heads
         memory = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         print(f"memory {memory / 1e6:.1f} MB, {memory / edges:.0f} bytes per edge")
@@ -91,13 +92,13 @@ def ask(index: GraphIndex, chunks: list[Chunk]) -> None:
         near = rng.integers(0, len(chunks), 10).tolist()
         started = time.perf_counter()
         at, weights = stage._start(index.graph(EVERY), query.text, near, np.linspace(1, 0.1, 10).astype(np.float32))
-        index.graph(EVERY).ways.near(at, weights, stage.damping, 1e-5)
+        index.graph(EVERY).once(ways).near(at, weights, stage.damping, 1e-5)
         times.append((time.perf_counter() - started) * 1000)
     p50, p95 = np.percentile(times, [50, 95])
     print(f"walk p50 {p50:.2f} ms, p95 {p95:.2f} ms")
     allow = Mask(rng.random(len(chunks)) < 0.8)
     started = time.perf_counter()
-    _ = index.graph(allow).ways
+    _ = index.graph(allow).once(ways)
     print(f"first query of a new mask {(time.perf_counter() - started) * 1000:.0f} ms more")
 
 

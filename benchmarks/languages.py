@@ -25,7 +25,7 @@ import numpy as np
 
 from _shared import beir, medians
 from surefind import spec
-from surefind.analyze import _fold, _tokens
+from surefind.analyze import _tokens
 from surefind.analyze.english import English
 from surefind.exam.known_item import generate
 from surefind.measure.gains import Judge, Places
@@ -34,7 +34,8 @@ from surefind.measure.statistics import bootstrap
 from surefind.protocols import Analyzer
 from surefind.retrieve._postings import Postings, Terms
 from surefind.retrieve.bm25 import BM25
-from surefind.services import Services
+from surefind.services import LocalServices
+from surefind.text import fold as folding
 from surefind.text.scripts import HAN, HANGUL, UNSPACED_RUN, clusters, pattern
 from surefind.types import EVERY, Chunk, Document, Query
 from surefind.write.layout import Layout
@@ -80,7 +81,7 @@ class Way:
         return tuple(found)
 
     def _words(self, run: str) -> list[str]:
-        forms = {"folded": [_fold.fold(run)], "kept": [run], "both": [run, _fold.fold(run)]}[self.accents]
+        forms = {"folded": [folding.fold(run)], "kept": [run], "both": [run, folding.fold(run)]}[self.accents]
         made = [
             term
             for form in forms
@@ -178,7 +179,7 @@ def main() -> None:
         for language, folder in (pair.split("=", 1) for pair in given.folders):
             speed(language, documents(Path(folder)))
         return
-    layout, services, bm25 = Layout.parse("markdown", ["headings"]), Services(), BM25()
+    layout, services, bm25 = Layout.parse("markdown", ["headings"]), LocalServices(), BM25()
     for language, folder in (pair.split("=", 1) for pair in given.folders):
         found = documents(Path(folder))
         chunks = [chunk for document in found for chunk in layout.cut(document, services)]

@@ -30,8 +30,9 @@ import httpx
 
 from surefind.llm.chat import complete_many
 from surefind.llm.settings import LLMSettings
-from surefind.llm.values import Message
-from surefind.services import Services
+from surefind.prompts.values import Message
+from surefind.protocols import Services
+from surefind.services import LocalServices
 
 TEXT = "The cutoff for outgoing wires is 4:30 p.m. Eastern. " * 40
 ANSWER = {
@@ -101,7 +102,7 @@ def bare(client: httpx.Client, url: str, messages: list[Message]) -> str:
 
 
 def services(url: str, folder: Path, concurrency: int = 8) -> Services:
-    return Services(folder, llm=LLMSettings(model=f"{url}#toy", concurrency=concurrency, budget=1e6))
+    return LocalServices(folder, llm=LLMSettings(model=f"{url}#toy", concurrency=concurrency, budget=1e6))
 
 
 def overhead(calls: int, turns: int) -> None:

@@ -19,7 +19,7 @@ from surefind.exam.model import ExamQuery, Judgment
 from surefind.measure.gains import Judge, Places
 from surefind.measure.ranks import MEASURES
 from surefind.retrieve.bm25 import BM25
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.types import EVERY
 
 K = 10
@@ -51,7 +51,7 @@ def main(data: Path) -> None:
     chunks = [Chunk(row["_id"], 0, len(row["text"]), row["text"], context=row["title"]) for row in corpus]
     retriever = BM25()
     asked = [Query(text, id) for id, text in queries.items()]
-    found = retriever.build(chunks, Services()).search(retriever, asked, 100, EVERY)
+    found = retriever.build(chunks, LocalServices()).search(retriever, asked, 100, EVERY)
     numbers = {id: i for i, id in enumerate(ids)}
     ends = np.array([chunk.end for chunk in chunks], dtype=np.int64)
     places = Places(np.arange(len(ids)), np.zeros_like(ends), ends, numbers)

@@ -27,7 +27,7 @@ from tokenizers import Tokenizer
 
 from _shared import machine
 from surefind.embed.minilm import MiniLM
-from surefind.rerank._onnx import OnnxCrossEncoder
+from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.types import Chunk
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -24,10 +24,10 @@ from _shared import machine
 from surefind.abilities import name_of
 from surefind.config import default_settings
 from surefind.errors import SurefindError
-from surefind.ingest._limits import Limits
-from surefind.ingest._readers import Readers
-from surefind.ingest._scan import FileEntry, scan
-from surefind.services import Services
+from surefind.files.limits import Limits
+from surefind.files.readers import Readers
+from surefind.files.scan import FileEntry, scan
+from surefind.services import LocalServices
 from surefind.types import Document
 from surefind.write.reading import Reading
 
@@ -63,7 +63,7 @@ def read(entries: list[FileEntry]) -> list[Document]:
 
 def main() -> None:
     print(machine("surefind", "markdown-it-py"))
-    layout, services, parser = default_settings().layout, Services(), MarkdownIt("commonmark").enable("table")
+    layout, services, parser = default_settings().layout, LocalServices(), MarkdownIt("commonmark").enable("table")
     print(f"layout {layout}")
     for folder in sys.argv[1:]:
         groups: dict[str, list[FileEntry]] = defaultdict(list)

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from surefind.cores import usable_cores
-from surefind.embed._onnx import open_session
-from surefind.rerank._onnx import OnnxCrossEncoder
-from surefind.rerank._pairs import PairTokenizer
+from surefind.inference.cross_encoder import OnnxCrossEncoder
+from surefind.inference.encoder import open_session
+from surefind.inference.pairs import PairTokenizer
 from surefind.types import Chunk
 
 QUERY = "who signs off a currency transaction report that is late"

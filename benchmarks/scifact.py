@@ -19,7 +19,7 @@ from _shared import beir, machine, ndcg
 from surefind import Chunk, Query
 from surefind.retrieve.bm25 import BM25
 from surefind.retrieve.dense import Dense
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.types import EVERY
 
 FP32 = 0.645
@@ -39,7 +39,7 @@ def main(data: Path, cache: Path | None) -> None:
 
     chunks = [Chunk(row["_id"], 0, len(row["text"]), row["text"], context=row["title"]) for row in corpus]
     asked = [Query(text, id) for id, text in queries.items()]
-    services = Services(cache)
+    services = LocalServices(cache)
     ours = {}
     for retriever in (BM25(), Dense()):
         index = retriever.build(chunks, services)

@@ -9,7 +9,8 @@ from hypothesis import settings
 
 from helpers import Home
 from llm_server import LLMServer, serving
-from surefind import endpoint, spec
+from surefind import spec
+from surefind.net import endpoint
 
 # The gate asks the same questions every time; `pytest --hypothesis-profile explore` asks new ones.
 settings.register_profile("surefind", deadline=None, max_examples=50, derandomize=True)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from surefind import spec
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.types import EVERY, Chunk
 
-SERVICES = Services()
+SERVICES = LocalServices()
 NAMES = ("Oak Street", "Dana Whitfield", "the Treasury", "CTR", "Currency Transaction Report", "EOD-7", "cash report")
 TITLES = ("Oak Street", "Dana Whitfield", "Treasury (agency)", "EOD-7", "Cash Reports", "cash report", "")
 

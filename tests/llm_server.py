@@ -5,7 +5,7 @@ Bedrock's Converse, and misbehaves on demand.
         llm.say("[2] > [1]")                          # every request gets this answer
         llm.reply = lambda prompt: prompt.upper()     # or it is made from the prompt (all messages as one text)
         llm.script = ["500", "limit", "hang"]         # how requests are treated, one word each; then "good"
-        services = Services(llm=LLMSettings(model=llm.model))
+        services = LocalServices(llm=LLMSettings(model=llm.model))
         ...
         llm.prompts                                   # what was asked
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from llm_server import LLMServer
 from surefind.access import Access
 from surefind.llm.settings import LLMSettings
+from surefind.protocols import Services
 from surefind.search.pipeline import Pipeline, Run
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import MemoryView
 from surefind.types import BoolArray, Chunk, Mask, Query
 
@@ -32,7 +33,7 @@ BROKEN = ["malformed", "truncated", "garbage", "empty", "html", "drop", "drip", 
 
 
 def services_for(llm: LLMServer, **settings: object) -> Services:
-    return Services(llm=LLMSettings(model=llm.model, **{"retries": 0, **settings}))  # type: ignore[arg-type]
+    return LocalServices(llm=LLMSettings(model=llm.model, **{"retries": 0, **settings}))  # type: ignore[arg-type]
 
 
 def run(

@@ -186,7 +186,7 @@ def test_searches_of_a_reranker_score_graphs_without_documents_that_the_caller_m
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agentic step searches again: its candidates were once scored through every document."""
-    from surefind.retrieve._graph import GraphIndex
+    from surefind.graph.index import GraphIndex
     from surefind.search.reach import Reach
 
     home = Home(tmp_path, '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n')
@@ -234,9 +234,9 @@ def test_no_call_has_a_default_access(call: str) -> None:
 
 def test_no_index_searches_or_scores_without_a_mask() -> None:
     """Below the seam the mask has no default either."""
+    from surefind.graph.index import GraphIndex
     from surefind.retrieve import (
         _communities,
-        _graph,
         _overlap,
         _postings,
         _sparse,
@@ -246,7 +246,7 @@ def test_no_index_searches_or_scores_without_a_mask() -> None:
         multi_query,
     )
 
-    kinds = [_communities.CommunityIndex, _graph.GraphIndex, _overlap.Overlap, _postings.Postings, _sparse.SparseIndex]
+    kinds = [_communities.CommunityIndex, GraphIndex, _overlap.Overlap, _postings.Postings, _sparse.SparseIndex]
     kinds += [_tfidf.Features, _vectors.Vectors, hyde._Drafted, multi_query._Rewritten]
     for kind in kinds:
         calls = [

@@ -11,7 +11,7 @@ from surefind.analyze import analyze
 from surefind.analyze.english import English
 from surefind.analyze.plain import Plain
 from surefind.retrieve.bm25 import BM25
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.types import EVERY, Chunk, Query
 
 FILLER = ["Tellers balance the drawer at close.", "Loans need two signatures.", "Call the branch on Monday."]
@@ -19,7 +19,7 @@ FILLER = ["Tellers balance the drawer at close.", "Loans need two signatures.", 
 
 def finds(text: str, query: str) -> bool:
     chunks = [Chunk(str(i), 0, len(t), t) for i, t in enumerate([*FILLER, text])]
-    found = BM25().build(chunks, Services()).search(BM25(), [Query(query)], 1, EVERY)
+    found = BM25().build(chunks, LocalServices()).search(BM25(), [Query(query)], 1, EVERY)
     return found.ids.tolist() == [[3]]
 
 
@@ -56,7 +56,7 @@ def test_identifier_or_word_is_found_by(text: str, query: str) -> None:
 def test_identifier_in_full_beats_its_parts() -> None:
     texts = ["part 1020 and part 320 of the rule", "see 1020.320(d) of the rule", "rule 320"]
     chunks = [Chunk(str(i), 0, len(t), t) for i, t in enumerate(texts)]
-    found = BM25().build(chunks, Services()).search(BM25(), [Query("1020.320(d)")], 3, EVERY)
+    found = BM25().build(chunks, LocalServices()).search(BM25(), [Query("1020.320(d)")], 3, EVERY)
     assert found.ids[0, 0] == 1
 
 

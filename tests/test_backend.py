@@ -10,7 +10,7 @@ import pytest
 
 from surefind import spec
 from surefind.access import Access
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.store.backends.local import LocalBackend
 from surefind.store.backends.view import LocalView
 from surefind.store.catalogue import Catalogue
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("toys")
 
 def check(make: Callable[[Catalogue], Any], folder: Path, *retrievers: str) -> None:
     chosen = [spec.make("retrieve", text) for text in retrievers or ("bm25", "dense(model=toy)")]
-    check_backend(make, chosen, Services(), folder)
+    check_backend(make, chosen, LocalServices(), folder)
 
 
 @pytest.mark.parametrize("retriever", ["bm25", "dense(model=toy)", "tfidf(ngrams=2)", "sparse(weight=0.5)"])

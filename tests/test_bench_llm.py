@@ -12,9 +12,9 @@ import pytest
 from exam_helpers import query, surefind
 from helpers import WORDS, Home
 from llm_server import LLMServer
+from surefind.bench.llm_value import calls_of, cost_of, llm_value
 from surefind.bench.plan import Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
-from surefind.bench.worth import calls_of, cost_of, worth
 from surefind.errors import BudgetError
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
@@ -140,16 +140,16 @@ def test_costs_of_a_row() -> None:
 def test_sentence(difference: float, p: float, expected: str) -> None:
     low, high = sorted((difference - 0.05, difference + 0.05))
     mirrored = Comparison(0, 1, -difference, -high, -low, p, p)  # the plain one stands first
-    said = worth(["a", "b"], "nDCG@10", [0.5, 0.5 + difference], [PLAIN, ASKS], [mirrored])
+    said = llm_value(["a", "b"], "nDCG@10", [0.5, 0.5 + difference], [PLAIN, ASKS], [mirrored])
     assert said.startswith(expected)
     assert "$3.00 and 2,000 calls for 1,000 queries, 899 ms more a query" in said
 
 
 def test_nothing_is_said_where_nobody_asks_or_all_do() -> None:
-    assert worth(["a"], "nDCG@10", [0.5], [PLAIN], []) == ""
-    assert worth(["a"], "nDCG@10", [0.5], [ASKS], []) == ""
+    assert llm_value(["a"], "nDCG@10", [0.5], [PLAIN], []) == ""
+    assert llm_value(["a"], "nDCG@10", [0.5], [ASKS], []) == ""
 
 
 def test_nothing_gained_has_no_sign_of_loss() -> None:
-    said = worth(["a", "b"], "RR@10", [0.5, 0.5], [PLAIN, ASKS], [Comparison(0, 1, 0.0, 0.0, 0.0, 1.0, 1.0)])
+    said = llm_value(["a", "b"], "RR@10", [0.5, 0.5], [PLAIN, ASKS], [Comparison(0, 1, 0.0, 0.0, 0.0, 1.0, 1.0)])
     assert "not worth its price here: +0.000 RR@10 [+0.000, +0.000]" in said

@@ -28,7 +28,7 @@ from surefind.bench.run import run_bench
 from surefind.bench.terminal import show
 from surefind.errors import MissingPartError, SurefindError
 from surefind.exam.model import Exam, Judgment
-from surefind.rerank import _onnx as rerank_onnx
+from surefind.inference import cross_encoder as rerank_onnx
 from surefind.search.reach import Reach
 from surefind.testing import rankings_of
 from surefind.types import Query, Rankings

@@ -21,8 +21,8 @@ from surefind.chunk.sentence_window import SentenceWindow
 from surefind.chunk.whole import Whole
 from surefind.enrich.headings import Headings
 from surefind.enrich.neighbors import Neighbors
-from surefind.protocols import Embedder
-from surefind.services import Services
+from surefind.protocols import Embedder, Services
+from surefind.services import LocalServices
 from surefind.testing import check_chunker
 from surefind.text import blocks
 from surefind.text.sections import sections
@@ -39,7 +39,7 @@ LINES = [
 ]  # fmt: skip
 markdown_texts = st.lists(st.sampled_from(LINES) | st.text(max_size=20), max_size=25).map("\n".join)
 no_definitions = markdown_texts.filter(lambda text: "]:" not in text)
-SERVICES = Services()
+SERVICES = LocalServices()
 
 
 def document(text: str, format: str = "markdown") -> Document:

@@ -14,7 +14,7 @@ from surefind import spec
 from surefind.embed.concat import Concat
 from surefind.errors import SpecError
 from surefind.protocols import Progress
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.spec import Stage
 from surefind.testing import TEXTS, check_embedder, check_stage
 from surefind.types import EVERY, Chunk, FloatArray, Query
@@ -111,7 +111,7 @@ def test_progress_counts_the_work_of_all() -> None:
 def test_dense_retrieval_by_a_concatenation() -> None:
     retriever = spec.make("retrieve", "dense(model=concat(models=[minilm, hashed(dimension=64)]))")
     chunks = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(TEXTS)]
-    found = retriever.build(chunks, Services()).search(retriever, [Query("cash report")], 2, EVERY)
+    found = retriever.build(chunks, LocalServices()).search(retriever, [Query("cash report")], 2, EVERY)
     check_stage(retriever)
     assert spec.make("embed", "hashed(dimension=64)").fingerprint in retriever.index_spec
     assert found.ids[0].tolist()[0] in (4, 5)

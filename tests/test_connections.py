@@ -18,10 +18,11 @@ from line_server import Line, Serve, says, serving, soon
 from rerank_helpers import Shelf
 from surefind.embed import openai
 from surefind.embed.openai import OpenAI
-from surefind.endpoint import Endpoint
-from surefind.llm.values import Message
+from surefind.net.endpoint import Endpoint
+from surefind.prompts.values import Message
+from surefind.protocols import Services
 from surefind.rerank.hosted import Hosted
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import rankings_of
 from surefind.types import Query
 
@@ -70,12 +71,12 @@ def close(services: Services) -> None:
 
 @pytest.mark.parametrize("ask", [chat, embed, rerank])
 def test_connections_close_with_the_services_and_open_again(line: Line, ask: Callable[[Line, Services], Any]) -> None:
-    services = Services()
+    services = LocalServices()
     first = ask(line, services)
     assert (line.open, ask(line, services)) == (1, first)
     close(services)
     assert soon(lambda: line.open == 0)
-    assert ask(line, Services()) == first
+    assert ask(line, LocalServices()) == first
     assert line.connections == 2
 
 
@@ -83,7 +84,7 @@ def test_connections_close_with_the_services_and_open_again(line: Line, ask: Cal
 def test_a_call_under_way_is_not_broken_by_closing(ask: Callable[[Line, Services], Any]) -> None:
     """Another knowledge base of this process may use the same encoder."""
     with serving(late(0.5)) as line:
-        services, found = Services(), []
+        services, found = LocalServices(), []
         thread = threading.Thread(target=lambda: found.append(ask(line, services)))
         thread.start()
         assert soon(lambda: len(line.requests) == 1)
@@ -147,10 +148,10 @@ def test_what_is_shared_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 SETUP = """
 import gc
 from surefind.embed.openai import OpenAI
-from surefind.endpoint import Endpoint
+from surefind.net.endpoint import Endpoint
 from surefind.llm.settings import LLMSettings
-from surefind.llm.values import Message
-from surefind.services import Services
+from surefind.prompts.values import Message
+from surefind.services import LocalServices
 url = "http://127.0.0.1:{port}/v1"
 ask = [Message("user", "a")]
 """
@@ -159,9 +160,9 @@ ask = [Message("user", "a")]
 @pytest.mark.parametrize(
     "code",
     [
-        "services = Services(); services.chat(url + '#toy').complete(ask)",
-        "services = Services(); services.chat(url + '#toy').complete(ask); services.close()",
-        "Services().chat(url + '#toy').complete(ask); gc.collect()",
+        "services = LocalServices(); services.chat(url + '#toy').complete(ask)",
+        "services = LocalServices(); services.chat(url + '#toy').complete(ask); services.close()",
+        "LocalServices().chat(url + '#toy').complete(ask); gc.collect()",
         "OpenAI(url=url, key_env='').embed(['a'])",
         "kept = Endpoint(url, '', 5.0, 0); kept.post({{}})",
         "def f():\n  e = Endpoint(url, '', 5.0, 0); e.post({{}}); e.cycle = e\nf()",

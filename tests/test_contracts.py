@@ -9,10 +9,10 @@ import pytest
 import real_files
 from helpers import EXAMPLE
 from surefind import spec
-from surefind.abilities import Completing, Local, Reacher, ReaderWithParts, Stamped, TextOnly, Trained
-from surefind.embed._cache import CachedEmbedder, VectorCache
+from surefind.abilities import Local, Reacher, ReaderWithParts, ScoresMissing, Stamped, TextOnly, Trained
 from surefind.protocols import Composite, Wrapper
-from surefind.services import Services
+from surefind.services import LocalServices
+from surefind.store.vectors import CachedEmbedder, VectorCache
 from surefind.testing import (
     DOCUMENTS,
     TEXTS,
@@ -114,7 +114,7 @@ def test_stage_is_a_value_with_a_spec(kind: str, text: str) -> None:
     ],
 )
 def test_what_a_stage_declares_is_what_it_says(kind: str, text: str) -> None:
-    check_declared(spec.make(kind, text), Services())
+    check_declared(spec.make(kind, text), LocalServices())
 
 
 def test_declared_protocols_are_found_where_they_are_meant() -> None:
@@ -124,7 +124,7 @@ def test_declared_protocols_are_found_where_they_are_meant() -> None:
     assert isinstance(made["slidegar"], Reacher) and isinstance(made["agentic"], Reacher)
     assert isinstance(made["ppr"], Composite) and isinstance(made["graph_local"], Composite)
     assert isinstance(made["hyde"], Wrapper) and isinstance(made["hyde"], Stamped)
-    assert isinstance(made["learned"], Trained) and isinstance(made["learned"], Completing)
+    assert isinstance(made["learned"], Trained) and isinstance(made["learned"], ScoresMissing)
     assert isinstance(made["pdf"], ReaderWithParts) and not isinstance(made["text"], ReaderWithParts)
     assert isinstance(made["markdown"], TextOnly) and not isinstance(made["semantic"], TextOnly)
 
@@ -164,7 +164,7 @@ def test_chunker(text: str) -> None:
 @pytest.mark.parametrize("text", [text for text in stages("enrich") if text not in ASK_A_MODEL])
 def test_enricher(text: str) -> None:
     document = DOCUMENTS[-1]
-    chunks = Layout.parse("markdown(tokens=20, min_tokens=5)").cut(document, Services())
+    chunks = Layout.parse("markdown(tokens=20, min_tokens=5)").cut(document, LocalServices())
     check_enricher(spec.make("enrich", text), document, chunks)
 
 
@@ -196,7 +196,7 @@ COUNT_EVERYTHING = {"ppr"}
 def test_retriever(text: str, tmp_path: Path) -> None:
     retriever = spec.make("retrieve", text)
     chunks, queries = (GRAPH_CHUNKS, GRAPH_QUERIES) if retriever.signal == "graph" else (CHUNKS, QUERIES)
-    check_retriever(retriever, chunks, queries, Services(), tmp_path)
+    check_retriever(retriever, chunks, queries, LocalServices(), tmp_path)
 
 
 LOOK_AT_QUERIES = {"learned", "llm_weights"}

@@ -118,15 +118,15 @@ import os
 
 import surefind_models
 from surefind import spec
-from surefind.embed import _onnx as encoder
-from surefind.rerank import _onnx as reranker
+from surefind.inference import encoder
+from surefind.inference import cross_encoder as reranker
 from surefind.types import Chunk
 
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 threads, workers = [], []
-crew, session = encoder.Crew, encoder.open_session
+pool, session = encoder.Workers, encoder.open_session
 encoder.open_session = lambda model, count: threads.append(count) or session(model, count)
-encoder.Crew = reranker.Crew = lambda count: workers.append(count) or crew(count)
+encoder.Workers = reranker.Workers = lambda count: workers.append(count) or pool(count)
 spec.make("embed", "minilm").embed(["a"])
 spec.make("embed", "minilm").embed(["a", "b"])
 reranker.OnnxCrossEncoder(surefind_models.path("reranker")).score("a", [Chunk("a", 0, 1, "a")])

@@ -20,13 +20,13 @@ import pytest
 pytest.importorskip("httpx")
 import httpx
 
-import surefind.deadline
-import surefind.transport
+import surefind.net.deadline
+import surefind.net.transport
 from line_server import Line, Serve, good, serving, soon
-from surefind.deadline import until
-from surefind.endpoint import Endpoint
 from surefind.errors import MissingPartError, SurefindError, UsageError
-from surefind.transport import bounded_client
+from surefind.net.deadline import until
+from surefind.net.endpoint import Endpoint
+from surefind.net.transport import bounded_client
 
 WAITS = 30.0
 """Seconds that a slow server goes on, if it is waited for."""
@@ -60,7 +60,7 @@ def post(url: str, within: float = 5.0, content: bytes = b"{}", from_environment
 
 def test_only_public_names_of_other_packages_are_used() -> None:
     """Private ones change without notice within the range of versions that pyproject.toml allows."""
-    for module in (surefind.deadline, surefind.transport):
+    for module in (surefind.net.deadline, surefind.net.transport):
         tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
         private = [
             ast.unparse(node)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from surefind import spec
-from surefind.embed._cache import CachedEmbedder, VectorCache
-from surefind.embed._onnx import OnnxEncoder
 from surefind.embed.concat import Concat
 from surefind.embed.prefixed import Prefixed
 from surefind.errors import CorruptIndexError, MissingPartError
+from surefind.inference.encoder import OnnxEncoder
 from surefind.protocols import Progress
-from surefind.services import Services
+from surefind.services import LocalServices
+from surefind.store.vectors import CachedEmbedder, VectorCache
 from surefind.types import EVERY, Chunk, FloatArray, Query
 from toy_stages import ToyEmbedder
 
@@ -145,7 +145,7 @@ def test_dense_retrieval_asks_with_the_prefix_of_questions() -> None:
     retriever = spec.make("retrieve", 'dense(model=prefixed(query="cafeteria soup ", passage=""))')
     texts = ["A currency transaction report is due within 15 days.", "The cafeteria serves soup on Mondays."]
     chunks = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(texts)]
-    found = retriever.build(chunks, Services()).search(retriever, [Query("report")], 1, EVERY)
+    found = retriever.build(chunks, LocalServices()).search(retriever, [Query("report")], 1, EVERY)
     assert found.ids[0].tolist() == [1]
 
 

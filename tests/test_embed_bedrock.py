@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from surefind import spec
-from surefind.connections import close_shared
-from surefind.embed._cache import CachedEmbedder, VectorCache
 from surefind.embed.bedrock import Bedrock
 from surefind.errors import MissingPartError, SpecError, SurefindError, UsageError
+from surefind.net.connections import close_shared
+from surefind.store.vectors import CachedEmbedder, VectorCache
 from surefind.testing import check_embedder, check_stage
 
 pytest.importorskip("boto3")

@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 
 from helpers import Home
-from surefind import endpoint as _endpoint
 from surefind import spec
-from surefind.embed._cache import CachedEmbedder, VectorCache
-from surefind.embed._remote import batches, quote, sendable, unit_rows
 from surefind.embed.openai import OpenAI, _address
 from surefind.errors import MissingPartError, SpecError, SurefindError, UsageError
-from surefind.services import Services
+from surefind.net import endpoint as endpoint_module
+from surefind.net.batches import batches, quote, sendable, unit_rows
+from surefind.services import LocalServices
+from surefind.store.vectors import CachedEmbedder, VectorCache
 from surefind.testing import check_embedder, check_stage
 
 pytest.importorskip("httpx")
@@ -188,7 +188,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setattr(_endpoint, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(endpoint_module, "_FIRST_WAIT", 0.01)
 
 
 def failure(stage: OpenAI, texts: tuple[str, ...] = ("a", "b")) -> str:
@@ -416,7 +416,7 @@ def test_key_appears_nowhere(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    services = Services(tmp_path / "cache")
+    services = LocalServices(tmp_path / "cache")
     stage = server.stage(retries=1)
     services.embedder(str(stage)).embed(["a", "b"])
     services.close()
@@ -465,11 +465,11 @@ def test_address(url: str, address: str) -> None:
     ],
 )
 def test_local_addresses(url: str, local: bool) -> None:
-    assert _endpoint.is_local(url) == local
+    assert endpoint_module.is_local(url) == local
 
 
 def test_azure_gets_its_own_header() -> None:
-    endpoint = _endpoint.Endpoint("https://me.openai.azure.com/openai/v1/embeddings", "K", 1, 0)
+    endpoint = endpoint_module.Endpoint("https://me.openai.azure.com/openai/v1/embeddings", "K", 1, 0)
     assert endpoint._headers(KEY) == {"Authorization": f"Bearer {KEY}", "api-key": KEY}
 
 

@@ -12,7 +12,7 @@ from exam_helpers import document, few_documents, sample_documents, sample_exam
 from helpers import times_slower
 from surefind.analyze.english import English
 from surefind.errors import ExamError
-from surefind.exam._corpus import Corpus, plain, terms
+from surefind.exam._documents import ExamDocuments, plain, terms
 from surefind.exam._paraphrase import lexicon, paraphrase
 from surefind.exam.families.entity_lookup import _documents_of, entity_lookup
 from surefind.exam.families.exact_phrase import exact_phrase
@@ -274,27 +274,27 @@ def test_phrase_that_stands_twice_is_dropped() -> None:
     ],
 )
 def test_entity_stands_in_another_document_as_whole_words_only(text: str, stands: bool) -> None:
-    corpus = Corpus([document("a.md", "Please use FRM-0815 here."), document("b.md", text)])
+    corpus = ExamDocuments([document("a.md", "Please use FRM-0815 here."), document("b.md", text)])
     assert _documents_of(corpus, ["FRM-0815"]) == {"frm-0815": {"a.md", "b.md"} if stands else {"a.md"}}
 
 
 def test_entities_that_begin_alike_or_lie_in_each_other_are_all_found() -> None:
     text = "under 12 CFR 1020.310(b) and 12 CFR 1020, New York Harbor and New York"
     wanted = ["12 CFR 1020.310(b)", "12 CFR 1020", "New York Harbor", "New York", "York Harbor", "12 CFR 10", "CFR"]
-    found = _documents_of(Corpus([document("a.md", text)]), wanted)
+    found = _documents_of(ExamDocuments([document("a.md", text)]), wanted)
     assert [entity for entity in wanted if not found[entity.lower()]] == ["12 CFR 10"]
 
 
 # ---------------------------------------------------------------- growth
 
 
-def with_own_names(count: int) -> Corpus:
+def with_own_names(count: int) -> ExamDocuments:
     """Documents of which each has a form and a heading of its own, in words that all of them share."""
     made = [
         document(f"{i:05}.md", f"# Overview of form {i}\n\nPlease use FRM-{i:05} in case {i} whenever one is needed.\n")
         for i in range(count)
     ]
-    corpus = Corpus(made)
+    corpus = ExamDocuments(made)
     for one in made:
         corpus.sections(one)  # parsing is not what is timed
     return corpus
@@ -304,7 +304,7 @@ def with_own_names(count: int) -> Corpus:
 def test_time_grows_with_the_documents_and_not_with_their_square(family: str) -> None:
     def work(count: int) -> Callable[[], object]:
         corpus = with_own_names(count)
-        return lambda: list(FAMILIES[family](Corpus(corpus.documents, 0, corpus._sections)))
+        return lambda: list(FAMILIES[family](ExamDocuments(corpus.documents, 0, corpus._sections)))
 
     assert times_slower(work(3_200), work(200), enough=50) <= 50  # the square would be 256
 
@@ -315,14 +315,14 @@ def test_every_word_is_analysed_once_however_many_phrases_it_stands_in(monkeypat
     monkeypatch.setattr(English, "terms", lambda self, token: (analysed.update([token]), of_token(self, token))[1])
     words = [f"zyx{chr(97 + i)}wvut" for i in range(20)]  # of no other test: what was analysed before is known
     text = " ".join(" ".join(words[i::7] + words[i::3]).capitalize() + "." for i in range(3))
-    assert list(exact_phrase(Corpus([document("a.md", text)])))
+    assert list(exact_phrase(ExamDocuments([document("a.md", text)])))
     assert max(analysed[word] for word in words) == 1
 
 
 def test_time_of_names_grows_with_a_line_and_not_with_its_square() -> None:
     def work(count: int) -> Callable[[], object]:
         line = " ".join(f"Please use FRM-{i:05} here." for i in range(count))
-        return lambda: list(entity_lookup(Corpus([document("a.md", line)])))
+        return lambda: list(entity_lookup(ExamDocuments([document("a.md", line)])))
 
     assert times_slower(work(1_600), work(100), enough=50) <= 50  # the square would be 256
 
@@ -330,8 +330,8 @@ def test_time_of_names_grows_with_a_line_and_not_with_its_square() -> None:
 def test_time_of_headings_grows_with_the_sections_of_a_document_and_not_with_their_square() -> None:
     def work(count: int) -> Callable[[], object]:
         one = document("a.md", "\n".join(f"## Release number {i}\n\n{BODY}" for i in range(count)))
-        known = {one.id: Corpus([one]).sections(one)}
-        return lambda: list(heading_direct(Corpus([one], 0, known)))
+        known = {one.id: ExamDocuments([one]).sections(one)}
+        return lambda: list(heading_direct(ExamDocuments([one], 0, known)))
 
     assert times_slower(work(3_200), work(200), enough=50) <= 50  # the square would be 256
 

@@ -13,6 +13,7 @@ from surefind import spec
 from surefind.graph.derive import derive
 from surefind.graph.facts import Facts
 from surefind.graph.labels import types
+from surefind.graph.relations import relate
 from surefind.notes import collecting
 from surefind.types import EVERY
 
@@ -66,4 +67,4 @@ def test_types_and_relations_reach_the_graph(llm: LLMServer) -> None:
     graph = derive(Facts.build(chunks, spec.make("extract", "llm"), services_for(llm)), EVERY)
     dana, report = graph.keys.index("dana whitfield"), graph.keys.index("report")
     assert types(graph) == {dana: "Person", report: "Concept"}
-    assert graph.relations.of(dana)[1].max() == 1
+    assert graph.once(relate).of(dana)[1].max() == 1

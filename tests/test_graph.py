@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graph_helpers import SERVICES, collections, edges, facts, graph, passage
 from surefind import spec
-from surefind.graph import _kernels
+from surefind.graph import kernels
 from surefind.graph.derive import HEADED, LINKS, MENTIONS, TITLED, derive
 from surefind.graph.facts import Facts, resolve
 from surefind.graph.names import Lexicon, key_of, title_forms
@@ -241,13 +241,13 @@ def test_personalised_pagerank_equals_networkx_and_push_comes_close() -> None:
     restart = np.zeros(36)
     restart[[0, 5]] = 0.25, 0.75
     shares = 1 / np.repeat(np.diff(starts), np.diff(starts))
-    exact = _kernels.power(starts, targets, shares, restart, 0.7, 1e-14, 2000)
+    exact = kernels.power(starts, targets, shares, restart, 0.7, 1e-14, 2000)
     wanted = nx.pagerank(made, alpha=0.7, personalization={0: 0.25, 5: 0.75}, tol=1e-14, max_iter=2000, weight=None)
     assert np.abs(exact - np.array([wanted[i] for i in range(36)])).max() < 1e-8
     seeds, weights = np.array([0, 5], np.int32), np.array([0.25, 0.75])
-    pushed = _kernels.push(starts, targets, shares.astype(np.float32), seeds, weights, 0.7, 1e-7)
+    pushed = kernels.push(starts, targets, shares.astype(np.float32), seeds, weights, 0.7, 1e-7)
     assert np.abs(pushed - exact).max() < 1e-4
-    rough = _kernels.push(starts, targets, shares.astype(np.float32), seeds, weights, 0.7, 1e-2)
+    rough = kernels.push(starts, targets, shares.astype(np.float32), seeds, weights, 0.7, 1e-2)
     assert np.abs(rough - exact).max() > np.abs(pushed - exact).max()
 
 

@@ -19,16 +19,16 @@ from helpers import Home
 from llm_server import HANGS, LLMServer, serving
 from llm_steps import BLOCK, BROKEN, ordinals, run, services_for
 from surefind import spec
-from surefind.bench.asked import llm_calls
 from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
+from surefind.bench.llm_calls import llm_calls
 from surefind.bench.plan import Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
 from surefind.errors import UsageError
 from surefind.exam.model import Exam, Judgment
-from surefind.llm.quote import Workload
 from surefind.llm.settings import LLMSettings
-from surefind.services import Services
+from surefind.prompts.values import Workload
+from surefind.services import LocalServices
 from surefind.testing import built, check_retriever
 from surefind.types import EVERY, Chunk, Mask, Query
 
@@ -89,7 +89,7 @@ def test_every_misbehaviour_ends_in_extractive_summaries_within_the_timeout(llm:
     started = time.monotonic()
     found = run(GLOBAL, services_for(llm, timeout=0.3, total_timeout=0.5), question, chunks=TWO)
     assert time.monotonic() - started < HANGS / 2
-    assert ordinals(found) == ordinals(run(PLAIN, Services(), question, chunks=TWO))
+    assert ordinals(found) == ordinals(run(PLAIN, LocalServices(), question, chunks=TWO))
     assert re.match(r"\d of \d summaries taken from the text: ", found.trace[0].note)
 
 
@@ -118,7 +118,7 @@ def test_one_community_without_an_answer_is_asked_for_again(llm: LLMServer) -> N
 
 def test_model_that_is_not_chosen_is_said() -> None:
     with pytest.raises(UsageError, match="No language model is chosen"):
-        run(GLOBAL, Services(), chunks=TWO)
+        run(GLOBAL, LocalServices(), chunks=TWO)
 
 
 @settings(max_examples=15, deadline=None)
@@ -213,7 +213,7 @@ def test_every_misbehaviour_ends_in_the_names_of_the_graph(llm: LLMServer, act: 
     started = time.monotonic()
     found = run(LOCAL, services_for(llm, timeout=0.3, total_timeout=0.5), question, chunks=BANK)
     assert time.monotonic() - started < HANGS / 2
-    assert ordinals(found) == ordinals(run(WORDS, Services(), question, chunks=BANK)) != []
+    assert ordinals(found) == ordinals(run(WORDS, LocalServices(), question, chunks=BANK)) != []
     assert found.trace[0].note.startswith("names found in the graph: ")
 
 
@@ -251,13 +251,13 @@ def test_stamp_tells_models_and_prompts_apart(llm: LLMServer, tmp_path: Path, st
     made = spec.make("retrieve", stage)
     first = made.stamp(services_for(llm))
     other = services_for(llm)
-    assert first != made.stamp(Services(llm=LLMSettings(model=f"{llm.url}#other")))
+    assert first != made.stamp(LocalServices(llm=LLMSettings(model=f"{llm.url}#other")))
     own = tmp_path / made.template(other).name / "v1.txt"
     own.parent.mkdir()
     slots = "\n".join(f"${slot}" for slot in sorted(made.template(other).slots))
     own.write_text(f"[system]\nMine.\n[user]\n{slots}\n")
-    assert first != made.stamp(Services(llm=other.llm.settings, prompts_folder=tmp_path))
-    assert made.inner.stamp(Services()) == ""
+    assert first != made.stamp(LocalServices(llm=other.llm.settings, prompts_folder=tmp_path))
+    assert made.inner.stamp(LocalServices()) == ""
 
 
 def test_quote_counts_what_asks_a_model_and_nothing_else(home: Home, llm: LLMServer) -> None:

@@ -20,10 +20,9 @@ from surefind.graph.communities import communities, edges
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
 from surefind.graph.labels import labels
-from surefind.graph.relations import MOST
+from surefind.graph.relations import MOST, relate
 from surefind.graph.summaries import summarise
-from surefind.protocols import Progress
-from surefind.services import Services
+from surefind.protocols import Progress, Services
 from surefind.testing import built
 from surefind.types import EVERY, Chunk, Extraction, Mask, Mention, Query
 
@@ -31,7 +30,7 @@ from surefind.types import EVERY, Chunk, Extraction, Mask, Mention, Query
 def weights(found: Graph) -> dict[tuple[str, str], float]:
     table = {}
     for i, name in enumerate(found.keys):
-        others, strengths = found.relations.of(i)
+        others, strengths = found.once(relate).of(i)
         table |= {(name, found.keys[j]): w for j, w in zip(others.tolist(), strengths.tolist(), strict=True)}
     return table
 
@@ -58,9 +57,9 @@ def test_entity_keeps_its_strongest_relations_only() -> None:
     chunks = [passage(i, f"T{i}", f"We met Hub and {name}.") for i, name in enumerate(names)]
     chunks += [passage(100 + i, f"U{i}", f"So {name} left.") for i, name in enumerate(names)]
     found = graph(chunks)
-    others, _ = found.relations.of(found.keys.index("hub"))
+    others, _ = found.once(relate).of(found.keys.index("hub"))
     assert len(others) >= MOST
-    assert all(found.keys.index("hub") in found.relations.of(int(other))[0] for other in others)
+    assert all(found.keys.index("hub") in found.once(relate).of(int(other))[0] for other in others)
 
 
 class Stated:

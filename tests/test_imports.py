@@ -7,6 +7,8 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,9 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "access", "notes", "connections", "cores", "crew", "sample"},
+    {"types", "errors", "access", "notes", "cores", "workers", "sample", "prompts"},
     {"grammar", "spec", "protocols", "abilities"},
-    {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services"}
-    | {"endpoint", "transport", "deadline", "bedrock"},
+    {"analyze", "embed", "extract", "files", "fusion", "graph", "inference", "llm", "net", "services", "store", "text"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"search", "write", "config", "settings_file"},
     {"kb", "status", "changes"},
@@ -84,6 +85,55 @@ def test_stages_never_import_each_other() -> None:
         if name in STAGES - {room}
     ]
     assert wrong == []
+
+
+def module_name(path: Path) -> str:
+    parts = ("surefind", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def dependencies() -> dict[str, set[str]]:
+    """Module -> the modules that it imports: early, late, or for type checking only."""
+    modules = {module_name(path): path for path, _ in rooms()}
+    found: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        found[name] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                targets = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                targets = [alias.name for alias in node.names]
+            else:
+                continue
+            for target in targets:
+                while target and target not in modules:
+                    target = target.rpartition(".")[0]
+                if target not in ("", "surefind", name):  # the front door imports late, and everything
+                    found[name].add(target)
+    return found
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    try:
+        tuple(TopologicalSorter(dependencies()).static_order())
+    except CycleError as error:
+        pytest.fail(f"an import circle: {' -> '.join(error.args[1])}")
+
+
+def test_other_packages_import_public_modules_only() -> None:
+    wrong = [
+        f"{name} imports {target}"
+        for name, targets in dependencies().items()
+        for target in targets
+        if "._" in target and not name.startswith(target.partition("._")[0])
+    ]
+    assert wrong == []
+
+
+def test_no_module_is_longer_than_350_lines() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path, _ in rooms()}
+    assert {name: lines for name, lines in lengths.items() if lines > 350} == {}
 
 
 def test_nothing_imports_the_contract_suites() -> None:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from surefind import spec
 from surefind.errors import SourceError
+from surefind.files.readers import Readers
+from surefind.files.scan import scan
 from surefind.ingest._decode import read_text
 from surefind.ingest._front_matter import access_groups, split_front_matter
-from surefind.ingest._readers import Readers
-from surefind.ingest._scan import scan
 from surefind.types import Document
 
 

@@ -14,10 +14,10 @@ import real_files
 from helpers import WORDS, Home, ask
 from surefind import Access, spec
 from surefind.errors import SourceError
-from surefind.ingest._inside import reading
-from surefind.ingest._limits import Limits
+from surefind.files.inside import reading
+from surefind.files.limits import Limits
+from surefind.files.readers import Readers
 from surefind.ingest._places import joined, numbered
-from surefind.ingest._readers import Readers
 from surefind.ingest._tables import TOKENS, parts, repeat_headers
 from surefind.text.places import location
 from surefind.text.tokens import count_tokens

@@ -19,8 +19,8 @@ import pytest
 from helpers import Home, ask
 from surefind import Access
 from surefind.errors import SourceError
-from surefind.ingest import _git_program
-from surefind.ingest._git import GitOrigin, fetch
+from surefind.files import _git_program
+from surefind.files.git import GitOrigin, fetch
 
 WHO = {f"GIT_{role}_{part}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
 

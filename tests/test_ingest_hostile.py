@@ -19,10 +19,10 @@ import pytest
 import real_files
 from helpers import WORDS, Home
 from surefind.errors import MissingPartError, SourceError
-from surefind.ingest import _readers
-from surefind.ingest._limits import Limits
-from surefind.ingest._readers import Readers
-from surefind.ingest._scan import scan
+from surefind.files import readers
+from surefind.files.limits import Limits
+from surefind.files.readers import Readers
+from surefind.files.scan import scan
 from surefind.write.reading import Reading
 
 LAUGHS = (
@@ -134,7 +134,7 @@ def test_missing_extra_is_a_problem_of_the_file_with_the_install_line(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(MissingPartError, match=r"needs no_such_module; run: pip install 'surefind\[pdf\]'"):
-        _readers.need(("no_such_module",), "pdf")
+        readers.need(("no_such_module",), "pdf")
     home.write("docs/a.pdf", real_files.pdf(real_files.policy))
     home.write("docs/good.md", "alpha")
     hidden = home.folder / "hidden"

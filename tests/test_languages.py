@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from helpers import WORDS, Home
 from surefind.analyze import analyze
-from surefind.analyze._fold import fold
-from surefind.analyze._language import is_english
 from surefind.analyze.english import English
 from surefind.analyze.plain import Plain
 from surefind.exam._paraphrase import paraphrase
@@ -22,7 +20,9 @@ from surefind.graph.names import key_of
 from surefind.retrieve import bm25, tfidf
 from surefind.serve.cli._hits import snippet, sought
 from surefind.serve.cli._language import advice
-from surefind.services import Services
+from surefind.services import LocalServices
+from surefind.text.fold import fold
+from surefind.text.language import is_english
 from surefind.text.scripts import clusters, count_words, spaced, words
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import count_tokens, token_spans
@@ -223,7 +223,7 @@ def test_snippet_shows_the_place_in_text_without_spaces() -> None:
 
 
 def test_names_end_where_another_script_begins() -> None:
-    (found,) = Phrases().extract(["設定はLibreOfficeの画面でEOD-7を選びます。"], Services())
+    (found,) = Phrases().extract(["設定はLibreOfficeの画面でEOD-7を選びます。"], LocalServices())
     assert [mention.name for mention in found.mentions] == ["EOD-7", "LibreOffice", "EOD-7"]
     assert key_of("हिन्दी") == "हिन्दी"
 

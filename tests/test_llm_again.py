@@ -18,7 +18,8 @@ from surefind.exam.store import ExamStore
 from surefind.extract.llm import LLM
 from surefind.llm.settings import LLMSettings
 from surefind.notes import collecting
-from surefind.services import Services
+from surefind.protocols import Services
+from surefind.services import LocalServices
 from surefind.types import Document
 
 pytest.importorskip("httpx")
@@ -36,7 +37,7 @@ STEPS = {
 
 def services(llm: LLMServer, folder: Path) -> Services:
     """As a new run of the program has them."""
-    return Services(folder, llm=LLMSettings(model=llm.model, retries=0))
+    return LocalServices(folder, llm=LLMSettings(model=llm.model, retries=0))
 
 
 @pytest.mark.parametrize("text", STEPS)

@@ -20,7 +20,7 @@ from surefind.bench.run import run_bench
 from surefind.errors import BudgetError, UsageError
 from surefind.exam.model import Exam, Judgment
 from surefind.llm.prices import Price, tokens
-from surefind.llm.quote import Workload
+from surefind.prompts.values import Workload
 from surefind.protocols import Priced
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout

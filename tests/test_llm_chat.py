@@ -14,10 +14,10 @@ from llm_server import HANGS, LLMServer
 from surefind.errors import AnswerError, BudgetError, SurefindError, UsageError
 from surefind.llm.chat import complete_many
 from surefind.llm.settings import LLMSettings
-from surefind.llm.values import Completion, Message
 from surefind.notes import collecting
-from surefind.protocols import ChatModel
-from surefind.services import Services
+from surefind.prompts.values import Completion, Message
+from surefind.protocols import ChatModel, Services
+from surefind.services import LocalServices
 
 pytest.importorskip("httpx")
 
@@ -29,7 +29,7 @@ def ask(text: str = "What is it?") -> list[Message]:
 
 
 def services(llm: LLMServer, folder: Path | None = None, **settings: Any) -> Services:
-    return Services(folder, llm=LLMSettings(**{"model": llm.model, "timeout": 5.0, **settings}))
+    return LocalServices(folder, llm=LLMSettings(**{"model": llm.model, "timeout": 5.0, **settings}))
 
 
 def failure(llm: LLMServer, **settings: Any) -> str:
@@ -260,7 +260,7 @@ def test_fallback_that_fails_too_is_told(llm: LLMServer) -> None:
 
 def test_no_model_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"No language model is chosen.*\[llm\] model"):
-        Services().chat()
+        LocalServices().chat()
 
 
 # ---------------------------------------------------------------- cache
@@ -359,6 +359,6 @@ def test_budget_is_a_hard_stop_that_keeps_what_was_paid_for(llm: LLMServer, tmp_
 
 def test_budget_needs_a_known_price(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
-    chat = Services(llm=LLMSettings(budget=1.0)).chat("openai:no-such-model")
+    chat = LocalServices(llm=LLMSettings(budget=1.0)).chat("openai:no-such-model")
     with pytest.raises(UsageError, match=r"\[llm.prices\] \"openai:no-such-model\""):
         chat.complete(ask())

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.errors import ConfigError, SpecError
-from surefind.llm.fence import LABELS, RULE, Data, harmless
-from surefind.llm.prompt import load_prompt, parse_prompt
+from surefind.prompts.fence import LABELS, RULE, Data, harmless
+from surefind.prompts.prompt import load_prompt, parse_prompt
 
 BLOCK = re.compile(r"<(?P<name>\w+(?: \d+)?) (?P<mark>[0-9a-f]{12})>\n(?P<text>.*?)\n</(?P=name) (?P=mark)>", re.DOTALL)
 

@@ -20,7 +20,7 @@ import pytest
 from helpers import WORDS, Home
 from llm_server import HANGS, LLMServer
 from surefind import notes
-from surefind.crew import Crew, still_working
+from surefind.workers import Workers, still_working
 
 pytest.importorskip("httpx")
 
@@ -111,8 +111,8 @@ def test_results_come_in_order_and_notes_are_heard() -> None:
         notes.note(f"saw {item}")
         return -item
 
-    with notes.collecting() as heard, Crew(3) as crew:
-        assert list(crew.map(work, range(10))) == [-i for i in range(10)]
+    with notes.collecting() as heard, Workers(3) as workers:
+        assert list(workers.map(work, range(10))) == [-i for i in range(10)]
     assert sorted(heard.notes) == [f"saw {i}" for i in range(10)]
 
 
@@ -128,16 +128,16 @@ def test_an_error_drops_what_has_not_begun_and_waits_for_what_has() -> None:
         time.sleep(0.05)
         done.append(item)
 
-    with pytest.raises(ValueError), Crew(2) as crew:
-        list(crew.map(work, range(1000)))
+    with pytest.raises(ValueError), Workers(2) as workers:
+        list(workers.map(work, range(1000)))
     assert sorted(begun) == [0, *sorted(done)]
     assert len(begun) < 1000
 
 
 def test_ctrl_c_leaves_what_hangs() -> None:
     gate = threading.Event()
-    with pytest.raises(KeyboardInterrupt), Crew(2) as crew:
-        crew.map(lambda item: gate.wait(), range(5))
+    with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
+        workers.map(lambda item: gate.wait(), range(5))
         raise KeyboardInterrupt
     assert still_working()
     gate.set()

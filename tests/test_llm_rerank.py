@@ -26,9 +26,9 @@ def backwards(shown: dict[int, str]) -> list[int]:
 
 
 def test_bm25_alone() -> None:
-    from surefind.services import Services
+    from surefind.services import LocalServices
 
-    assert ordinals(run("bm25", Services())) == BEFORE
+    assert ordinals(run("bm25", LocalServices())) == BEFORE
 
 
 def test_named_passages_come_first_and_nobody_is_lost(llm: LLMServer) -> None:

@@ -14,7 +14,7 @@ from llm_steps import BROKEN, CHUNKS, TEXTS, ordinals, run, services_for
 from surefind import spec
 from surefind.errors import SpecError, UsageError
 from surefind.retrieve.multi_query import read_rewrites
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import check_retriever
 from surefind.types import Query
 from toy_stages import ToyEmbedder
@@ -109,7 +109,7 @@ def test_contract_of_retrievers(llm: LLMServer, tmp_path: Path) -> None:
 
 def test_a_model_that_is_not_chosen_is_said_and_not_passed_over() -> None:
     with pytest.raises(UsageError, match="No language model is chosen"):
-        run(HYDE, Services())
+        run(HYDE, LocalServices())
 
 
 @pytest.mark.parametrize("stage", [MULTI, f"multi_query(retriever={HYDE})", "multi_query(retriever=bm25)"])
@@ -140,14 +140,14 @@ def test_every_misbehaviour_ends_in_the_plain_search_within_the_timeout(llm: LLM
     started = time.monotonic()
     found = run(stage, services_for(llm, timeout=0.3, total_timeout=0.5))
     assert time.monotonic() - started < HANGS / 2
-    assert ordinals(found) == ordinals(run(DENSE, Services()))
+    assert ordinals(found) == ordinals(run(DENSE, LocalServices()))
     assert "searched the question" in found.trace[0].note
 
 
 def test_a_spent_budget_ends_in_the_plain_search(llm: LLMServer) -> None:
     services = services_for(llm, budget=0.0, prices={llm.model: (1.0, 1.0)})
     found = run(HYDE, services)
-    assert ordinals(found) == ordinals(run(DENSE, Services()))
+    assert ordinals(found) == ordinals(run(DENSE, LocalServices()))
     assert "budget of $0.00" in found.trace[0].note
     assert llm.bodies == []
 
@@ -173,19 +173,21 @@ WEIGHTED = f"bm25 + {DENSE} >> llm_weights"
 def test_weights_of_the_model_are_used(llm: LLMServer) -> None:
     llm.say('{"bm25": 0.0, "dense": 1.0}')
     found = run(WEIGHTED, services_for(llm), ["vault"])
-    assert ordinals(found) == ordinals(run(f"bm25 + {DENSE} >> weighted(weights=[0.0, 1.0])", Services(), ["vault"]))
+    assert ordinals(found) == ordinals(
+        run(f"bm25 + {DENSE} >> weighted(weights=[0.0, 1.0])", LocalServices(), ["vault"])
+    )
     assert found.trace[-1].note == "weights bm25 0.00, dense 1.00"
     llm.say('{"bm25": 0.75, "dense": 0.25}')
     found = run(WEIGHTED, services_for(llm), ["vault"])
-    same = run(f"bm25 + {DENSE} >> weighted(weights=[0.75, 0.25])", Services(), ["vault"])
+    same = run(f"bm25 + {DENSE} >> weighted(weights=[0.75, 0.25])", LocalServices(), ["vault"])
     assert found.rankings.row(0)[1].tolist() == pytest.approx(same.rankings.row(0)[1].tolist())
 
 
 def test_each_query_has_weights_of_its_own(llm: LLMServer) -> None:
     llm.reply = lambda prompt: '{"bm25": 1, "dense": 0}' if "\nvault\n" in prompt else '{"bm25": 0, "dense": 1}'
     found = run(WEIGHTED, services_for(llm), ["vault", "cash"])
-    lexical = run(f"bm25 + {DENSE} >> weighted(weights=[1, 0])", Services(), ["vault", "cash"])
-    dense = run(f"bm25 + {DENSE} >> weighted(weights=[0, 1])", Services(), ["vault", "cash"])
+    lexical = run(f"bm25 + {DENSE} >> weighted(weights=[1, 0])", LocalServices(), ["vault", "cash"])
+    dense = run(f"bm25 + {DENSE} >> weighted(weights=[0, 1])", LocalServices(), ["vault", "cash"])
     assert [ordinals(found, i) for i in (0, 1)] == [ordinals(lexical, 0), ordinals(dense, 1)]
 
 
@@ -203,7 +205,7 @@ def test_every_misbehaviour_ends_in_the_rules(llm: LLMServer, act: str) -> None:
     started = time.monotonic()
     found = run(WEIGHTED, services_for(llm, timeout=0.3, total_timeout=0.5), ["fee of 7"])
     assert time.monotonic() - started < HANGS / 2
-    rules = run(f"bm25 + {DENSE} >> weighted(weights=[0.55, 0.30])", Services(), ["fee of 7"])
+    rules = run(f"bm25 + {DENSE} >> weighted(weights=[0.55, 0.30])", LocalServices(), ["fee of 7"])
     assert ordinals(found) == ordinals(rules)
     assert found.trace[-1].note.startswith("weights by rule: ")
 

@@ -16,8 +16,8 @@ from llm_server import LLMServer
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm.models import Models
 from surefind.llm.settings import LLMSettings
-from surefind.llm.values import Message, Request
-from surefind.services import Services
+from surefind.prompts.values import Message, Request
+from surefind.services import LocalServices
 
 pytest.importorskip("httpx")
 
@@ -77,7 +77,7 @@ def test_a_benchmark_that_replays_leaves_other_threads_alone() -> None:
 
 def test_an_answer_that_came_while_the_cache_was_searched_is_not_paid_for_again(llm: LLMServer, tmp_path: Path) -> None:
     """A thread looks into the cache, another one is answered, then the first goes on to ask."""
-    services = Services(tmp_path, llm=LLMSettings(model=llm.model))
+    services = LocalServices(tmp_path, llm=LLMSettings(model=llm.model))
     chat = services.llm.chat()
     request = Request(ASK)
     assert chat.known([chat.key(request)]) == {}
@@ -98,7 +98,7 @@ def test_failures_of_many_threads_are_all_counted(llm: LLMServer, monkeypatch: p
     monkeypatch.setattr("surefind.llm.chat._SLOW", 0.0)
     monkeypatch.setattr("surefind.llm.chat._SILENT", 100)
     llm.script = ["drop"] * 8
-    chat = Services(llm=LLMSettings(model=llm.model, retries=0)).llm.chat()
+    chat = LocalServices(llm=LLMSettings(model=llm.model, retries=0)).llm.chat()
     chat._silent = Slow(0)
     found = together(*[lambda i=i: chat.complete([Message("user", str(i))]) for i in range(8)])
     assert all(isinstance(error, SurefindError) for error in found)
@@ -145,7 +145,7 @@ def test_a_call_that_waits_for_a_model_in_this_process_keeps_to_its_time(
     monkeypatch.setitem(sys.modules, "llama_cpp", SimpleNamespace(Llama=Llama))
     file = tmp_path / "a.gguf"
     file.write_bytes(b"GGUF")
-    chat = Services(llm=LLMSettings(total_timeout=1.8)).llm.chat(f"gguf:{file}")
+    chat = LocalServices(llm=LLMSettings(total_timeout=1.8)).llm.chat(f"gguf:{file}")
     started = time.monotonic()
     found = together(*[lambda i=i: chat.complete([Message("user", str(i))]) for i in range(3)])
     taken = time.monotonic() - started

@@ -11,10 +11,10 @@ from typing import ClassVar
 from surefind.access import Access
 from surefind.errors import SurefindError
 from surefind.notes import collecting, note, spend
-from surefind.protocols import Passages
+from surefind.protocols import Passages, Services
 from surefind.retrieve.bm25 import BM25
 from surefind.search.pipeline import Pipeline
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.spec import Stage
 from surefind.testing import MemoryView
 from surefind.types import Chunk, Query, Rankings
@@ -47,7 +47,7 @@ def test_each_stage_has_its_own_notes_and_costs() -> None:
     retriever = BM25()
     stages = Talking("first", 0.25), Talking("second", 0.5, fails=True), Talking("third")
     pipeline = Pipeline((retriever,), None, stages)
-    run = pipeline.run([Query("cash")], 2, MemoryView(CHUNKS, Services()), Services(), Access.owner())
+    run = pipeline.run([Query("cash")], 2, MemoryView(CHUNKS, LocalServices()), LocalServices(), Access.owner())
     found = [(entry.note, entry.calls, entry.dollars) for entry in run.trace]
     assert found == [
         ("", 0, 0.0),

@@ -14,9 +14,9 @@ import pytest
 from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import Access
 from surefind.cores import usable_cores
-from surefind.ingest._inside import reading
-from surefind.ingest._limits import Limits
-from surefind.ingest._readers import Readers
+from surefind.files.inside import reading
+from surefind.files.limits import Limits
+from surefind.files.readers import Readers
 from surefind.store.catalogue import Catalogue
 from surefind.write.layout import Layout
 from surefind.write.prepare import Prepared, Task, from_data, prepare, to_data

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from helpers import Home, ask
 from rerank_helpers import Shelf, tiny_cross_encoder, tokenizer
 from surefind import spec
-from surefind.embed import _onnx as embed_onnx
 from surefind.errors import CorruptIndexError, MissingPartError, SpecError, SurefindError
+from surefind.inference import cross_encoder as rerank_onnx
+from surefind.inference import encoder as embed_onnx
+from surefind.inference.pairs import PairTokenizer, best_window
 from surefind.notes import collecting
-from surefind.rerank import _onnx as rerank_onnx
 from surefind.rerank._order import reordered
-from surefind.rerank._pairs import PairTokenizer, best_window
 from surefind.rerank.conditional import Conditional, confidence
 from surefind.rerank.cross_encoder import CrossEncoder
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import check_rankings, check_reranker, check_stage, rankings_of
 from surefind.types import Chunk, Query
 
@@ -48,7 +48,7 @@ def test_contract(model: str) -> None:
 
 def test_blend_is_half_of_each_by_min_max(model: str) -> None:
     # "cash report" shares 1 word with 5, 0 with 0, 3 with 3 (cash twice), 2 with 2: logits 1, 0, 3, 2.
-    found = CrossEncoder(model).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, Services())
+    found = CrossEncoder(model).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, LocalServices())
     ordinals, scores = found.row(0)
     expected = {
         5: 0.5 * (9 - 1) / 8 + 0.5 * 1 / 3,
@@ -62,7 +62,9 @@ def test_blend_is_half_of_each_by_min_max(model: str) -> None:
 
 def test_spread_keeps_small_differences_small(model: str) -> None:
     """Logits 1, 0, 3, 2, where they usually lie 6 apart: they count half."""
-    found = CrossEncoder(model, spread=6.0).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, Services())
+    found = CrossEncoder(model, spread=6.0).rerank(
+        QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, LocalServices()
+    )
     expected = {5: 0.5 * 8 / 8 + 0.5 * 1 / 6, 0: 0.5 * 2 / 8, 3: 0.5 * 1 / 8 + 0.5 * 3 / 6, 2: 0.5 * 2 / 6}
     assert dict(zip(*map(list, found.row(0)), strict=True)) == pytest.approx(expected)
 
@@ -74,8 +76,8 @@ def test_spread_stands_in_the_config_of_a_model(tmp_path: Path) -> None:
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**config, "spread": spread}))
         stages.append(CrossEncoder(str(folder)))
-    assert stages[0].stamp(Services()) != stages[1].stamp(Services())
-    rows = [s.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, Services()).row(0) for s in stages]
+    assert stages[0].stamp(LocalServices()) != stages[1].stamp(LocalServices())
+    rows = [s.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, LocalServices()).row(0) for s in stages]
     assert float(rows[0][1][0]) == pytest.approx(0.5 + 0.5 / 3)
     assert float(rows[1][1][0]) == pytest.approx(0.5 + 0.5 / 6)
 
@@ -83,13 +85,13 @@ def test_spread_stands_in_the_config_of_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("blend", "order"), [(0.0, [5, 0, 3, 2]), (1.0, [3, 2, 5, 0])])
 def test_blend_of_nothing_and_of_everything(model: str, blend: float, order: list[int]) -> None:
     stage = CrossEncoder(model, blend=blend)
-    found = stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, Services())
+    found = stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, LocalServices())
     assert found.row(0)[0].tolist() == order
 
 
 def test_beyond_top_and_beyond_keep_stand_below_as_they_came(model: str) -> None:
     stage = CrossEncoder(model, top=3, keep=1, blend=1.0)
-    found = stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, Services())
+    found = stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, LocalServices())
     assert found.row(0)[0].tolist() == [3, 5, 0, 2]
     assert found.row(0)[1].tolist() == [1.0, -1.0, -2.0, -3.0]
 
@@ -99,22 +101,22 @@ def test_title_is_read_beside_the_text(model: str) -> None:
     titled.chunks[1] = Chunk("1.md", 0, 4, "beta", context="cash report")
     given = rankings_of([([0, 1], [2.0, 1.0])])
     stage = CrossEncoder(model, blend=1.0)
-    assert stage.rerank(QUERIES[:1], given, plain, 2, Services()).row(0)[0].tolist() == [0, 1]
-    assert stage.rerank(QUERIES[:1], given, titled, 2, Services()).row(0)[0].tolist() == [1, 0]
+    assert stage.rerank(QUERIES[:1], given, plain, 2, LocalServices()).row(0)[0].tolist() == [0, 1]
+    assert stage.rerank(QUERIES[:1], given, titled, 2, LocalServices()).row(0)[0].tolist() == [1, 0]
 
 
 def test_headings_stand_in_where_nothing_was_enriched(model: str) -> None:
     shelf = Shelf("alpha", "beta")
     shelf.chunks[1] = Chunk("1.md", 0, 4, "beta", headings=("cash", "report"))
     given = rankings_of([([0, 1], [2.0, 1.0])])
-    found = CrossEncoder(model, blend=1.0).rerank(QUERIES[:1], given, shelf, 2, Services())
+    found = CrossEncoder(model, blend=1.0).rerank(QUERIES[:1], given, shelf, 2, LocalServices())
     assert found.row(0)[0].tolist() == [1, 0]
 
 
 def test_what_answers_far_down_in_a_long_passage_is_seen(model: str) -> None:
     shelf = Shelf("filler " * 2000 + "cash report " + "filler " * 2000, "cash", "filler " * 4000)
     given = rankings_of([([2, 1, 0], [3.0, 2.0, 1.0])])
-    found = CrossEncoder(model, blend=1.0).rerank(QUERIES[:1], given, shelf, 3, Services())
+    found = CrossEncoder(model, blend=1.0).rerank(QUERIES[:1], given, shelf, 3, LocalServices())
     assert found.row(0)[0].tolist() == [0, 1, 2]
 
 
@@ -130,7 +132,7 @@ def test_time_limit_reads_what_fits_and_says_so(model: str, monkeypatch: pytest.
     shelf, many = Shelf(*(["alpha"] * 39), "cash report"), ([*range(40)], [float(40 - i) for i in range(40)])
     stage = CrossEncoder(model, top=40, keep=40, max_ms=100)
     with collecting() as heard:
-        found = stage.rerank(QUERIES[:1], rankings_of([many]), shelf, 40, Services())
+        found = stage.rerank(QUERIES[:1], rankings_of([many]), shelf, 40, LocalServices())
     read = int((found.row(0)[1] >= 0).sum())
     assert 1 <= read < 40
     assert heard.text == f"read {read} of 40 passages in 100 ms; the others keep their places"
@@ -139,7 +141,9 @@ def test_time_limit_reads_what_fits_and_says_so(model: str, monkeypatch: pytest.
 
 
 def test_time_that_is_over_at_once_still_reads_one(model: str) -> None:
-    found = CrossEncoder(model, max_ms=1e-6).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, Services())
+    found = CrossEncoder(model, max_ms=1e-6).rerank(
+        QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, LocalServices()
+    )
     assert found.row(0)[0].tolist() == [5, 0, 3, 2]
 
 
@@ -150,9 +154,9 @@ def test_a_pair_is_scored_once_whatever_the_blend(model: str, tmp_path: Path, mo
     runs: list[int] = []
     run = rerank_onnx.OnnxCrossEncoder._run
     monkeypatch.setattr(rerank_onnx.OnnxCrossEncoder, "_run", lambda self, pair: runs.append(1) or run(self, pair))
-    services = Services(tmp_path / "cache")
+    services = LocalServices(tmp_path / "cache")
     given, shelf = rankings_of(ROWS), Shelf(*TEXTS)
-    without = [CrossEncoder(model, blend=b).rerank(QUERIES, given, shelf, 10, Services()) for b in (0.3, 0.7)]
+    without = [CrossEncoder(model, blend=b).rerank(QUERIES, given, shelf, 10, LocalServices()) for b in (0.3, 0.7)]
     runs.clear()
     within = [CrossEncoder(model, blend=b).rerank(QUERIES, given, shelf, 10, services) for b in (0.3, 0.7)]
     assert len(runs) == 8  # 4 + 1 + 0 + 3 pairs
@@ -162,7 +166,7 @@ def test_a_pair_is_scored_once_whatever_the_blend(model: str, tmp_path: Path, mo
 
 
 def test_a_search_neither_reads_nor_writes_the_cache(model: str, tmp_path: Path) -> None:
-    services = Services(tmp_path / "cache")
+    services = LocalServices(tmp_path / "cache")
     CrossEncoder(model).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, services)
     assert not (tmp_path / "cache").exists()
 
@@ -170,9 +174,9 @@ def test_a_search_neither_reads_nor_writes_the_cache(model: str, tmp_path: Path)
 def test_other_weights_are_another_model(tmp_path: Path) -> None:
     a = tiny_cross_encoder(tmp_path / "a" / "tiny")
     b = tiny_cross_encoder(tmp_path / "b" / "tiny", output="scores")
-    stamps = [CrossEncoder(str(folder)).stamp(Services()) for folder in (a, b)]
+    stamps = [CrossEncoder(str(folder)).stamp(LocalServices()) for folder in (a, b)]
     assert stamps[0] != stamps[1]
-    assert CrossEncoder(str(a), max_tokens=32).stamp(Services()) != stamps[0]
+    assert CrossEncoder(str(a), max_tokens=32).stamp(LocalServices()) != stamps[0]
 
 
 # ---------------------------------------------------------------- folders
@@ -181,13 +185,13 @@ def test_other_weights_are_another_model(tmp_path: Path) -> None:
 def test_folder_of_ours_is_checked(tmp_path: Path) -> None:
     folder = tiny_cross_encoder(tmp_path / "ours", ours=True)
     given, shelf = rankings_of(ROWS[:1]), Shelf(*TEXTS)
-    assert CrossEncoder(str(folder)).rerank(QUERIES[:1], given, shelf, 4, Services()).row(0)[0].tolist()[0] == 5
+    assert CrossEncoder(str(folder)).rerank(QUERIES[:1], given, shelf, 4, LocalServices()).row(0)[0].tolist()[0] == 5
     damaged = tiny_cross_encoder(tmp_path / "damaged", ours=True)
     config = json.loads((damaged / "config.json").read_text())
     config["sha256"]["model.onnx"] = "0" * 64
     (damaged / "config.json").write_text(json.dumps(config))
     with pytest.raises(CorruptIndexError, match="damaged"):
-        CrossEncoder(str(damaged)).rerank(QUERIES[:1], given, shelf, 4, Services())
+        CrossEncoder(str(damaged)).rerank(QUERIES[:1], given, shelf, 4, LocalServices())
 
 
 def test_export_with_the_graph_in_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -197,7 +201,7 @@ def test_export_with_the_graph_in_a_folder_of_its_own(tmp_path: Path) -> None:
 
 def test_model_of_the_knowledge_base_is_found_by_name(tmp_path: Path) -> None:
     tiny_cross_encoder(tmp_path / "models" / "mine")
-    services = Services(models_folder=tmp_path / "models")
+    services = LocalServices(models_folder=tmp_path / "models")
     found = CrossEncoder("mine").rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, services)
     assert found.row(0)[0].tolist()[0] == 5
 
@@ -212,12 +216,12 @@ def test_model_of_the_knowledge_base_is_found_by_name(tmp_path: Path) -> None:
 def test_graph_that_is_no_reranker_is_refused(tmp_path: Path, shape: dict[str, Any], words: str) -> None:
     folder = tiny_cross_encoder(tmp_path / "other", **shape)
     with pytest.raises(SurefindError, match=words):
-        CrossEncoder(str(folder)).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, Services())
+        CrossEncoder(str(folder)).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, LocalServices())
 
 
 def test_missing_folder_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(MissingPartError, match="no cross-encoder 'nowhere'"):
-        CrossEncoder("nowhere").rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, Services())
+        CrossEncoder("nowhere").rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, LocalServices())
 
 
 def test_folder_without_a_graph_needs_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +230,7 @@ def test_folder_without_a_graph_needs_the_library(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(_torch, "find_spec", lambda name: None)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(MissingPartError, match=r"surefind\[sentence-transformers\]"):
-        CrossEncoder(str(tmp_path)).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, Services())
+        CrossEncoder(str(tmp_path)).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, LocalServices())
 
 
 @pytest.mark.parametrize(
@@ -251,16 +255,16 @@ def test_sessions_are_shared_by_stages_of_one_model(model: str) -> None:
     opened = embed_onnx.open_session(folder / "model.onnx", 1)
     for top in (1, 2, 3):
         stage = CrossEncoder(model, top=top, keep=1)
-        stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, Services())
+        stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, LocalServices())
     assert embed_onnx.open_session(folder / "model.onnx", 1) is opened
 
 
 def test_model_trained_again_under_its_name_is_read_again(tmp_path: Path) -> None:
     stage, place = CrossEncoder(str(tmp_path / "mine")), tmp_path / "mine"
     tiny_cross_encoder(place)
-    before = stage.stamp(Services()), embed_onnx.open_session(place / "model.onnx", 1)
+    before = stage.stamp(LocalServices()), embed_onnx.open_session(place / "model.onnx", 1)
     tiny_cross_encoder(tmp_path / "other", output="scores").joinpath("model.onnx").replace(place / "model.onnx")
-    assert stage.stamp(Services()) != before[0]
+    assert stage.stamp(LocalServices()) != before[0]
     assert embed_onnx.open_session(place / "model.onnx", 1) is not before[1]
 
 
@@ -348,7 +352,7 @@ def test_conditional_contract(model: str) -> None:
 def test_only_unsure_queries_are_reranked(model: str) -> None:
     stage = Conditional(f"cross_encoder(model={json.dumps(model)}, blend=1)", "max", 5.0)
     with collecting() as heard:
-        found = stage.rerank(QUERIES, rankings_of(ROWS), Shelf(*TEXTS), 10, Services())
+        found = stage.rerank(QUERIES, rankings_of(ROWS), Shelf(*TEXTS), 10, LocalServices())
     assert found.row(0)[0].tolist() == [5, 0, 3, 2]  # its first score is 9
     assert found.row(3)[0].tolist() == [2, 1, 6]  # 3 is under 5: reranked by "deadline" and "report"
     assert heard.text == "max under 5 for 1 of 4 queries"  # the others found fewer than two
@@ -357,7 +361,7 @@ def test_only_unsure_queries_are_reranked(model: str) -> None:
 def test_trace_says_why_a_query_was_left_alone(model: str) -> None:
     stage = Conditional(f"cross_encoder(model={json.dumps(model)})", "margin", 0.5)
     with collecting() as heard:
-        stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, Services())
+        stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, LocalServices())
     assert heard.text == "margin 0.750, not under 0.5"  # (9 - 3) / (9 - 1)
 
 

@@ -9,10 +9,10 @@ import surefind_models
 
 from helpers import ask
 from rerank_helpers import Shelf
+from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.kb import KnowledgeBase
-from surefind.rerank._onnx import OnnxCrossEncoder
 from surefind.rerank.cross_encoder import CrossEncoder
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import check_reranker, rankings_of
 from surefind.types import Chunk, Query
 
@@ -42,7 +42,7 @@ def test_contract() -> None:
 )
 def test_it_finds_the_answer_that_shares_few_words(query: str, wanted: int) -> None:
     given = rankings_of([([*range(5)], [1.0] * 5)])
-    found = CrossEncoder(blend=1.0).rerank([Query(query)], given, Shelf(*PASSAGES), 5, Services())
+    found = CrossEncoder(blend=1.0).rerank([Query(query)], given, Shelf(*PASSAGES), 5, LocalServices())
     assert found.row(0)[0][0] == wanted
 
 

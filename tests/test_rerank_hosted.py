@@ -15,11 +15,13 @@ import pytest
 
 from helpers import Home, ask
 from rerank_helpers import Shelf
-from surefind import endpoint, spec
+from surefind import spec
 from surefind.errors import SpecError, SurefindError, UsageError
+from surefind.net import endpoint
 from surefind.notes import collecting
+from surefind.protocols import Services
 from surefind.rerank.hosted import Hosted
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import check_reranker, check_stage, rankings_of
 from surefind.types import Query
 
@@ -122,7 +124,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def rerank(stage: Hosted, services: Services | None = None, n: int = 1) -> Any:
-    return stage.rerank(QUERIES[:n], rankings_of(ROWS[:n]), Shelf(*TEXTS), 10, services or Services())
+    return stage.rerank(QUERIES[:n], rankings_of(ROWS[:n]), Shelf(*TEXTS), 10, services or LocalServices())
 
 
 @pytest.mark.parametrize("api", ["cohere", "jina", "voyage"])
@@ -186,7 +188,7 @@ def test_search_falls_back_and_says_so(server: Server, tmp_path: Path) -> None:
 
 
 def test_what_it_costs_is_counted(server: Server) -> None:
-    services = Services()
+    services = LocalServices()
     with collecting() as heard:
         rerank(server.stage(api="voyage", price=0.05), services)
     assert (heard.calls, heard.tokens_in, heard.dollars) == (1, 1000, pytest.approx(0.05 * 1000 / 1e6))
@@ -198,7 +200,7 @@ def test_what_it_costs_is_counted(server: Server) -> None:
 
 def test_a_request_is_counted_before_its_reserve_is_free(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the two, another thread could spend the same money."""
-    services = Services()
+    services = LocalServices()
     meter, counted = services.llm.meter, []
     release = meter.release
     monkeypatch.setattr(meter, "release", lambda dollars: (counted.append(meter.spent.calls), release(dollars)))
@@ -207,7 +209,7 @@ def test_a_request_is_counted_before_its_reserve_is_free(server: Server, monkeyp
 
 
 def test_benchmark_pays_for_a_pair_once_and_asks_for_many_at_once(server: Server, tmp_path: Path) -> None:
-    services = Services(tmp_path / "cache")
+    services = LocalServices(tmp_path / "cache")
     first = rerank(server.stage(blend=0.3), services, 4)
     asked = len(server.bodies)
     second = rerank(server.stage(blend=0.3), services, 4)
@@ -218,7 +220,7 @@ def test_benchmark_pays_for_a_pair_once_and_asks_for_many_at_once(server: Server
 
 
 def test_keys_are_not_in_the_cache(server: Server, tmp_path: Path) -> None:
-    services = Services(tmp_path / "cache")
+    services = LocalServices(tmp_path / "cache")
     rerank(server.stage(), services, 4)
     services.close()
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file())

@@ -18,7 +18,7 @@ from surefind.retrieve import _kernels, _vectors
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._vectors import Vectors
 from surefind.retrieve.bm25 import BM25
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import check_rankings
 from surefind.types import EVERY, Chunk, Document, Mask, Query
 from surefind.write.layout import Layout
@@ -58,12 +58,12 @@ def passages() -> list[Chunk]:
     layout = Layout.parse("markdown", ["headings"])
     files = sorted(EXAMPLE.glob("sops/*.md"))[:25]
     documents = [Document(path.name, path.read_text(encoding="utf-8")) for path in files]
-    return [chunk for document in documents for chunk in layout.cut(document, Services())]
+    return [chunk for document in documents for chunk in layout.cut(document, LocalServices())]
 
 
 @pytest.fixture(scope="module")
 def index(passages: list[Chunk]) -> Postings:
-    return BM25().build(passages, Services())
+    return BM25().build(passages, LocalServices())
 
 
 @pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.9, 0.4), (0.0, 0.75), (2.0, 0.0), (1.2, 1.0)])
@@ -81,7 +81,7 @@ def test_bm25_equals_the_formula_on_real_text(passages: list[Chunk], index: Post
 
 def test_bm25_scores_of_a_tiny_corpus_written_out() -> None:
     """3 chunks of 2, 1 and 3 terms; `cash` is in two of them, once and twice."""
-    index = BM25(analyzer="plain").build(chunks_of("cash report", "card", "cash cash box"), Services())
+    index = BM25(analyzer="plain").build(chunks_of("cash report", "card", "cash cash box"), LocalServices())
     ordinals, scores = index.search(BM25(), [Query("cash")], 5, EVERY).row(0)
     idf = log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     assert ordinals.tolist() == [2, 0]
@@ -96,14 +96,14 @@ def test_bm25_scores_of_a_tiny_corpus_written_out() -> None:
 
 def test_bm25_golden_numbers() -> None:
     texts = "the teller files a CTR", "a CTR is due in 15 days", "wires above $10,000 need two approvals"
-    index = BM25().build(chunks_of(*texts), Services())
+    index = BM25().build(chunks_of(*texts), LocalServices())
     ordinals, scores = index.search(BM25(), [Query("CTR filing deadline in days")], 3, EVERY).row(0)
     assert ordinals.tolist() == [0, 1]
     assert scores.tolist() == pytest.approx([1.6840, 1.5029], abs=1e-3)
 
 
 def test_word_said_twice_in_the_query_counts_twice() -> None:
-    index = BM25().build(chunks_of("cash report", "card"), Services())
+    index = BM25().build(chunks_of("cash report", "card"), LocalServices())
     once, twice = (index.search(BM25(), [Query(q)], 1, EVERY).scores[0, 0] for q in ("cash", "cash cash"))
     assert twice == pytest.approx(2 * once)
 
@@ -115,21 +115,21 @@ def test_rows_of_frequent_terms_give_the_same_scores(
     queries = [Query(question) for question in QUESTIONS]
     expected = index.search(BM25(), queries, 50, EVERY)
     monkeypatch.setattr(_kernels, "DENSE_SHARE", share)
-    other = BM25().build(passages, Services())
+    other = BM25().build(passages, LocalServices())
     assert (other._dense_of >= 0).any() == bool(share)
     assert other.search(BM25(), queries, 50, EVERY).scores == pytest.approx(expected.scores, abs=1e-5)
 
 
 def test_term_more_frequent_than_a_byte_can_say_is_counted_in_full() -> None:
     texts = ["cash " * 300, "cash " * 40, "card"]
-    index = BM25(analyzer="plain").build(chunks_of(*texts), Services())
+    index = BM25(analyzer="plain").build(chunks_of(*texts), LocalServices())
     found = index.search(BM25(k1=100, b=0), [Query("cash")], 3, EVERY)
     expected = bm25_scores([text.split() for text in texts], ["cash"], 100, 0)
     assert found.row(0)[1].tolist() == pytest.approx(expected[:2], abs=1e-4)
 
 
 def test_equal_chunks_stand_in_order_of_ordinal() -> None:
-    index = BM25().build(chunks_of(*["cash report"] * 200), Services())
+    index = BM25().build(chunks_of(*["cash report"] * 200), LocalServices())
     assert index.search(BM25(), [Query("cash")], 5, EVERY).ids.tolist() == [[0, 1, 2, 3, 4]]
 
 
@@ -149,7 +149,7 @@ def test_bm25_index_grown_from_any_earlier_one_is_the_same_index(before: list, a
     new = [(i, text) for i, text in enumerate(old) if random.random() < 0.6]
     for words in added:
         new.insert(random.randint(0, len(new)), (-1, " ".join(words)))
-    bm25, services = BM25(), Services()
+    bm25, services = BM25(), LocalServices()
     earlier = bm25.build(chunks_of(*old), services)
     origin = np.array([i for i, _ in new], dtype=np.int32)
     chunks = chunks_of(*(text for _, text in new))

@@ -14,7 +14,7 @@ from surefind.retrieve._sparse import SparseIndex
 from surefind.retrieve.bm25 import BM25
 from surefind.retrieve.sparse import Sparse
 from surefind.retrieve.tfidf import TfIdf
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import check_retriever
 from surefind.types import EVERY, Chunk, Document, Query, Rankings
 from surefind.write.layout import Layout
@@ -32,12 +32,12 @@ def passages() -> list[Chunk]:
     layout = Layout.parse("markdown", ["headings"])
     files = sorted(EXAMPLE.glob("*/*.md"))[::6]
     documents = [Document(path.name, path.read_text(encoding="utf-8")) for path in files]
-    return [chunk for document in documents for chunk in layout.cut(document, Services())]
+    return [chunk for document in documents for chunk in layout.cut(document, LocalServices())]
 
 
 @pytest.fixture(scope="module")
 def index(passages: list[Chunk]) -> SparseIndex:
-    return Sparse().build(passages, Services())
+    return Sparse().build(passages, LocalServices())
 
 
 def scaled(rankings: Rankings, i: int, n: int) -> np.ndarray:
@@ -55,8 +55,8 @@ def test_score_is_the_mean_of_the_two_by_their_highest(
     """One index serves every weight, k1 and b."""
     n = len(passages)
     bm25, tfidf = BM25(k1, b), TfIdf()
-    words = bm25.build(passages, Services()).search(bm25, QUERIES, n, EVERY)
-    grams = tfidf.build(passages, Services()).search(tfidf, QUERIES, n, EVERY)
+    words = bm25.build(passages, LocalServices()).search(bm25, QUERIES, n, EVERY)
+    grams = tfidf.build(passages, LocalServices()).search(tfidf, QUERIES, n, EVERY)
     found = index.search(Sparse(weight, k1, b), QUERIES, n, EVERY)
     for i in range(len(QUERIES)):
         expected = weight * scaled(words, i, n) + (1 - weight) * scaled(grams, i, n)
@@ -70,7 +70,7 @@ def test_scores_of_a_tiny_corpus_written_out() -> None:
     texts = "cash cash", "cash box", "wire sent"
     chunks = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(texts)]
     retriever = Sparse(analyzer="plain")
-    ordinals, scores = retriever.build(chunks, Services()).search(retriever, [Query("cash")], 5, EVERY).row(0)
+    ordinals, scores = retriever.build(chunks, LocalServices()).search(retriever, [Query("cash")], 5, EVERY).row(0)
     cash, rare = np.log(4 / 3) + 1, np.log(4 / 2) + 1
     cosines = 2 * cash / np.hypot(2 * cash, rare), cash / np.sqrt(cash**2 + 2 * rare**2)  # with cash cash, cash box
     gains = 2 * 2.5 / (2 + 1.5), 1 * 2.5 / (1 + 1.5)
@@ -86,7 +86,7 @@ def test_given_chunks_are_scored_as_search_scores_them(index: SparseIndex) -> No
 
 def test_worst_of_chunks_that_all_match_is_found_all_the_same() -> None:
     chunks = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(("cash cash", "cash and a wire"))]
-    found = Sparse().build(chunks, Services()).search(Sparse(), [Query("cash")], 5, EVERY)
+    found = Sparse().build(chunks, LocalServices()).search(Sparse(), [Query("cash")], 5, EVERY)
     assert found.ids.tolist() == [[0, 1]]
     assert found.scores[0, 1] > 0
 
@@ -94,7 +94,7 @@ def test_worst_of_chunks_that_all_match_is_found_all_the_same() -> None:
 @pytest.mark.parametrize("text", ["sparse(weight=0)", "sparse(weight=1, k1=0)", "sparse(ngrams=1, features=5)"])
 def test_variant_keeps_the_contract_of_a_retriever(text: str, passages: list[Chunk], tmp_path: Path) -> None:
     queries = [Query("member"), Query("a wire of the member"), Query("CTR")]
-    check_retriever(spec.make("retrieve", text), passages[:60], queries, Services(), tmp_path)
+    check_retriever(spec.make("retrieve", text), passages[:60], queries, LocalServices(), tmp_path)
 
 
 def test_retrievers_that_differ_in_search_time_parameters_share_an_index() -> None:

@@ -14,8 +14,9 @@ from surefind.chunk.fixed import Fixed
 from surefind.enrich.headings import Headings
 from surefind.fuse.rrf import RRF
 from surefind.ingest.text import Text
+from surefind.protocols import Services
 from surefind.retrieve.bm25 import BM25
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import (
     DOCUMENTS,
     check_chunker,
@@ -74,7 +75,9 @@ def test_broken_chunker_is_caught(spoil: Callable[..., Any], rule: str) -> None:
 )
 def test_broken_enricher_is_caught(spoil: Callable[..., Any], rule: str) -> None:
     document = DOCUMENTS[-1]
-    chunks = [replace(chunk, context="before") for chunk in Fixed(tokens=20, overlap=0).chunk(document, Services())]
+    chunks = [
+        replace(chunk, context="before") for chunk in Fixed(tokens=20, overlap=0).chunk(document, LocalServices())
+    ]
     with pytest.raises(AssertionError, match=rule):
         check_enricher(Changed(Headings(), "enrich", spoil), document, chunks)
 
@@ -117,7 +120,7 @@ def test_retriever_that_masks_after_top_k_is_caught(tmp_path: Path) -> None:
 
     broken = Changed(BM25(), "build", lambda index, *given: MaskAfter(index))
     with pytest.raises(AssertionError, match="before top-k"):
-        check_retriever(broken, CHUNKS, QUERIES, Services(), tmp_path)
+        check_retriever(broken, CHUNKS, QUERIES, LocalServices(), tmp_path)
 
 
 def test_retriever_that_reuses_wrongly_is_caught(tmp_path: Path) -> None:
@@ -125,7 +128,7 @@ def test_retriever_that_reuses_wrongly_is_caught(tmp_path: Path) -> None:
         return reuse.index if reuse else index
 
     with pytest.raises(AssertionError, match="grown from an earlier one"):
-        check_retriever(Changed(BM25(), "build", forget), CHUNKS, QUERIES, Services(), tmp_path)
+        check_retriever(Changed(BM25(), "build", forget), CHUNKS, QUERIES, LocalServices(), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from surefind.errors import SpecError
 from surefind.protocols import Reuse
 from surefind.retrieve._tfidf import Features
 from surefind.retrieve.tfidf import TfIdf
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.testing import check_retriever
 from surefind.types import EVERY, Chunk, Document, Mask, Query
 from surefind.write.layout import Layout
@@ -54,7 +54,7 @@ def passages() -> list[Chunk]:
     layout = Layout.parse("markdown", ["headings"])
     files = sorted(EXAMPLE.glob("*/*.md"))[::5]
     documents = [Document(path.name, path.read_text(encoding="utf-8")) for path in files]
-    return [chunk for document in documents for chunk in layout.cut(document, Services())]
+    return [chunk for document in documents for chunk in layout.cut(document, LocalServices())]
 
 
 # ---------------------------------------------------------------- scikit-learn
@@ -66,7 +66,7 @@ def test_every_weight_and_score_equals_scikit_learn_on_real_text(passages: list[
     theirs = text.TfidfVectorizer(ngram_range=(1, ngrams), tokenizer=terms_of, token_pattern=None, lowercase=False)
     matrix = theirs.fit_transform([chunk.searchable for chunk in passages])
     tfidf = TfIdf(ngrams=ngrams, features=10**7)
-    index = tfidf.build(passages, Services())
+    index = tfidf.build(passages, LocalServices())
     assert {" ".join(gram) for gram in index.grams} == set(theirs.vocabulary_)
     columns = [theirs.vocabulary_[" ".join(gram)] for gram in index.grams]
     assert abs(matrix[:, columns].toarray() - dense(index)).max() < 1e-6
@@ -85,7 +85,7 @@ def test_limited_features_equal_scikit_learn_where_no_tie_is_cut(passages: list[
         )
         matrix = theirs.fit_transform([chunk.searchable for chunk in passages])
         tfidf = TfIdf(features=limit)
-        index = tfidf.build(passages, Services())
+        index = tfidf.build(passages, LocalServices())
         assert len(index.grams) == limit
         assert {" ".join(gram) for gram in index.grams} == set(theirs.vocabulary_)
         check_scores(index, tfidf, matrix, theirs)
@@ -105,7 +105,7 @@ def check_scores(index: Features, tfidf: TfIdf, matrix: object, theirs: object) 
 
 def test_scores_of_a_tiny_corpus_written_out() -> None:
     """3 chunks; `cash` is in two of them, `box` and `cash box` in one. The query's `the` is no feature."""
-    index = TfIdf(analyzer="plain").build(chunks_of("cash box", "cash cash card", "wire"), Services())
+    index = TfIdf(analyzer="plain").build(chunks_of("cash box", "cash cash card", "wire"), LocalServices())
     ordinals, scores = index.search(TfIdf(), [Query("the cash box")], 5, EVERY).row(0)
     cash, rare = log(4 / 3) + 1, log(4 / 2) + 1
     query = sqrt(cash**2 + rare**2 + rare**2)
@@ -119,7 +119,9 @@ def test_most_frequent_grams_are_kept_then_the_shorter_then_the_alphabet() -> No
     chunks = chunks_of("a b a b", "c a", "d")
 
     def kept(features: int) -> list[str]:
-        return [" ".join(gram) for gram in TfIdf(features=features, analyzer="plain").build(chunks, Services()).grams]
+        return [
+            " ".join(gram) for gram in TfIdf(features=features, analyzer="plain").build(chunks, LocalServices()).grams
+        ]
 
     assert kept(1) == ["a"]
     assert kept(2) == ["a", "b"]
@@ -130,24 +132,24 @@ def test_most_frequent_grams_are_kept_then_the_shorter_then_the_alphabet() -> No
 
 
 def test_grams_do_not_cross_the_end_of_a_chunk() -> None:
-    index = TfIdf(ngrams=3, analyzer="plain").build(chunks_of("a b", "", "c", "d e f"), Services())
+    index = TfIdf(ngrams=3, analyzer="plain").build(chunks_of("a b", "", "c", "d e f"), LocalServices())
     assert {g for g in index.grams if len(g) > 1} == {("a", "b"), ("d", "e"), ("e", "f"), ("d", "e", "f")}
 
 
 def test_word_that_is_no_feature_parts_its_neighbours() -> None:
-    index = TfIdf(analyzer="plain").build(chunks_of("cash box", "cash", "box"), Services())
+    index = TfIdf(analyzer="plain").build(chunks_of("cash box", "cash", "box"), LocalServices())
     near, far = (index.search(TfIdf(), [Query(q)], 1, EVERY).scores[0, 0] for q in ("cash box", "cash new box"))
     assert near == pytest.approx(1.0)
     assert far < 0.9
 
 
 def test_equal_chunks_stand_in_order_of_ordinal() -> None:
-    index = TfIdf().build(chunks_of(*["cash report"] * 300), Services())
+    index = TfIdf().build(chunks_of(*["cash report"] * 300), LocalServices())
     assert index.search(TfIdf(), [Query("cash")], 5, EVERY).ids.tolist() == [[0, 1, 2, 3, 4]]
 
 
 def test_mask_decides_before_the_best_are_taken(passages: list[Chunk]) -> None:
-    index = TfIdf().build(passages, Services())
+    index = TfIdf().build(passages, LocalServices())
     queries = [Query(question) for question in QUESTIONS]
     every = index.search(TfIdf(), queries, len(passages), EVERY)
     allow = np.random.default_rng(1).random(len(passages)) < 0.1
@@ -159,7 +161,7 @@ def test_mask_decides_before_the_best_are_taken(passages: list[Chunk]) -> None:
 
 
 def test_given_chunks_are_scored_as_search_scores_them(passages: list[Chunk]) -> None:
-    index = TfIdf().build(passages, Services())
+    index = TfIdf().build(passages, LocalServices())
     queries = [Query(question) for question in QUESTIONS]
     found = index.search(TfIdf(), queries, 40, EVERY)
     assert np.array_equal(index.score(TfIdf(), queries, found.ids, EVERY), found.scores)
@@ -171,7 +173,7 @@ def test_given_chunks_are_scored_as_search_scores_them(passages: list[Chunk]) ->
 @pytest.mark.parametrize("text", ["tfidf(ngrams=1)", "tfidf(ngrams=4, features=200, analyzer=plain)"])
 def test_variant_keeps_the_contract_of_a_retriever(text: str, passages: list[Chunk], tmp_path: Path) -> None:
     queries = [Query("member"), Query("a wire of the member"), Query("CTR")]
-    check_retriever(spec.make("retrieve", text), passages[:60], queries, Services(), tmp_path)
+    check_retriever(spec.make("retrieve", text), passages[:60], queries, LocalServices(), tmp_path)
 
 
 def test_index_is_named_by_all_its_parameters() -> None:
@@ -192,7 +194,7 @@ texts_of_few_words = st.lists(st.lists(st.sampled_from("cash card wire hold the 
 def test_features_are_those_of_a_plain_count(texts: list[list[str]], ngrams: int, limit: int) -> None:
     """Leaving out early what cannot be chosen leaves out nothing that would be."""
     tfidf = TfIdf(ngrams, limit, "plain")
-    index = tfidf.build(chunks_of(*map(" ".join, texts)), Services())
+    index = tfidf.build(chunks_of(*map(" ".join, texts)), LocalServices())
     counts = Counter(
         tuple(words[i : i + n]) for words in texts for n in range(1, ngrams + 1) for i in range(len(words) - n + 1)
     )
@@ -217,11 +219,11 @@ def test_index_built_beside_an_earlier_one_is_the_same_index_and_reads_only_what
         pairs.insert(random.randint(0, len(pairs)), (-1, chunk))
     new = [chunk for _, chunk in pairs]
     tfidf = TfIdf(features=8)
-    earlier = tfidf.build(old, Services())
+    earlier = tfidf.build(old, LocalServices())
     # What is taken over is not read: its text could be anything.
     unread = [chunk if i < 0 else replace(chunk, text="unread") for i, chunk in pairs]
-    grown = tfidf.build(unread, Services(), Reuse(earlier, np.array([i for i, _ in pairs], dtype=np.int32)))
-    fresh = tfidf.build(new, Services())
+    grown = tfidf.build(unread, LocalServices(), Reuse(earlier, np.array([i for i, _ in pairs], dtype=np.int32)))
+    fresh = tfidf.build(new, LocalServices())
     assert grown.grams == fresh.grams
     assert grown.words.vocabulary == fresh.words.vocabulary
     for name in ("starts", "docs", "weights"):

@@ -23,10 +23,11 @@ from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
 from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
-from surefind.fuse._predictors import MLP, Weigher, load_predictor
 from surefind.fuse.learned import Learned
+from surefind.fusion.loading import load_predictor
+from surefind.fusion.predictors import MLP, Weigher
 from surefind.search.pipeline import Pipeline
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.store.lock import training_lock
 from surefind.testing import FUSER_ROWS, check_rankings, rankings_of
 from surefind.train.alpha import fit_mlp, r_squared
@@ -292,7 +293,7 @@ def test_changed_documents_are_told_and_other_documents_refused(
 def test_unknown_model_names_those_there_are(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
     with pytest.raises(SpecError, match=r"no trained model 'ridge-known'; did you mean 'ridge-known-item'"):
         ask(kb, "cash", pipeline="bm25 + tfidf >> learned(model=ridge-known)")
-    for services in (Services(), Services(models_folder=Path("nowhere"))):
+    for services in (LocalServices(), LocalServices(models_folder=Path("nowhere"))):
         with pytest.raises(SpecError, match=r"Train one with: surefind train fusion"):
             Learned().fuse_for([Query("x")], [], 10, services)
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind.fuse._belongs import alike
-from surefind.fuse._features import Rarity
-from surefind.fuse._lambdamart import SCALE, TOP, LambdaMART, candidate_names, candidates, corrected
-from surefind.fuse._predictors import blend
-from surefind.fuse._trees import Trees
+from surefind.fusion.features import Rarity
+from surefind.fusion.lambdamart import SCALE, TOP, LambdaMART, candidate_names, candidates, corrected
+from surefind.fusion.predictors import blend
+from surefind.fusion.provenance import alike
+from surefind.fusion.trees import Trees
 from surefind.protocols import SKETCH
 from surefind.testing import check_rankings, rankings_of
 from surefind.train.lambdamart import TREES, how_many

@@ -12,9 +12,10 @@ from llm_server import LLMServer
 from surefind.errors import SpecError, SurefindError
 from surefind.exam.model import Judgment
 from surefind.llm.settings import LLMSettings
-from surefind.services import Services
+from surefind.protocols import Services
+from surefind.services import LocalServices
+from surefind.train.job import Job
 from surefind.train.llm_pairs import calls_for, from_llm, passages_to_ask
-from surefind.train.neural import Job
 from surefind.train.pairs import Shelf
 from surefind.types import Chunk
 from test_train_pairs import CHUNKS, OTHER, PLACES
@@ -30,7 +31,7 @@ def shelf(*held: object) -> Shelf:
 
 
 def services(llm: LLMServer, folder: Path | None = None) -> Services:
-    return Services(folder, llm=LLMSettings(model=llm.model))
+    return LocalServices(folder, llm=LLMSettings(model=llm.model))
 
 
 def test_questions_stand_with_their_passage(llm: LLMServer) -> None:

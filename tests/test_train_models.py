@@ -26,22 +26,24 @@ from surefind.embed.onnx import Onnx  # noqa: E402
 from surefind.errors import DiskFullError, LockedError, SpecError, SurefindError  # noqa: E402
 from surefind.exam.model import Exam, Judgment  # noqa: E402
 from surefind.exam.store import ExamStore  # noqa: E402
+from surefind.inference.cross_encoder import OnnxCrossEncoder  # noqa: E402
 from surefind.measure.names import parse_measure  # noqa: E402
-from surefind.rerank._onnx import OnnxCrossEncoder  # noqa: E402
 from surefind.search.pipeline import Pipeline  # noqa: E402
 from surefind.store.lock import training_lock  # noqa: E402
 from surefind.testing import check_embedder  # noqa: E402
 from surefind.train.export import export  # noqa: E402
-from surefind.train.learning import Example, Settings, train  # noqa: E402
+from surefind.train.job import Job  # noqa: E402
+from surefind.train.kept import keep, stopped_trainings  # noqa: E402
+from surefind.train.learning import TokenRows, TrainingSettings, train  # noqa: E402
 from surefind.train.network import Network, Shape, load_network  # noqa: E402
-from surefind.train.neural import Job, _keep, stopped_trainings, train_model  # noqa: E402
+from surefind.train.neural import train_model  # noqa: E402
 from surefind.types import Chunk  # noqa: E402
 
 BUNDLED = surefind_models.path("minilm")
 TOKENIZER = BUNDLED / "tokenizer.json"
 TINY = Shape(32, 2, 2, 64, 30522, 64)
 QUIET = lambda what, done, total: None  # noqa: E731
-ONE = Settings("multiple-negatives", epochs=1, batch=8)
+ONE = TrainingSettings("multiple-negatives", epochs=1, batch=8)
 
 
 def network(ranks: bool, seed: int = 0) -> Network:
@@ -138,7 +140,7 @@ def test_exported_reranker_scores_as_the_network_does_and_is_read_back(tmp_path:
 # ---------------------------------------------------------------- learning
 
 
-def examples(ranks: bool) -> list[Example]:
+def examples(ranks: bool) -> list[TokenRows]:
     """A question's token also stands in its passage, and nowhere else."""
     made = []
     for i in range(16):
@@ -148,7 +150,7 @@ def examples(ranks: bool) -> list[Example]:
             rows = [([101, word, 102, *row[1:]], [0, 0, 0] + [1] * (len(row) - 1)) for row in (mine, other)]
         else:
             rows = [([101, word, 102], [0] * 3), (mine, [0] * 7), (other, [0] * 7)]
-        made.append(Example(tuple(rows)))
+        made.append(TokenRows(tuple(rows)))
     return made
 
 
@@ -156,7 +158,7 @@ def examples(ranks: bool) -> list[Example]:
     ("ranks", "loss"), [(False, "multiple-negatives"), (False, "triplet"), (True, "multiple-negatives")]
 )
 def test_loss_falls(ranks: bool, loss: str, tmp_path: Path) -> None:
-    settings = Settings(loss, epochs=15, batch=8, rate=3e-3)
+    settings = TrainingSettings(loss, epochs=15, batch=8, rate=3e-3)
     losses = train(network(ranks), examples(ranks), settings, tmp_path / "c.pt", QUIET)
     assert np.mean(losses[-4:]) < 0.6 * np.mean(losses[:4])
 
@@ -176,12 +178,12 @@ def test_first_loss_is_the_formula(tmp_path: Path) -> None:
     for q, at in zip((rows[0] for rows in vectors), (0, 2), strict=True):
         similar = np.array([20 * float(q @ v) for v in every])
         expected += -(similar[at] - np.log(np.exp(similar).sum())) / 2
-    losses = train(made, some, Settings("multiple-negatives", batch=2), tmp_path / "c.pt", QUIET)
+    losses = train(made, some, TrainingSettings("multiple-negatives", batch=2), tmp_path / "c.pt", QUIET)
     assert losses[0] == pytest.approx(expected, rel=1e-3)
 
 
 def test_stopped_training_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    settings = Settings("multiple-negatives", epochs=4, batch=8, rate=1e-3)
+    settings = TrainingSettings("multiple-negatives", epochs=4, batch=8, rate=1e-3)
     whole = network(ranks=False)
     losses = train(whole, examples(False), settings, tmp_path / "whole.pt", QUIET)
 
@@ -200,7 +202,7 @@ def test_stopped_training_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
         assert torch.allclose(second.state_dict()[key], value, atol=1e-5), key
 
 
-def first_step(checkpoint: Path, settings: Settings = ONE, seed: int = 0) -> int:
+def first_step(checkpoint: Path, settings: TrainingSettings = ONE, seed: int = 0) -> int:
     """Where a training begins that finds this checkpoint."""
     seen: list[int] = []
     train(network(False, seed), examples(False), settings, checkpoint, lambda what, done, total: seen.append(done))
@@ -215,7 +217,7 @@ def test_a_training_that_is_over_need_not_be_done_again(tmp_path: Path) -> None:
 
 def test_checkpoint_of_something_else_is_left_alone(tmp_path: Path) -> None:
     train(network(False), examples(False), ONE, tmp_path / "c.pt", QUIET)
-    assert first_step(tmp_path / "c.pt", Settings("triplet", batch=8)) == 0
+    assert first_step(tmp_path / "c.pt", TrainingSettings("triplet", batch=8)) == 0
     train(network(False), examples(False), ONE, tmp_path / "c.pt", QUIET)
     assert first_step(tmp_path / "c.pt", seed=9) == 0  # other weights to start from
 
@@ -234,7 +236,7 @@ def test_damaged_checkpoint_is_begun_again(tmp_path: Path, damage: str) -> None:
 
 def test_stopped_within_a_step_it_goes_on_from_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the weights have made the step; doing it again on top of that would be another training."""
-    settings = Settings("multiple-negatives", epochs=2, batch=8, rate=1e-3, pause=0.0)
+    settings = TrainingSettings("multiple-negatives", epochs=2, batch=8, rate=1e-3, pause=0.0)
     whole = train(network(False), examples(False), settings, tmp_path / "whole.pt", QUIET)
     step = torch.optim.AdamW.step
     turns = iter(range(100))
@@ -393,7 +395,7 @@ def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, 
     assert again.code == 2 and "has a pipeline called 'mine' already" in again.err
     models = home.folder / ".surefind" / "models"
     (models / "new").mkdir()
-    _keep(
+    keep(
         models / "new", models / "mine", {"name": "mine"}
     )  # a better one takes its place, and can be taken back as well
     assert surefind("train", "undo", "mine", kb=home.folder).code == 0

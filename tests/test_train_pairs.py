@@ -16,9 +16,10 @@ from surefind.exam.model import Exam, Judgment
 from surefind.measure.gains import Places
 from surefind.search.pipeline import Pipeline
 from surefind.train import adopt as adopting
-from surefind.train import neural
+from surefind.train import job
+from surefind.train.job import Job
 from surefind.train.negatives import filled, mine
-from surefind.train.neural import Job, train_model, with_encoder, with_reranker
+from surefind.train.neural import train_model, with_encoder, with_reranker
 from surefind.train.pairs import Pair, Shelf, gather_pairs, resolve, without_heading
 from surefind.types import Chunk, Document
 
@@ -144,7 +145,7 @@ def test_bad_jobs(given: dict[str, object], words: str) -> None:
 
 
 def test_training_without_its_libraries_says_what_to_install(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neural, "find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr(job, "find_spec", lambda name: None if name == "torch" else object())
     with home.open() as kb, pytest.raises(MissingPartError, match=r"needs torch\. .* 'surefind\[train\]'"):
         train_model(kb, Exam("e", ()), Job("encoder", "mine"), Pipeline.parse("dense"), None)  # type: ignore[arg-type]
 

@@ -19,9 +19,8 @@ from helpers import WORDS, Home, ask
 from surefind import Access
 from surefind.changes import compare, compare_texts
 from surefind.errors import NotBuiltError, NothingIndexedError, SourceError, UsageError
-from surefind.ingest._inside import reading
-from surefind.protocols import Reader
-from surefind.services import Services
+from surefind.files.inside import reading
+from surefind.protocols import Reader, Services
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import Generation, Version
 from surefind.types import Chunk, Document

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from surefind.ingest._inside import still_working
+from surefind.files.inside import still_working
 from surefind.spec import Stage
 from surefind.types import Document
 

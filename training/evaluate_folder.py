@@ -21,7 +21,7 @@ import numpy as np
 
 from measures import interval, macro, minmax, ndcg
 from pairs import CHOOSING
-from surefind.rerank._onnx import OnnxCrossEncoder
+from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.types import Chunk
 
 TOP = 20

@@ -14,7 +14,7 @@ import numpy as np
 
 from pairs import read_pairs
 from surefind import spec
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.types import EVERY, Chunk, Query
 
 DEPTH = 16
@@ -28,7 +28,7 @@ def main(source: Path, target: Path) -> None:
     owners = np.array(pairs.query_source)
     for number, name in enumerate(pairs.sources):
         texts = pairs.passages[pairs.first[number] : pairs.first[number + 1]]
-        index = retriever.build([Chunk(str(i), 0, len(t), t) for i, t in enumerate(texts)], Services())
+        index = retriever.build([Chunk(str(i), 0, len(t), t) for i, t in enumerate(texts)], LocalServices())
         mine = np.flatnonzero(owners == number)
         found = index.search(retriever, [Query(pairs.queries[q]) for q in mine], DEPTH, EVERY).ids
         table[mine] = np.where(found < 0, NONE, found)

@@ -6,13 +6,13 @@ that is `Stamped` is cached by more than its spec. `surefind.testing.check_decla
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
-from surefind.protocols import Reader
+from surefind.protocols import Embedder, QueryEmbedder, Reader, Services
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.types import FloatArray
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ class Concurrent(Protocol):
 
 
 @runtime_checkable
-class Completing(Protocol):
+class ScoresMissing(Protocol):
     """A fuser that can have each candidate scored by the retrievers that did not return it."""
 
     @property
@@ -151,3 +151,12 @@ def learnt_by(stage: object, services: Services) -> frozenset[str]:
 def name_of(stage: object) -> str:
     """What reports call a stage."""
     return stage.name if keeps(stage, Named) else type(stage).__name__
+
+
+def embed_queries(encoder: Embedder, texts: Sequence[str]) -> FloatArray:
+    """Vectors of questions, from encoders that treat questions and passages differently and from those that do not."""
+    return encoder.embed_queries(texts) if keeps(encoder, QueryEmbedder) else encoder.embed(texts)
+
+
+def query_fingerprint(encoder: Embedder) -> str:
+    return encoder.query_fingerprint if keeps(encoder, QueryEmbedder) else encoder.fingerprint

@@ -12,8 +12,8 @@ from typing import Any
 from surefind import spec
 from surefind.access import PathRule
 from surefind.errors import ConfigError, SpecError, UsageError, choices
-from surefind.ingest._limits import Limits
-from surefind.ingest._readers import Readers
+from surefind.files.limits import Limits
+from surefind.files.readers import Readers
 from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import DEPTH, Pipeline
 from surefind.write.layout import Layout

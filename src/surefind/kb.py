@@ -30,14 +30,14 @@ from surefind.errors import (
     StoreError,
     is_full,
 )
-from surefind.ingest._git import PREFIX, GitOrigin, spelled
-from surefind.llm.quote import Calls
+from surefind.files.git import PREFIX, GitOrigin, spelled
+from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Retriever
 from surefind.search.current import Current
 from surefind.search.opening import Opening
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader, check_query
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.status import Status, status_of
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import NAME, Catalogue
@@ -59,7 +59,7 @@ class KnowledgeBase:
         self.settings = load_settings(folder / FILE_NAME)
         self.data = folder / DATA_FOLDER
         models, own_prompts = self.data / "models", folder / "prompts"
-        self.services = Services(self.data / "cache", models, self.settings.llm, own_prompts)
+        self.services = LocalServices(self.data / "cache", models, self.settings.llm, own_prompts)
         self._catalogue: Catalogue | None = None
         self._currents: dict[str, Current] = {}
         self._lock = RLock()

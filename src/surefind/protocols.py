@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 from surefind.types import Chunk, Document, Extraction, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Signal
 
 if TYPE_CHECKING:
-    from surefind.llm.quote import Calls, Workload
-    from surefind.llm.values import Completion, Message
-    from surefind.services import Services
+    from surefind.prompts.meter import Meter
+    from surefind.prompts.prompt import Prompt
+    from surefind.prompts.values import Calls, Completion, Message, Workload
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) while long work goes on."""
@@ -108,6 +108,55 @@ class ChatModel(Protocol):
         temperature: float = 0.0,
         logprobs: int = 0,
     ) -> Completion: ...
+
+
+class ScoreCache(Protocol):
+    """Values computed once, by key, kept between runs."""
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]: ...
+
+    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None: ...
+
+
+class Services(Protocol):
+    """What a stage may use besides its input: encoders, language models, prompts, and the folders and caches behind
+    them. `surefind.services.LocalServices` provides them."""
+
+    @property
+    def models_folder(self) -> Path | None:
+        """Where models trained on this knowledge base are kept."""
+        ...
+
+    @property
+    def scores(self) -> ScoreCache | None:
+        """Scores of rerankers, kept for benchmarks."""
+        ...
+
+    @property
+    def meter(self) -> Meter:
+        """Counts what language models cost, and enforces the budget."""
+        ...
+
+    @property
+    def replays(self) -> bool:
+        """Whether unusable answers of an earlier run are taken from the cache instead of asked for again."""
+        ...
+
+    def embedder(self, model: str) -> QueryEmbedder:
+        """The encoder of a spec, loaded once, behind the cache."""
+        ...
+
+    def chat(self, model: str = "") -> ChatModel:
+        """A language model by its name (`openai:gpt-4.1-mini`); "" is the one that surefind.toml chooses."""
+        ...
+
+    def chat_name(self, model: str | None) -> str:
+        """The name of the language model that `chat` would use."""
+        ...
+
+    def prompt(self, name: str, version: str, slots: Sequence[str]) -> Prompt:
+        """The prompt of a step: the user's own of that name, or the built-in one."""
+        ...
 
 
 @runtime_checkable

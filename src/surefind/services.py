@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import cast
 
 from surefind import spec
-from surefind.connections import close_shared
-from surefind.embed._cache import CachedEmbedder, VectorCache
 from surefind.llm.models import Models
-from surefind.llm.prompt import Prompt, load_prompt
 from surefind.llm.settings import LLMSettings
+from surefind.net.connections import close_shared
+from surefind.prompts.meter import Meter
+from surefind.prompts.prompt import Prompt, load_prompt
 from surefind.protocols import ChatModel, Embedder
+from surefind.store.vectors import CachedEmbedder, VectorCache
 
 
-class Services:
+class LocalServices:
     """Loads each encoder and connects to each language model once, behind the cache where there is one."""
 
     def __init__(
@@ -35,6 +36,14 @@ class Services:
         self.llm = Models(llm, cache_folder)
         """The language models, what they cost and what may be spent."""
         self._embedders: dict[str, CachedEmbedder] = {}
+
+    @property
+    def meter(self) -> Meter:
+        return self.llm.meter
+
+    @property
+    def replays(self) -> bool:
+        return self.llm.replays
 
     def chat(self, model: str = "") -> ChatModel:
         """A language model by its name (`openai:gpt-4.1-mini`); "" is the one that surefind.toml chooses."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.int32]
 IdArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
+Floats = NDArray[np.float64]
 ScoreArray = NDArray[np.floating[Any]]
 """float32 from retrievers, float64 from fusers: what they add up is exact to 1e-12."""
 BoolArray = NDArray[np.bool_]

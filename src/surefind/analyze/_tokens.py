@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 from itertools import pairwise
 
-from surefind.analyze._fold import fold
+from surefind.text.fold import fold
 from surefind.text.scripts import CLUSTER, HAN, HANGUL, MARKS, UNSPACED_RUN, pattern
 
 # An amount with thousands separators, or

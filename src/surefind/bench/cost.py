@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surefind.abilities import Local
-from surefind.bench.asked import llm_calls
 from surefind.bench.engine import OWNER, Bench, path_of
 from surefind.bench.ingestion import PROBE, seconds_per_character
+from surefind.bench.llm_calls import llm_calls
 from surefind.bench.plan import Contender, Plan
 from surefind.exam.model import Exam
 from surefind.llm.quote import quote
 from surefind.protocols import Retriever
-from surefind.services import Services
+from surefind.services import LocalServices
 from surefind.store.backend import View
 from surefind.store.needs import innermost
 from surefind.types import Query
@@ -72,9 +72,9 @@ def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:
         ids = view.spans().ids
         sample = view.chunks(ids[:: max(1, len(ids) // _PROBES)][:_PROBES].tolist(), OWNER)
         timed = offline(retriever)
-        timed.build(sample, Services())  # kernels compile and models load here, outside the time
+        timed.build(sample, LocalServices())  # kernels compile and models load here, outside the time
         started = time.perf_counter()
-        timed.build(sample, Services())
+        timed.build(sample, LocalServices())
         return (time.perf_counter() - started) / max(1, len(sample)) * (len(view) + len(exam.queries))
     few = [Query(query.text) for query in exam.queries[:: max(1, len(exam.queries) // _PROBES)][:_PROBES]]
     view.ready([retriever])

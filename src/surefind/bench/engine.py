@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from surefind.abilities import stamp_of
 from surefind.access import Access
@@ -28,15 +27,14 @@ from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
 from surefind.notes import Heard, collecting
 from surefind.protocols import OnProgress, Retriever
-from surefind.search.families import fold
+from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline
 from surefind.search.reach import Reach
 from surefind.search.reader import Reader
 from surefind.store.backend import View
 from surefind.store.needs import identity, needed
-from surefind.types import Query, Rankings
+from surefind.types import Floats, Query, Rankings
 
-Floats = NDArray[np.float64]
 OWNER = Access.owner()
 """A benchmark measures over all documents."""
 _BATCH = 256
@@ -180,7 +178,7 @@ class Bench:
         lists = [found[str(contender.layout or ""), str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
         with collecting() as heard:
             best = pipeline.join(queries, lists, view, services, OWNER)
-        services.llm.meter.check()
+        services.meter.check()
         self._wanting(contender.name, heard)
         steps: list[Step] = []
         reranking = self.reranking(contender, plan.exam)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from surefind.protocols import Retriever
-from surefind.services import Services
+from surefind.protocols import Retriever, Services
+from surefind.services import LocalServices
 from surefind.store.needs import needed
 from surefind.types import Document
 from surefind.write.layout import Layout
@@ -30,7 +30,7 @@ def seconds_per_character(
     what a language model does, which is quoted in calls."""
     layout = layout.offline()
     taken = sample(documents, characters)
-    services = Services()
+    services = LocalServices()
     wanted = needed(offline(r) for r in retrievers)
     _take_in([_WARM], layout, wanted, services)
     started = time.perf_counter()

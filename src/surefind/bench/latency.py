@@ -17,10 +17,9 @@ from surefind.abilities import name_of
 from surefind.access import Access
 from surefind.bench.plan import Contender
 from surefind.notes import Heard, collecting
-from surefind.protocols import Passages, QueryFuser, Reranker, Retriever
+from surefind.protocols import Passages, QueryFuser, Reranker, Retriever, Services
 from surefind.search.pipeline import Pipeline
 from surefind.search.reach import Reach
-from surefind.services import Services
 from surefind.store.backend import View
 from surefind.types import Query, Rankings
 

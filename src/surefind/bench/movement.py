@@ -26,9 +26,8 @@ from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import bootstrap
 from surefind.store.backend import Spans
 from surefind.text.scripts import count_words
-from surefind.types import Rankings
+from surefind.types import Floats, Rankings
 
-Floats = NDArray[np.float64]
 PLACES = 10
 _WORST = 10
 _HELD = 0.00005

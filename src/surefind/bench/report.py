@@ -14,12 +14,12 @@ import numpy as np
 from surefind import __version__
 from surefind.access import Access
 from surefind.bench.engine import Outcome
+from surefind.bench.graph_value import graph_value
+from surefind.bench.llm_value import calls_of, cost_of, llm_value
 from surefind.bench.movement import Movement
-from surefind.bench.pays import graph_pays
 from surefind.bench.reranking import Step
 from surefind.bench.sweep import alpha_sweep
 from surefind.bench.verdict import compare, decide
-from surefind.bench.worth import calls_of, cost_of, worth
 from surefind.cores import usable_cores
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
@@ -57,8 +57,8 @@ def build_report(
         for steps, judge, view in zip(outcome.steps, outcome.judges, outcome.views, strict=True)
     ]
     paid = [
-        worth(names, primary, means, outcome.latency, comparisons),
-        graph_pays(plan.contenders, primary, means, comparisons, p50),
+        llm_value(names, primary, means, outcome.latency, comparisons),
+        graph_value(plan.contenders, primary, means, comparisons, p50),
     ]
     return {
         "surefind": __version__,

@@ -18,8 +18,7 @@ from surefind.abilities import name_of, reaches, runs_here, stamp_of
 from surefind.bench.cache import RunCache
 from surefind.errors import BudgetError, MissingPartError, SpecError, SurefindError, UsageError
 from surefind.notes import collecting
-from surefind.protocols import Passages, Reranker
-from surefind.services import Services
+from surefind.protocols import Passages, Reranker, Services
 from surefind.types import PAD, IdArray, Query, Rankings
 
 _BATCH, _SLOW_BATCH = 64, 8
@@ -96,7 +95,7 @@ class Reranking:
                     raise SurefindError(why)
                 with collecting() as heard:
                     parts.append(reranker.rerank(queries[at : at + size], rows, self._passages, k, self._services))
-                self._services.llm.meter.check()
+                self._services.meter.check()
                 in_a_row = 0
                 if heard.without or heard.stood_in:  # the stage went on, but not for all, or not with this model
                     failed, stood_in = failed + heard.without, stood_in + heard.stood_in

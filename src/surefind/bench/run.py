@@ -22,11 +22,10 @@ from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.fuse.learned import Learned, question_key
+from surefind.inference.record import questions_learnt
 from surefind.kb import KnowledgeBase
-from surefind.protocols import OnProgress
-from surefind.rerank._trained import questions_learnt
+from surefind.protocols import OnProgress, Services
 from surefind.retrieve.dense import Dense
-from surefind.services import Services
 
 _BEIR_SETTINGS = """\
 [index]

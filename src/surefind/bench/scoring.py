@@ -7,16 +7,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from surefind.bench.plan import Plan
 from surefind.measure.gains import Places
 from surefind.measure.names import SPAN_MEASURES, Measure
 from surefind.measure.overlap import OverlapJudge
 from surefind.store.backend import Spans
-from surefind.types import Rankings
-
-Floats = NDArray[np.float64]
+from surefind.types import Floats, Rankings
 
 
 class SpanScores:

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from surefind.bench.engine import Floats, Outcome
-from surefind.fuse._predictors import blend
+from surefind.bench.engine import Outcome
 from surefind.fuse.convex import Convex
 from surefind.fuse.tm2c2 import TM2C2
+from surefind.fusion.predictors import blend
 from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import bootstrap
-from surefind.search.families import fold
+from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline
 from surefind.train.lss import Labeller
-from surefind.types import Rankings
+from surefind.types import Floats, Rankings
 
 ALPHAS = tuple(i / 10 for i in range(11))
 PAIR = ["dense", "sparse"]

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.measure.statistics import Comparison, Floats, Interval, compare_all, compare_families
+from surefind.measure.statistics import Comparison, Interval, compare_all, compare_families
+from surefind.types import Floats
 
 _ENOUGH = 30
 """Fewer questions than this say nothing."""

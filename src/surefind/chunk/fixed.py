@@ -15,7 +15,7 @@ from math import ceil
 from typing import ClassVar, Literal
 
 from surefind.chunk._spans import make_chunk
-from surefind.services import Services
+from surefind.protocols import Services
 from surefind.spec import Stage, require
 from surefind.text.tokens import token_spans, word_spans
 from surefind.types import Chunk, Document

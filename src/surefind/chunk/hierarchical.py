@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from surefind.chunk._pieces import Piece, chunk_of, groups, joined, pieces
 from surefind.chunk._spans import stripped
-from surefind.services import Services
+from surefind.protocols import Services
 from surefind.spec import Stage, require
 from surefind.text.blocks import Span
 from surefind.text.tokens import token_spans

@@ -21,11 +21,10 @@ from surefind.chunk._spans import make_chunk
 from surefind.errors import SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask
-from surefind.llm.fence import Data
-from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
-from surefind.llm.values import Completion
 from surefind.notes import note, went_without
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Calls, Completion, Workload
 from surefind.protocols import Chunker
 from surefind.spec import Stage, require
 from surefind.text.scripts import count_words
@@ -34,7 +33,7 @@ from surefind.text.sentences import sentence_spans
 from surefind.types import Chunk, Document
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _SLOTS = ("n_sentences", "word_count", "sentences", "min_breakpoints", "max_breakpoints", "correction")
 _MAX_TOKENS = 500

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefind.chunk._pieces import chunk_of, groups, pieces
-from surefind.services import Services
+from surefind.protocols import Services
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Document
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from surefind.chunk._pieces import Piece, chunk_of, groups, pieces
-from surefind.services import Services
+from surefind.protocols import Services
 from surefind.spec import Stage, require
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk, Document, FloatArray

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefind.chunk._spans import make_chunk
-from surefind.services import Services
+from surefind.protocols import Services
 from surefind.spec import Stage
 from surefind.types import Chunk, Document
 

@@ -1,7 +1,7 @@
 """`bedrock(model=amazon.titan-embed-text-v2:0, region=…)`: Titan text embeddings on Amazon Bedrock.
 
 The model takes one text a call (`inputText`, `dimensions`, `normalize`), so several calls run at once. Client,
-retries and errors are those of `surefind.bedrock`.
+retries and errors are those of `surefind.net.bedrock`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from surefind.bedrock import bedrock_client, explained
-from surefind.connections import shared
-from surefind.crew import Crew
-from surefind.embed._remote import quote, sendable, unit_rows
 from surefind.errors import SurefindError
+from surefind.net.batches import quote, sendable, unit_rows
+from surefind.net.bedrock import bedrock_client, explained
+from surefind.net.connections import shared
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
 from surefind.types import FloatArray
+from surefind.workers import Workers
 
 _WAYS_OUT = {
     "ThrottlingException": "Lower concurrency. Run it again later: finished batches are in the cache.",
@@ -69,8 +69,8 @@ class Bedrock(Stage):
         if not texts:
             return vectors
         client = _client(self)
-        with Crew(self.concurrency) as crew:
-            for i, vector in enumerate(crew.map(lambda text: self._one(client, text), self._sent(texts))):
+        with Workers(self.concurrency) as workers:
+            for i, vector in enumerate(workers.map(lambda text: self._one(client, text), self._sent(texts))):
                 vectors[i] = vector
                 if progress:
                     progress(i + 1, len(texts))

@@ -15,7 +15,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from surefind import spec
-from surefind.embed._queries import embed_queries, query_fingerprint
+from surefind.abilities import embed_queries, query_fingerprint
 from surefind.protocols import Embedder, Progress
 from surefind.spec import Stage, require
 from surefind.types import FloatArray

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
-from surefind.embed._onnx import OnnxEncoder
 from surefind.errors import MissingPartError
+from surefind.inference.encoder import OnnxEncoder
 from surefind.protocols import Progress
 from surefind.spec import Stage
 from surefind.types import FloatArray

@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from surefind.embed._onnx import OnnxEncoder
-from surefind.embed._onnx_folder import graph_version
 from surefind.errors import SpecError
+from surefind.inference.encoder import OnnxEncoder
+from surefind.inference.folder import graph_version
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
 from surefind.store.version import FileVersion

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from surefind.connections import shared
-from surefind.embed._remote import batches, quote, sendable, unit_rows
-from surefind.endpoint import Endpoint, need_httpx, refuse_secrets
 from surefind.errors import SurefindError
+from surefind.net.batches import batches, quote, sendable, unit_rows
+from surefind.net.connections import shared
+from surefind.net.endpoint import Endpoint, need_httpx, refuse_secrets
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
 from surefind.types import FloatArray

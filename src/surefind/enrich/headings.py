@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefind.services import Services
+from surefind.protocols import Services
 from surefind.spec import Stage
 from surefind.types import Chunk, Document
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, ClassVar
 from surefind.errors import SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
-from surefind.llm.fence import Data
-from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Calls, Workload
 from surefind.spec import Stage, require
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk, Document
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _SLOTS = ("document", "chunk")
 _LONGEST = 150

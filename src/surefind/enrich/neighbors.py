@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from surefind.services import Services
+from surefind.protocols import Services
 from surefind.spec import Stage, require
 from surefind.text.blocks import Span
 from surefind.text.sections import Section, sections

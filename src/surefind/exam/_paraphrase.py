@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import TypeVar
 
-from surefind.exam._corpus import terms
+from surefind.exam._documents import terms
 
 T = TypeVar("T")
 _LONGEST = 4

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from surefind.errors import ExamError, choices
-from surefind.exam._corpus import Candidate, Corpus, terms
+from surefind.exam._documents import Candidate, ExamDocuments, terms
 from surefind.exam.families.entity_lookup import entity_lookup
 from surefind.exam.families.exact_phrase import exact_phrase
 from surefind.exam.families.first_sentence import first_sentence
@@ -20,7 +20,7 @@ from surefind.exam.families.heading_paraphrase import heading_paraphrase
 from surefind.exam.model import Exam, ExamQuery
 from surefind.types import Document
 
-FAMILIES: dict[str, Callable[[Corpus], Iterator[Candidate]]] = {
+FAMILIES: dict[str, Callable[[ExamDocuments], Iterator[Candidate]]] = {
     "heading_direct": heading_direct,
     "entity_lookup": entity_lookup,
     "heading_paraphrase": heading_paraphrase,
@@ -43,7 +43,7 @@ def generate(
             raise ExamError(f"There is no family of questions called {family!r}; {choices(family, FAMILIES)}")
     if per_family < 1:
         raise ExamError(f"--per-family must be at least 1, not {per_family}.")
-    corpus = Corpus(sorted(documents, key=lambda document: document.id), seed)
+    corpus = ExamDocuments(sorted(documents, key=lambda document: document.id), seed)
     texts = {document.id: document.text for document in documents}
     taken: set[str] = set()
     queries: list[ExamQuery] = []

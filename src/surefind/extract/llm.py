@@ -16,18 +16,17 @@ from surefind.errors import AnswerError, SurefindError
 from surefind.extract.phrases import Phrases
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
-from surefind.llm.fence import Data
-from surefind.llm.prompt import Prompt
-from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import read_object
-from surefind.llm.values import Completion
+from surefind.prompts.fence import Data
+from surefind.prompts.prompt import Prompt
+from surefind.prompts.values import Calls, Completion, Workload
 from surefind.protocols import Progress
 from surefind.spec import Stage
 from surefind.text.sentences import sentence_spans
 from surefind.types import Extraction, Mention
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _TOKENS = 1000
 _ANSWER = 400

@@ -27,7 +27,7 @@ from surefind.text.sentences import sentence_spans
 from surefind.types import Extraction, Mention
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _UP = "A-ZÀ-ÖØ-ÞĀĆČĎĐĒĘĚĞĪİŁŃŇŌŐŘŚŞŠŤŪŮŰŹŻŽΑ-ΩА-Я"
 _WORD = rf"(?:[{_UP}][\w&]*(?:['’.-][\w&]+)*)"

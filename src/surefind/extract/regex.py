@@ -17,7 +17,7 @@ from surefind.text.scripts import spaced
 from surefind.types import Extraction, Mention
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _CAPITALISED = re.compile(r"\b[A-Z][\w&'-]*(?:[ ][A-Z][\w&'-]*)*")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*%?(?!\w)")

@@ -21,7 +21,7 @@ from surefind.text.sentences import sentence_spans
 from surefind.types import Extraction, Mention
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _VALUES = frozenset({"CARDINAL", "DATE", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefind.fuse._join import join, min_max
+from surefind.fusion.join import join, min_max
 from surefind.spec import Stage
 from surefind.types import Rankings
 

@@ -16,9 +16,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefind.fuse._join import Floats, join, present, weights_for
+from surefind.fusion.join import join, present, weights_for
 from surefind.spec import Stage, require
-from surefind.types import Rankings
+from surefind.types import Floats, Rankings
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from surefind.errors import SpecError, StoreError, choices
-from surefind.fuse._belongs import differences, drift
+from surefind.fusion.provenance import differences, drift
 from surefind.notes import note
 from surefind.protocols import Corpus, Retriever
 from surefind.spec import Stage
@@ -27,8 +27,8 @@ from surefind.store.version import FileVersion, file_version
 from surefind.types import FloatArray, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.fuse._predictors import Predictor
-    from surefind.services import Services
+    from surefind.fusion.predictors import Predictor
+    from surefind.protocols import Services
 
 MANIFEST = "manifest.json"
 TRAINING = "training.json"
@@ -133,7 +133,7 @@ def _known(folder: Path | None, wrong: str) -> str:
 @lru_cache(maxsize=8)
 def _read(path: Path, version: FileVersion) -> tuple[dict[str, Any], Predictor]:
     """The manifest and the model; `version` makes a model that was trained again another one."""
-    from surefind.fuse._predictors import load_predictor
+    from surefind.fusion.loading import load_predictor
 
     try:
         manifest = read_manifest(path)

@@ -20,21 +20,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from surefind.errors import AnswerError, SpecError, SurefindError
-from surefind.fuse._weighing import as_table, check_weights, distributions, labels, methods, rule_weights
+from surefind.fusion.weighing import as_table, check_weights, distributions, labels, methods, rule_weights
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
-from surefind.llm.fence import Data
-from surefind.llm.prompt import Prompt
-from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import read_object
 from surefind.llm.trained import Weighed, trained_prompt
-from surefind.llm.values import Message
 from surefind.notes import note
+from surefind.prompts.fence import Data
+from surefind.prompts.prompt import Prompt
+from surefind.prompts.values import Calls, Message, Workload
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _SLOTS = {
     "query": ("query", "methods", "format"),
@@ -79,7 +78,7 @@ class LLMWeights(Stage):
         return frozenset(trained_prompt(services, self.examples, self.name).learnt if self.examples else ())
 
     def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
-        from surefind.fuse._predictors import blend
+        from surefind.fusion.predictors import blend
 
         weights = self.weights(queries, rankings, services)
         return blend(rankings, as_table(weights, len(rankings)), "minmax", k, self.name)

@@ -18,6 +18,7 @@ import numpy as np
 
 from surefind.errors import MissingPartError
 from surefind.graph.derive import TITLED, Graph
+from surefind.graph.relations import relate
 from surefind.types import IntArray
 
 LARGEST = 100
@@ -87,7 +88,7 @@ def edges(graph: Graph) -> list[Edge]:
     telling = (graph.degrees[graph.entities] > 1) | (graph.roles & TITLED > 0)
     held = zip(chunk[telling].tolist(), graph.entities[telling].tolist(), idf[graph.entities[telling]], strict=True)
     found = [(str(c), str(graph.chunks + e), float(weight)) for c, e, weight in held]
-    relations = graph.relations
+    relations = graph.once(relate)
     source = np.repeat(np.arange(len(graph.keys)), np.diff(relations.starts))
     once = source < relations.entities
     related = zip(source[once].tolist(), relations.entities[once].tolist(), relations.weights[once], strict=True)

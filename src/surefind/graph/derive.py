@@ -13,9 +13,10 @@ that the caller may not read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +25,11 @@ from surefind.graph.facts import ALIAS, HEADING, LINK, MENTION, NAMED, TITLE, Fa
 from surefind.graph.names import Lexicon
 from surefind.types import BoolArray, IntArray, Mask
 
-if TYPE_CHECKING:
-    from surefind.graph.relations import Relations
-    from surefind.graph.walk import Ways
-
 MENTIONS, LINKS, HEADED, TITLED = 1, 2, 4, 8
 _CAPITAL = 16
 """Beside MENTIONS while pairs are made: the name is not written in lower case only."""
 Roles = NDArray[np.uint8]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +45,7 @@ class Graph:
     starts: IntArray
     entities: IntArray
     roles: Roles
+    _made: dict[Callable[[Graph], Any], Any] = field(default_factory=dict, repr=False)
 
     @property
     def chunks(self) -> int:
@@ -57,17 +56,11 @@ class Graph:
         """How many chunks the graph is of: those allowed."""
         return self.chunks if self.allow.count is None else self.allow.count
 
-    @cached_property
-    def ways(self) -> Ways:
-        from surefind.graph.walk import ways
-
-        return ways(self)
-
-    @cached_property
-    def relations(self) -> Relations:
-        from surefind.graph.relations import relate
-
-        return relate(self)
+    def once(self, make: Callable[[Graph], Made]) -> Made:
+        """`make(self)`, computed at the first call and kept with the graph."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast(Made, self._made[make])
 
     @cached_property
     def degrees(self) -> IntArray:

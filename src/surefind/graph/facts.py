@@ -28,7 +28,7 @@ from surefind.text.sentences import sentence_spans
 from surefind.types import BoolArray, Chunk, Extraction, IntArray, Mask
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 MENTION, HEADING, TITLE, LINK, NAMED, ALIAS, RELATION, LEAD, TYPE = range(9)
 NOTHING = -1

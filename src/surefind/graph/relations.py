@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.graph import _kernels
+from surefind.graph import kernels
 from surefind.graph.derive import HEADED, TITLED, Graph
 from surefind.graph.facts import MENTION, RELATION
 from surefind.types import FloatArray, IntArray
@@ -42,7 +42,7 @@ class Relations:
 def relate(graph: Graph) -> Relations:
     starts, entities = _sentences(graph)
     held = np.bincount(entities, minlength=len(graph.keys)).astype(np.float64)
-    pairs, together = np.unique(_kernels.pairs(starts, entities, len(graph.keys)), return_counts=True)
+    pairs, together = np.unique(kernels.pairs(starts, entities, len(graph.keys)), return_counts=True)
     a, b = np.divmod(pairs, max(1, len(graph.keys)))
     total = max(1, len(starts) - 1)
     weight = npmi(together, held[a], held[b], total) * together / (together + 1)

@@ -18,6 +18,7 @@ import numpy as np
 from surefind.graph.communities import Communities
 from surefind.graph.derive import Graph
 from surefind.graph.labels import labels, types
+from surefind.graph.relations import relate
 from surefind.graph.summaries import Summary
 from surefind.types import Chunk
 
@@ -49,7 +50,7 @@ def view(
     chunks: dict[int, int] = {}
     nodes = []
     for entity, home, (x, y) in zip(shown, community, places, strict=True):
-        others, weights = graph.relations.of(entity)
+        others, weights = graph.once(relate).of(entity)
         pairs = zip(others.tolist(), weights.tolist(), strict=True)
         related = [(number[other], round(weight, 2)) for other, weight in pairs if other in number][:_RELATED]
         held = graph.chunks_of(entity).tolist()
@@ -81,7 +82,7 @@ def counts(graph: Graph, found: Communities) -> dict[str, Any]:
         "entities": len(graph.keys),
         "shared": int((graph.degrees > 1).sum()),
         "mentions": len(graph.entities),
-        "relations": len(graph.relations.entities) // 2,
+        "relations": len(graph.once(relate).entities) // 2,
         "communities": int(found.large.max(initial=-1)) + 1,
         "small_communities": len(found),
         "modularity": round(found.modularity, 4),

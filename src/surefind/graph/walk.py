@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from surefind.graph import _kernels
+from surefind.graph import kernels
 from surefind.graph.derive import HEADED, LINKS, TITLED, Graph
-from surefind.types import FloatArray, IntArray
+from surefind.types import FloatArray, Floats, IntArray
 
 LINK = 5.0
 TITLE = 50.0
 HEADING = 2.0
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class Ways:
         """Personalised PageRank by local push: Andersen, Chung and Lang, Local graph partitioning using PageRank
         vectors, 2006."""
         at, how_much = np.array(seeds, np.int32), np.array(weights, np.float64)
-        return np.asarray(_kernels.push(self.starts, self.targets, self.shares, at, how_much, damping, epsilon))
+        return np.asarray(kernels.push(self.starts, self.targets, self.shares, at, how_much, damping, epsilon))
 
 
 def ways(graph: Graph) -> Ways:
@@ -62,4 +60,4 @@ def pagerank(starts: IntArray, targets: IntArray, damping: float = 0.85) -> Floa
     n = len(starts) - 1
     restart = np.full(n, 1 / max(1, n))
     shares = 1 / np.maximum(1, np.repeat(np.diff(starts), np.diff(starts)))
-    return np.asarray(_kernels.power(starts, targets, shares, restart, damping, 1e-13, 1000))
+    return np.asarray(kernels.power(starts, targets, shares, restart, damping, 1e-13, 1000))

@@ -16,13 +16,13 @@ from surefind.graph.communities import Communities
 from surefind.graph.derive import Graph
 from surefind.graph.summaries import Outline, Summary, outlines
 from surefind.llm.ask import ask
-from surefind.llm.fence import Data
-from surefind.llm.prompt import Prompt
 from surefind.llm.reply import read_object
-from surefind.llm.values import Completion
+from surefind.prompts.fence import Data
+from surefind.prompts.prompt import Prompt
+from surefind.prompts.values import Completion
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 SLOTS = ("names", "passages")
 ENTITIES = LEADS = 20

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from surefind.ingest._inside import still_working
-from surefind.ingest._readers import need
+from surefind.files.inside import still_working
+from surefind.files.readers import need
 
 _DPI = 150
 _SURE = 0.9

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 
 from surefind.errors import SourceError
-from surefind.ingest._inside import scope
+from surefind.files.inside import scope
 from surefind.ingest.zip import check_archive
 
 _OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
 
+from surefind.files.readers import need
 from surefind.ingest._html import parse, to_markdown
 from surefind.ingest._package import check_package
-from surefind.ingest._readers import need
 from surefind.ingest.markdown import first_heading
 from surefind.spec import Stage
 from surefind.types import Document

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from surefind.errors import SourceError
-from surefind.ingest._inside import read_inside
+from surefind.files.inside import read_inside
 from surefind.spec import Stage
 from surefind.types import Document
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
+from surefind.files.inside import complain
 from surefind.ingest._decode import read_text
 from surefind.ingest._front_matter import access_groups
-from surefind.ingest._inside import complain
 from surefind.spec import Stage
 from surefind.types import Document
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
-from surefind.ingest._inside import complain
+from surefind.files.inside import complain
+from surefind.files.readers import need
 from surefind.ingest._places import joined
-from surefind.ingest._readers import need
 from surefind.ingest._tables import repeat_headers
 from surefind.ingest.markdown import first_heading
 from surefind.spec import Stage

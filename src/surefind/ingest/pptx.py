@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
+from surefind.files.readers import need
 from surefind.ingest._package import check_package
 from surefind.ingest._places import joined
-from surefind.ingest._readers import need
 from surefind.ingest._tables import table
 from surefind.ingest.docx import package_title
 from surefind.spec import Stage

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from surefind.files.readers import need
 from surefind.ingest._decode import read_text
 from surefind.ingest._html import parse, to_markdown
-from surefind.ingest._readers import need
 from surefind.ingest.markdown import first_heading
 from surefind.spec import Stage
 from surefind.types import Document

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 from surefind.errors import SourceError
+from surefind.files.readers import need
 from surefind.ingest._package import check_package
 from surefind.ingest._places import joined, numbered
-from surefind.ingest._readers import need
 from surefind.ingest._tables import parts
 from surefind.ingest.docx import package_title
 from surefind.spec import Stage

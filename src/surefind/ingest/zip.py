@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from surefind.errors import SourceError
-from surefind.ingest._inside import OverLimitError, complain, read_inside, scope
-from surefind.ingest._scan import IGNORED
+from surefind.files.inside import OverLimitError, complain, read_inside, scope
+from surefind.files.scan import IGNORED
 from surefind.spec import Stage
 from surefind.types import Document
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import parse_qsl, urlsplit
 
-from surefind.endpoint import is_local
 from surefind.errors import UsageError, choices
+from surefind.net.endpoint import is_local
 
 Wire = Literal["openai", "anthropic", "bedrock", "gguf"]
 

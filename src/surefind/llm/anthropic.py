@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from surefind.endpoint import Endpoint, need_httpx
 from surefind.errors import AnswerError
 from surefind.llm.address import Address
 from surefind.llm.openai import closed, count
 from surefind.llm.settings import LLMSettings
-from surefind.llm.values import Completion, Request
+from surefind.net.endpoint import Endpoint, need_httpx
+from surefind.prompts.values import Completion, Request
 
 _VERSION = "2023-06-01"
 _ADVICE = "Check model, or ask it for less: the prompt may be longer than it can read."

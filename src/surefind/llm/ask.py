@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from surefind.abilities import Concurrent
 from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageError
 from surefind.llm.chat import Usable, complete_many
-from surefind.llm.values import Completion, Message
 from surefind.notes import note, went_without
+from surefind.prompts.values import Completion, Message
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 Prompt = Sequence[Message]
 
@@ -41,7 +41,7 @@ def ask(
     """
     if not prompts:
         return []
-    if services.llm.replays:
+    if services.replays:
         usable = None
     chat = services.chat(model or "")
     send = partial(
@@ -66,7 +66,7 @@ def ask(
 def _told_again(services: Services, refused: BudgetError) -> BudgetError:
     """A call is refused while others are under way; now that they are over, the sum is known."""
     try:
-        services.llm.meter.check()
+        services.meter.check()
     except BudgetError as error:
         return error
     return refused

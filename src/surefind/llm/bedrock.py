@@ -1,6 +1,6 @@
 """Models on Amazon Bedrock, by its Converse API, which is the same for all of them.
 
-Client, retries and errors are those of `surefind.bedrock`. A schema becomes a tool that must be used.
+Client, retries and errors are those of `surefind.net.bedrock`. A schema becomes a tool that must be used.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import json
 from functools import partial
 from typing import Any
 
-from surefind.bedrock import bedrock_client, explained
-from surefind.crew import within
 from surefind.errors import AnswerError
 from surefind.llm.address import Address
 from surefind.llm.openai import closed, count
 from surefind.llm.settings import LLMSettings
-from surefind.llm.values import Completion, Request
+from surefind.net.bedrock import bedrock_client, explained
+from surefind.prompts.values import Completion, Request
+from surefind.workers import within
 
 _WAYS_OUT = {
     "ThrottlingException": "Lower concurrency. Run it again later: what was answered is in the cache.",

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from surefind.errors import StoreError
-from surefind.llm.values import Completion
+from surefind.prompts.values import Completion
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS completions (

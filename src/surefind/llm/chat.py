@@ -19,9 +19,9 @@ from surefind.errors import AnswerError, BudgetError, RefusedError, SurefindErro
 from surefind.llm.address import Address
 from surefind.llm.cache import CompletionCache
 from surefind.llm.many import makespan, map_calls
-from surefind.llm.meter import Meter
 from surefind.llm.prices import Price, most_tokens, tokens
-from surefind.llm.values import Completion, Message, Request
+from surefind.prompts.meter import Meter
+from surefind.prompts.values import Completion, Message, Request
 from surefind.protocols import ChatModel, Progress
 
 Usable = Callable[[int, Completion], bool]

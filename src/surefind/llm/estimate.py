@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surefind.llm.quote import Calls, Workload
+from surefind.prompts.values import Calls, Workload
 
 PROMPT = 300
 """What a prompt says besides the texts it shows: instructions, the rule of the fence, the query."""

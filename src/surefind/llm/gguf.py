@@ -13,7 +13,7 @@ from typing import Any
 from surefind.errors import AnswerError, MissingPartError, UsageError
 from surefind.llm.address import Address
 from surefind.llm.settings import LLMSettings
-from surefind.llm.values import Completion, Request
+from surefind.prompts.values import Completion, Request
 
 _HEAD = 1 << 20
 _CONTEXT = 8192

@@ -7,10 +7,10 @@ from heapq import heapreplace
 from typing import Any
 
 from surefind import notes
-from surefind.crew import Crew
 from surefind.errors import BudgetError, SurefindError
 from surefind.notes import Heard
 from surefind.protocols import Progress
+from surefind.workers import Workers
 
 
 def map_calls(
@@ -35,8 +35,8 @@ def map_calls(
 
     found: list[Any] = []
     waits: list[float] = []
-    with Crew(concurrency) as crew:
-        for done, (result, heard) in enumerate(crew.map(one, items), 1):
+    with Workers(concurrency) as workers:
+        for done, (result, heard) in enumerate(workers.map(one, items), 1):
             found.append(result)
             waits.append(heard.waited)
             notes.pass_on(heard, 0.0)

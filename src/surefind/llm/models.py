@@ -12,9 +12,9 @@ from surefind.errors import UsageError
 from surefind.llm.address import Address, parse_model
 from surefind.llm.cache import CompletionCache
 from surefind.llm.chat import Adapter, Chat
-from surefind.llm.meter import Meter
 from surefind.llm.prices import price_of
 from surefind.llm.settings import LLMSettings
+from surefind.prompts.meter import Meter
 
 _replays: ContextVar[bool] = ContextVar("replays", default=False)
 

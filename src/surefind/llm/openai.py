@@ -11,11 +11,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from surefind.endpoint import Endpoint, need_httpx
 from surefind.errors import AnswerError, RefusedError
 from surefind.llm.address import Address
 from surefind.llm.settings import LLMSettings
-from surefind.llm.values import Completion, Message, Request
+from surefind.net.endpoint import Endpoint, need_httpx
+from surefind.prompts.values import Completion, Message, Request
 
 _MOST_TOKENS = 1 << 31
 _ADVICE = "Check model, or ask it for less: the prompt may be longer than it can read."

@@ -7,34 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from surefind.llm.prices import tokens
+from surefind.prompts.values import Calls
 
 if TYPE_CHECKING:
     from surefind.llm.models import Models
 
 SECONDS = 2.0
 """A call, where none of the model has been timed yet."""
-
-
-@dataclass(frozen=True)
-class Workload:
-    """What there is to do, in round numbers: a stage takes those that concern it."""
-
-    queries: int = 0
-    documents: int = 0
-    chunks: int = 0
-    document_tokens: int = 0
-    """Of one document, on average."""
-    chunk_tokens: int = 0
-
-
-@dataclass(frozen=True)
-class Calls:
-    """What a stage will ask for at most; what is in the cache will be free."""
-
-    model: str
-    calls: int
-    tokens_in: int
-    tokens_out: int
 
 
 @dataclass(frozen=True)

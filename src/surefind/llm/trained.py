@@ -12,14 +12,14 @@ from surefind.errors import SpecError, StoreError, choices
 from surefind.store.version import FileVersion, file_version
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 FILE = "prompt.json"
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Example:
+class RankedExample:
     """A query with its passages and the order that would have been right (numbers from 1)."""
 
     query: str
@@ -44,7 +44,7 @@ class TrainedPrompt:
     learnt: tuple[str, ...]
     """The questions it was made from, as `fuse.learned.question_key` writes them: `surefind bench` asks others."""
     system: str = ""
-    example: Example | None = None
+    example: RankedExample | None = None
     weighed: tuple[Weighed, ...] = ()
 
 
@@ -89,7 +89,7 @@ def read_prompt(path: Path, version: FileVersion) -> tuple[TrainedPrompt, dict[s
         weighed = prompt.pop("weighed")
         made = TrainedPrompt(
             **{**prompt, "learnt": tuple(prompt["learnt"])},
-            example=Example(example["query"], tuple(example["passages"]), tuple(example["ranking"]))
+            example=RankedExample(example["query"], tuple(example["passages"]), tuple(example["ranking"]))
             if example
             else None,
             weighed=tuple(

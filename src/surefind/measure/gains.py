@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.exam.model import ExamQuery, Judgment
-from surefind.types import PAD, Rankings
+from surefind.types import PAD, Floats, Rankings
 
 Level = Literal["document", "span", "chunk"]
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefind.measure.gains import Floats, Gains
+from surefind.measure.gains import Gains
+from surefind.types import Floats
 
 
 def _cut(table: Floats, k: int) -> Floats:
@@ -56,7 +57,7 @@ def success(found: Gains, k: int) -> Floats:
     return np.asarray((_cut(found.gains, k) > 0).any(axis=1), dtype=np.float64)
 
 
-def complete(found: Gains, k: int) -> Floats:
+def all_found(found: Gains, k: int) -> Floats:
     return np.asarray(recall(found, k) >= 1, dtype=np.float64)
 
 
@@ -67,5 +68,5 @@ MEASURES = {
     "R": recall,
     "P": precision,
     "Success": success,
-    "All": complete,
+    "All": all_found,
 }

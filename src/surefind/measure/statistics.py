@@ -20,7 +20,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from surefind.types import Floats
 
 RESAMPLES = 10_000
 ALPHA = 0.05

@@ -17,16 +17,14 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from surefind.crew import Crew
-from surefind.protocols import Passages
+from surefind.inference.pairs import title_of
+from surefind.protocols import Passages, Services
 from surefind.rerank._order import Decided, reordered
-from surefind.services import Services
 from surefind.spec import Stage, require
-from surefind.types import Chunk, Query, Rankings, ScoreArray
+from surefind.types import Chunk, Floats, Query, Rankings, ScoreArray
+from surefind.workers import Workers
 
-Floats = NDArray[np.float64]
 Scorer = Callable[[str, Sequence[Chunk]], Floats]
 """(query, passages) -> a score each; for the first n only if there was no time for more."""
 
@@ -92,8 +90,8 @@ def _each(work: Sequence[Callable[[], Floats]], workers: int) -> list[Floats]:
     """The results in order; the first error ends it."""
     if min(workers, len(work)) < 2:
         return [one() for one in work]
-    with Crew(workers) as crew:
-        return list(crew.map(lambda one: one(), work))
+    with Workers(workers) as running:
+        return list(running.map(lambda one: one(), work))
 
 
 def min_max(scores: Floats, least: float = 0.0) -> Floats:
@@ -130,8 +128,3 @@ def remembering(model: Model, services: Services) -> Scorer:
 def _key(identity: str, query: str, chunk: Chunk) -> bytes:
     parts = (identity, query, title_of(chunk), chunk.text)
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def title_of(chunk: Chunk) -> str:
-    """What stands above a passage for the model to read: what enrichers wrote, or its headings."""
-    return chunk.context or " > ".join(chunk.headings)

@@ -11,8 +11,8 @@ import numpy as np
 
 from surefind.embed.sentence_transformers import digest_of
 from surefind.errors import MissingPartError, SurefindError
-from surefind.rerank._rescore import Floats, title_of
-from surefind.types import Chunk
+from surefind.inference.pairs import title_of
+from surefind.types import Chunk, Floats
 
 
 class TorchCrossEncoder:

@@ -20,15 +20,13 @@ from surefind import spec
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
-from surefind.llm.fence import Data
-from surefind.llm.quote import Calls, Workload
+from surefind.llm.permutation import in_order, shown
 from surefind.llm.reply import read_object
-from surefind.llm.values import Message
 from surefind.notes import note
-from surefind.protocols import Fuser, Passages, Reaching
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Calls, Message, Workload
+from surefind.protocols import Fuser, Passages, Reaching, Services
 from surefind.rerank._order import reordered
-from surefind.rerank._permutation import in_order, shown
-from surefind.services import Services
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
 

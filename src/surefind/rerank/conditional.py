@@ -19,8 +19,7 @@ import numpy as np
 from surefind import spec
 from surefind.abilities import Local, learnt_by, reaches, runs_here, stamp_of
 from surefind.notes import note
-from surefind.protocols import Passages, Reranker
-from surefind.services import Services
+from surefind.protocols import Passages, Reranker, Services
 from surefind.spec import Stage
 from surefind.types import PAD, Query, Rankings
 

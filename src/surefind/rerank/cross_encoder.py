@@ -17,18 +17,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from surefind.embed._onnx_folder import graph_version
 from surefind.errors import MissingPartError
+from surefind.inference.cross_encoder import OnnxCrossEncoder
+from surefind.inference.folder import graph_version
+from surefind.inference.record import questions_learnt
 from surefind.notes import note
-from surefind.protocols import Passages
-from surefind.rerank._onnx import OnnxCrossEncoder
-from surefind.rerank._rescore import Blend, Floats, remembering
+from surefind.protocols import Passages, Services
+from surefind.rerank._rescore import Blend, remembering
 from surefind.rerank._torch import TorchCrossEncoder
-from surefind.rerank._trained import questions_learnt
-from surefind.services import Services
 from surefind.spec import Stage, require
 from surefind.store.version import FileVersion
-from surefind.types import Chunk, Query, Rankings
+from surefind.types import Chunk, Floats, Query, Rankings
 
 BUNDLED = "bundled"
 

@@ -19,16 +19,16 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from surefind.connections import shared
-from surefind.embed._remote import BYTES_PER_TOKEN, sendable
-from surefind.endpoint import Endpoint, is_local, need_httpx, refuse_secrets
 from surefind.errors import SurefindError
+from surefind.inference.pairs import title_of
+from surefind.net.batches import BYTES_PER_TOKEN, sendable
+from surefind.net.connections import shared
+from surefind.net.endpoint import Endpoint, is_local, need_httpx, refuse_secrets
 from surefind.notes import spend
-from surefind.protocols import Passages
-from surefind.rerank._rescore import Blend, Floats, remembering, title_of
-from surefind.services import Services
+from surefind.protocols import Passages, Services
+from surefind.rerank._rescore import Blend, remembering
 from surefind.spec import Stage, require
-from surefind.types import Chunk, Query, Rankings
+from surefind.types import Chunk, Floats, Query, Rankings
 
 _TYPICAL_PASSAGE = 300
 """Tokens, for a price before anything was sent."""
@@ -131,7 +131,7 @@ class _Service:
         self._stage = stage
         self._api = _APIS[stage.api]
         self._model = stage.model or self._api.model
-        self._meter = services.llm.meter
+        self._meter = services.meter
 
     @property
     def identity(self) -> str:

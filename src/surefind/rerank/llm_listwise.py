@@ -23,15 +23,13 @@ from typing import ClassVar, Literal
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
-from surefind.llm.quote import Calls, Workload
+from surefind.llm.listwise import SCHEMA, ListPrompt
+from surefind.llm.permutation import NO_ORDER, in_order, merge, read_order
 from surefind.llm.trained import trained_prompt
-from surefind.llm.values import Message
 from surefind.notes import note
-from surefind.protocols import Passages
-from surefind.rerank._listwise import SCHEMA, ListPrompt
+from surefind.prompts.values import Calls, Message, Workload
+from surefind.protocols import Passages, Services
 from surefind.rerank._order import reordered
-from surefind.rerank._permutation import NO_ORDER, in_order, merge, read_order
-from surefind.services import Services
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
 

@@ -18,13 +18,11 @@ from typing import ClassVar
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
-from surefind.llm.fence import Data
-from surefind.llm.quote import Calls, Workload
-from surefind.llm.values import Completion, Message
-from surefind.protocols import Passages
+from surefind.llm.permutation import describe
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Calls, Completion, Message, Workload
+from surefind.protocols import Passages, Services
 from surefind.rerank._order import reordered
-from surefind.rerank._permutation import describe
-from surefind.services import Services
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
 

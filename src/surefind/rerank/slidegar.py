@@ -21,14 +21,13 @@ from typing import ClassVar
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
-from surefind.llm.quote import Calls, Workload
+from surefind.llm.listwise import SCHEMA, ListPrompt
+from surefind.llm.permutation import NO_ORDER, in_order, read_order
 from surefind.notes import note
-from surefind.protocols import Passages, Reaching
-from surefind.rerank._listwise import SCHEMA, ListPrompt
+from surefind.prompts.values import Calls, Workload
+from surefind.protocols import Passages, Reaching, Services
 from surefind.rerank._order import reordered
-from surefind.rerank._permutation import NO_ORDER, in_order, read_order
 from surefind.rerank._slide import Slide, calls
-from surefind.services import Services
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
 

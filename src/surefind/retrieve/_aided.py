@@ -9,11 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from surefind.llm.prompt import Prompt
+from surefind.prompts.prompt import Prompt
 from surefind.protocols import Index, Retriever
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 
 class Aided(ABC):

@@ -18,13 +18,13 @@ import numpy as np
 from surefind.errors import SurefindError
 from surefind.graph.communities import Communities, communities
 from surefind.graph.derive import Graph
+from surefind.graph.index import GraphIndex
 from surefind.graph.summaries import Summary, summarise
 from surefind.graph.written import Writer
-from surefind.retrieve._graph import GraphIndex
 from surefind.types import EVERY, FloatArray, Mask
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 
 @dataclass(frozen=True, eq=False)

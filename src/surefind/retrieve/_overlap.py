@@ -7,27 +7,41 @@ first asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.graph import _kernels
+from surefind.graph import kernels
+from surefind.graph.index import best
 from surefind.graph.walk import pagerank
 from surefind.protocols import Extractor, Progress
-from surefind.retrieve._graph import best
 from surefind.types import PAD, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.retrieve.entity_overlap import EntityOverlap
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _KEPT = 8
 _COMMON = 0.05
 """Without a window, entities in more than this share of the chunks join nothing."""
+
+
+class Walk(Hashable, Protocol):
+    """The parameters of `entity_overlap` that a search needs."""
+
+    name: ClassVar[str]
+
+    @property
+    def window(self) -> int: ...
+
+    @property
+    def least(self) -> int: ...
+
+    @property
+    def damping(self) -> float: ...
 
 
 class Overlap:
@@ -82,15 +96,15 @@ class Overlap:
         names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
         return cls(names, np.load(folder / "starts.npy"), np.load(folder / "entities.npy"), extractor, services)
 
-    def search(self, retriever: EntityOverlap, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
+    def search(self, retriever: Walk, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         return best(self._scores(retriever, queries, allow), k, retriever.name)
 
-    def score(self, retriever: EntityOverlap, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
+    def score(self, retriever: Walk, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The score of given chunks, (queries, chunks); one that shares no entity has 0, padding -inf."""
         scores = np.take_along_axis(self._scores(retriever, queries, allow), np.maximum(ids, 0), 1)
         return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
 
-    def _scores(self, retriever: EntityOverlap, queries: Sequence[Query], allow: Mask) -> FloatArray:
+    def _scores(self, retriever: Walk, queries: Sequence[Query], allow: Mask) -> FloatArray:
         shared = np.zeros((len(queries), len(self)), np.float64)
         if not len(self):
             return shared.astype(np.float32)
@@ -112,7 +126,7 @@ class Overlap:
             self._by_entity = np.concatenate([[0], np.cumsum(sizes)]), chunks
         return self._by_entity
 
-    def _ranked(self, retriever: EntityOverlap, mask: bytes | None) -> NDArray[np.float64]:
+    def _ranked(self, retriever: Walk, mask: bytes | None) -> NDArray[np.float64]:
         """PageRank per chunk; 0 for those that are not allowed."""
         allow = np.ones(len(self), np.bool_) if mask is None else np.frombuffer(mask, np.bool_)
         kept = np.flatnonzero(allow)
@@ -124,7 +138,7 @@ class Overlap:
             sizes = np.bincount(np.repeat(np.arange(len(kept)), sizes)[telling], minlength=len(kept))
             entities = entities[telling]
         starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int32)
-        edges = _kernels.overlaps(starts, entities, len(self.names), retriever.window, retriever.least)
+        edges = kernels.overlaps(starts, entities, len(self.names), retriever.window, retriever.least)
         rank = np.zeros(len(self))
         rank[kept] = pagerank(edges[0], edges[1], retriever.damping)
         return rank

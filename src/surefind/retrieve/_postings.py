@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,22 @@ from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels
 from surefind.types import PAD, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
-if TYPE_CHECKING:
-    from surefind.retrieve.bm25 import BM25
-
 _ARRAYS = ("starts", "docs", "tfs", "lengths")
 _EVERY = 2000
 _KEPT = 2
 """For how many pairs of k1 and b the tables stay in memory."""
 _REMEMBERED = 50_000
 """Tokens of queries whose terms are kept at hand."""
+
+
+class Saturation(Protocol):
+    """The parameters of BM25 that a search needs."""
+
+    @property
+    def k1(self) -> float: ...
+
+    @property
+    def b(self) -> float: ...
 
 
 class Postings:
@@ -106,7 +113,7 @@ class Postings:
 
     def search_terms(
         self,
-        retriever: BM25,
+        retriever: Saturation,
         terms: IntArray,
         offsets: NDArray[np.int64],
         k: int,
@@ -187,7 +194,7 @@ class Postings:
         _kernels.fill_shapes(self.docs, self.tfs, kind, firsts, shapes)
         return shapes, np.arange(total) - np.repeat(firsts, sizes), np.repeat(lengths, sizes).astype(np.int64)
 
-    def _gains(self, retriever: BM25) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _gains(self, retriever: Saturation) -> tuple[FloatArray, FloatArray, FloatArray]:
         """For this k1 and b: f(k1 + 1)/(f + k1(1 - b + b·length/average)) of each shape, the rows of the frequent
         terms, and the peak of each row."""
         k1, b = retriever.k1, retriever.b

@@ -21,11 +21,10 @@ from surefind.analyze import analyze
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels, _tfidf_kernels
 from surefind.retrieve._words import Words
-from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings
+from surefind.types import PAD, BoolArray, FloatArray, Floats, IdArray, IntArray, Mask, Query, Rankings
 
 Gram = tuple[str, ...]
 Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _ARRAYS = ("starts", "docs", "weights")
 

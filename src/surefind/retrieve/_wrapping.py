@@ -19,7 +19,7 @@ from surefind.protocols import Index, Progress, Retriever, Reuse
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings, ScoreArray, Signal
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 
 Row = tuple[IdArray, ScoreArray]

@@ -20,8 +20,8 @@ from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
+    from surefind.protocols import Services
     from surefind.retrieve._postings import Postings
-    from surefind.services import Services
 
 
 @dataclass(frozen=True)

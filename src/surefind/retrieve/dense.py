@@ -20,8 +20,8 @@ from surefind.spec import Stage
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
+    from surefind.protocols import Services
     from surefind.retrieve._vectors import Vectors
-    from surefind.services import Services
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
+    from surefind.protocols import Services
     from surefind.retrieve._overlap import Overlap
-    from surefind.services import Services
 
 
 _FORMAT = 2

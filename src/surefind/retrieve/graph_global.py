@@ -23,9 +23,9 @@ import numpy as np
 from surefind import spec
 from surefind.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, Writer
 from surefind.llm import estimate
-from surefind.llm.prompt import Prompt
-from surefind.llm.quote import Calls, Workload
 from surefind.notes import note, went_without
+from surefind.prompts.prompt import Prompt
+from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Index, Progress, Retriever, Reuse
 from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
@@ -34,9 +34,9 @@ from surefind.spec import Stage, require
 from surefind.types import Chunk, FloatArray, Mask, Query, Signal
 
 if TYPE_CHECKING:
+    from surefind.graph.index import GraphIndex
+    from surefind.protocols import Services
     from surefind.retrieve._communities import CommunityIndex, Overview
-    from surefind.retrieve._graph import GraphIndex
-    from surefind.services import Services
 
 _CHUNKS = 4
 """Of a community, for quotes: rather too few, so that there are too many communities. The sample has six."""

@@ -28,9 +28,9 @@ from surefind.errors import SurefindError
 from surefind.extract.llm import LLM
 from surefind.llm import estimate
 from surefind.llm.ask import mention
-from surefind.llm.prompt import Prompt
-from surefind.llm.quote import Calls, Workload
 from surefind.notes import note
+from surefind.prompts.prompt import Prompt
+from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Index, Progress, Retriever, Reuse
 from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
@@ -40,8 +40,8 @@ from surefind.types import PAD, Chunk, FloatArray, Mask, Query, Signal
 
 if TYPE_CHECKING:
     from surefind.graph.derive import Graph
-    from surefind.retrieve._graph import GraphIndex
-    from surefind.services import Services
+    from surefind.graph.index import GraphIndex
+    from surefind.protocols import Services
 
 _ANSWER = 150
 """Tokens of an answer about a question, for quotes."""
@@ -112,7 +112,7 @@ class GraphLocal(Aided, Stage):
         return PPR(seed=("bm25", str(self._near())), extract=self.extract)
 
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
-        from surefind.retrieve._graph import padded
+        from surefind.graph.index import padded
 
         found = np.zeros((len(queries), len(index)), np.float32)
         graph = index.graph(allow)
@@ -149,6 +149,8 @@ class GraphLocal(Aided, Stage):
 
     def candidates(self, graph: Graph, ring: Sequence[int]) -> list[int]:
         """The chunks of the union around some entities, at most `pool`, in the order in which they are reached."""
+        from surefind.graph.relations import relate
+
         reached: dict[int, None] = {}
         known: set[int] = set()
         for _ in range(self.hops + 1):
@@ -157,6 +159,6 @@ class GraphLocal(Aided, Stage):
                 if len(reached) >= self.pool:
                     return list(reached)[: self.pool]
             known.update(ring)
-            related = (graph.relations.of(entity)[0][: self.fan].tolist() for entity in ring)
+            related = (graph.once(relate).of(entity)[0][: self.fan].tolist() for entity in ring)
             ring = sorted({other for others in related for other in others} - known)
         return list(reached)

@@ -22,16 +22,16 @@ from surefind.abilities import keeps
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
-from surefind.llm.fence import Data
-from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import spoken
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Index, VectorIndex
 from surefind.retrieve._wrapping import View, Wrapping
 from surefind.spec import Stage, require
 from surefind.types import FloatArray, IdArray, Mask, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _SLOTS = ("query",)
 _VARIED = 0.7

@@ -16,16 +16,16 @@ from surefind import spec
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, mention
-from surefind.llm.fence import Data
-from surefind.llm.quote import Calls, Workload
 from surefind.llm.reply import read_object
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Fuser, Index
 from surefind.retrieve._wrapping import Row, View, Wrapping, padded
 from surefind.spec import Stage, require
 from surefind.types import Mask, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _SLOTS = ("query", "rewrites")
 _SCHEMA = {

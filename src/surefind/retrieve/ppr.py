@@ -27,8 +27,8 @@ from surefind.types import Chunk, FloatArray, Mask, Query, Signal
 
 if TYPE_CHECKING:
     from surefind.graph.derive import Graph
-    from surefind.retrieve._graph import GraphIndex
-    from surefind.services import Services
+    from surefind.graph.index import GraphIndex
+    from surefind.protocols import Services
 
 _FORMAT = 3
 """Raised when the same text gives other facts."""
@@ -80,13 +80,13 @@ class PPR(Stage):
         reuse: Reuse | None = None,
         progress: Progress | None = None,
     ) -> GraphIndex:
-        from surefind.retrieve._graph import GraphIndex
+        from surefind.graph.index import GraphIndex
 
         extractor = cast(Extractor, spec.make("extract", self.extract))
         return GraphIndex.build(chunks, extractor, services, reuse, progress)
 
     def load(self, folder: Path, services: Services) -> GraphIndex:
-        from surefind.retrieve._graph import GraphIndex
+        from surefind.graph.index import GraphIndex
 
         return GraphIndex.load(folder, services)
 
@@ -94,12 +94,14 @@ class PPR(Stage):
         found = np.zeros((len(queries), len(index)), np.float32)
         if not len(index) or not len(queries):
             return found
+        from surefind.graph.walk import ways
+
         graph = index.graph(allow)
         near = index.nearest(self.near, queries, self.seeds, allow)
         for i, (query, (passages, scores)) in enumerate(zip(queries, near, strict=True)):
             at, weights = self._start(graph, query.text, passages, scores)
             if at:
-                mass = graph.ways.near(at, weights, self.damping, _EPSILON)
+                mass = graph.once(ways).near(at, weights, self.damping, _EPSILON)
                 found[i] = np.sqrt(mass[: len(index)])
         return found
 

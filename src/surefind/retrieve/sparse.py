@@ -23,8 +23,8 @@ from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
+    from surefind.protocols import Services
     from surefind.retrieve._sparse import SparseIndex
-    from surefind.services import Services
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from functools import partial
 
 from surefind.access import PathRule
 from surefind.errors import NotBuiltError, NothingIndexedError
-from surefind.protocols import Retriever
+from surefind.protocols import Retriever, Services
 from surefind.search.reader import Reader
-from surefind.services import Services
 from surefind.store import lease
 from surefind.store.backend import Backend, Contents
 from surefind.store.catalogue import Catalogue

@@ -20,16 +20,15 @@ from typing import Any, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import Completing, keeps, name_of
+from surefind.abilities import ScoresMissing, keeps, name_of
 from surefind.access import Access
 from surefind.errors import SpecError, SurefindError
 from surefind.grammar import split_outside
 from surefind.notes import FELL_BACK, collecting, note
-from surefind.protocols import Corpus, Fuser, QueryFuser, Reranker, Retriever, TrainedFuser
-from surefind.search.completion import complete
-from surefind.search.families import extend, fold, short
+from surefind.protocols import Corpus, Fuser, QueryFuser, Reranker, Retriever, Services, TrainedFuser
+from surefind.search.missing import score_missing
+from surefind.search.parents import extend, fold, short
 from surefind.search.reach import Reach
-from surefind.services import Services
 from surefind.store.backend import View
 from surefind.types import BoolArray, Query, Rankings, TraceEntry
 
@@ -183,7 +182,7 @@ class Pipeline:
     @property
     def completes(self) -> bool:
         """Whether the fuser wants every candidate scored by every retriever (`missing=score`)."""
-        return keeps(self.fuse, Completing) and self.fuse.missing == "score"
+        return keeps(self.fuse, ScoresMissing) and self.fuse.missing == "score"
 
     def check(self, corpus: Corpus, services: Services) -> None:
         """A trained fuser refuses retrievers and documents that it was not trained on."""
@@ -204,7 +203,7 @@ class Pipeline:
             return rankings[0]
         self.check(view, services)
         if self.completes:
-            rankings = complete(rankings, queries, self.retrieve, view, access)
+            rankings = score_missing(rankings, queries, self.retrieve, view, access)
         width = sum(ranking.ids.shape[1] for ranking in rankings)
         if keeps(self.fuse, QueryFuser):
             return self.fuse.fuse_for(queries, rankings, width, services)

@@ -16,7 +16,7 @@ from surefind.store.backend import View
 from surefind.types import Chunk, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 
 class Retrieving(Protocol):

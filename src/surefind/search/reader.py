@@ -13,10 +13,9 @@ from collections.abc import Iterable
 
 from surefind.access import Access
 from surefind.errors import NothingIndexedError, QueryError
-from surefind.protocols import Retriever
+from surefind.protocols import Retriever, Services
 from surefind.search.hits import hits_of
 from surefind.search.pipeline import Pipeline
-from surefind.services import Services
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
 from surefind.store.lease import Lease

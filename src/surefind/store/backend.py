@@ -22,7 +22,7 @@ from surefind.store.rows import Member
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from surefind.errors import CorruptIndexError
-from surefind.protocols import Index, Retriever
-from surefind.services import Services
+from surefind.protocols import Index, Retriever, Services
 
 FORMAT = 3
 """Raised when an index is written otherwise: one of another format is never read, not even as a head start."""

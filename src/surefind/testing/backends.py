@@ -12,8 +12,7 @@ import numpy as np
 
 from surefind.access import Access, PathRule
 from surefind.errors import NotBuiltError, StoreError, UsageError
-from surefind.protocols import Retriever
-from surefind.services import Services
+from surefind.protocols import Retriever, Services
 from surefind.store.backend import Backend, Contents, Delta, View
 from surefind.store.catalogue import Catalogue
 from surefind.testing._rule import rule

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from surefind.errors import SourceError
-from surefind.protocols import Chunker, Enricher, Reader
-from surefind.services import Services
+from surefind.protocols import Chunker, Enricher, Reader, Services
+from surefind.services import LocalServices
 from surefind.testing._rule import rule
 from surefind.types import Chunk, Document
 
@@ -60,7 +60,7 @@ def _check_refuses(reader: Reader, bad: Path) -> None:
 def check_chunker(
     chunker: Chunker, documents: Sequence[Document] = DOCUMENTS, services: Services | None = None
 ) -> None:
-    services = services or Services()
+    services = services or LocalServices()
     for document in documents:
         chunks = chunker.chunk(document, services)
         _check_chunks(document, chunks)
@@ -92,7 +92,7 @@ def _check_chunks(document: Document, chunks: list[Chunk]) -> None:
 def check_enricher(
     enricher: Enricher, document: Document, chunks: Sequence[Chunk], services: Services | None = None
 ) -> None:
-    services = services or Services()
+    services = services or LocalServices()
     given = list(chunks)
     enriched = enricher.enrich(document, given, services)
     rule(given == list(chunks), "An enricher must leave the list it got alone.")

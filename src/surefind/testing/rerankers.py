@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surefind.protocols import Passages, Reranker
-from surefind.services import Services
+from surefind.protocols import Passages, Reranker, Services
+from surefind.services import LocalServices
 from surefind.testing._rule import rule
 from surefind.testing.rankings import check_rankings, rankings_of, same_row
 from surefind.types import PAD, Query, Rankings
@@ -21,7 +21,7 @@ def check_reranker(
     k: int = 3,
     services: Services | None = None,
 ) -> None:
-    services = services or Services()
+    services = services or LocalServices()
     before = rankings.ids.copy(), rankings.scores.copy()
     highest = int(rankings.ids.max(initial=0)) + 1
     reranked = reranker.rerank(queries, rankings, passages, k, services)

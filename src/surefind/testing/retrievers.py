@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.protocols import Composite, Index, Retriever, Reuse, ScoringIndex, VectorIndex
-from surefind.services import Services
+from surefind.protocols import Composite, Index, Retriever, Reuse, ScoringIndex, Services, VectorIndex
 from surefind.testing._rule import rule
 from surefind.testing.rankings import TOLERANCE, check_rankings, same_row, scores_of
 from surefind.types import EVERY, PAD, Chunk, Mask, Query, Rankings

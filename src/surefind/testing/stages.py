@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from surefind import spec
 from surefind.abilities import Local, Reacher, Stamped, TextOnly, Trained
-from surefind.protocols import Composite, Retriever, Wrapper
-from surefind.services import Services
+from surefind.protocols import Composite, Retriever, Services, Wrapper
 from surefind.testing._rule import rule
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from surefind.access import Access, PathRule
 from surefind.errors import SpecError
-from surefind.protocols import Index, Retriever, ScoringIndex, VectorIndex, Wrapper
-from surefind.services import Services
+from surefind.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex, Wrapper
 from surefind.store.backend import Passage, Spans, View
 from surefind.store.needs import innermost
 from surefind.testing._rule import rule

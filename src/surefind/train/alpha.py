@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from surefind.fuse._features import SCORE_NAMES, WORD_NAMES, of_scores, of_words
-from surefind.fuse._join import Floats
-from surefind.fuse._predictors import MLP, Predictor, Ridge, XGBoost
-from surefind.fuse._trees import Trees
+from surefind.fusion.features import SCORE_NAMES, WORD_NAMES, of_scores, of_words
+from surefind.fusion.predictors import MLP, Predictor, Ridge, XGBoost
+from surefind.fusion.trees import Trees
 from surefind.protocols import OnProgress
 from surefind.train.material import Material, parts, sklearn, xgboost
+from surefind.types import Floats
 
 LAMBDAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 TREES = (50, 100, 200)

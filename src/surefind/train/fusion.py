@@ -16,15 +16,14 @@ from surefind import __version__, spec
 from surefind.bench.plan import short
 from surefind.errors import SpecError, StoreError, choices
 from surefind.exam.model import Exam
-from surefind.fuse._belongs import differences, drift
-from surefind.fuse._features import alpha_at
-from surefind.fuse._join import Floats
-from surefind.fuse._predictors import Norm, Weigher
 from surefind.fuse.convex import Convex
 from surefind.fuse.learned import FORMAT, MANIFEST, TRAINING, question_key, read_manifest
 from surefind.fuse.rrf import RRF
 from surefind.fuse.tm2c2 import TM2C2
 from surefind.fuse.weighted import Weighted
+from surefind.fusion.features import alpha_at
+from surefind.fusion.predictors import Norm, Weigher
+from surefind.fusion.provenance import differences, drift
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.protocols import OnProgress, Retriever
@@ -36,6 +35,7 @@ from surefind.train.gain import fit_ndcg
 from surefind.train.judge import compare, verdict
 from surefind.train.lambdamart import fit_lambdamart
 from surefind.train.material import Material, Missing, best_static, gather, simplex
+from surefind.types import Floats
 
 MODELS: dict[str, Callable[[Material, OnProgress], Fitted]] = {
     "ridge": fit_ridge,

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.access import Access
-from surefind.fuse._features import Rarity, rich, rich_names
-from surefind.fuse._join import Floats
-from surefind.fuse._predictors import Chooser, choose, with_candidates
-from surefind.fuse._trees import Trees
+from surefind.fusion.features import Rarity, rich, rich_names
+from surefind.fusion.predictors import Chooser, choose, with_candidates
+from surefind.fusion.trees import Trees
 from surefind.protocols import OnProgress
 from surefind.train.alpha import SEED, Fitted, shap
 from surefind.train.material import NORMS, Material, simplex, xgboost
+from surefind.types import Floats
 
 FOLDS = 4
 ROUNDS = 150

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from surefind.fuse._join import Floats
 from surefind.measure.statistics import ALPHA, bootstrap, holm, permutation_p
+from surefind.types import Floats
 
 
 @dataclass(frozen=True)

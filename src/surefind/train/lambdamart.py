@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.fuse._features import Rarity
-from surefind.fuse._join import Floats, present
-from surefind.fuse._lambdamart import SCALE, TOP, LambdaMART, candidate_names, candidates, corrected
-from surefind.fuse._predictors import SOURCE, Norm, blend
-from surefind.fuse._trees import Trees
+from surefind.fusion.features import Rarity
+from surefind.fusion.join import present
+from surefind.fusion.lambdamart import SCALE, TOP, LambdaMART, candidate_names, candidates, corrected
+from surefind.fusion.predictors import SOURCE, Norm, blend
+from surefind.fusion.trees import Trees
 from surefind.protocols import OnProgress
 from surefind.train.alpha import SEED, Fitted, shap
 from surefind.train.gain import rarity_of, spread_folds
 from surefind.train.material import Half, Material, best_static, xgboost
-from surefind.types import Rankings
+from surefind.types import Floats, Rankings
 
 FOLDS = 3
 TREES = (0, 25, 50, 100, 200)

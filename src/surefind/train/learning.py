@@ -34,7 +34,7 @@ _WARM = 0.1
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     loss: str
     epochs: int = 1
     batch: int = 16
@@ -48,14 +48,14 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Example:
+class TokenRows:
     """Token ids and types: of an encoder the question, its passage, its negatives; of a reranker the pairs of them."""
 
     rows: tuple[tuple[list[int], list[int]], ...]
 
 
 def train(
-    network: Network, examples: Sequence[Example], settings: Settings, checkpoint: Path, report: OnProgress
+    network: Network, examples: Sequence[TokenRows], settings: TrainingSettings, checkpoint: Path, report: OnProgress
 ) -> list[float]:
     """Trains in place; the loss of every step."""
     steps = _order(len(examples), settings)
@@ -92,7 +92,7 @@ def train(
     return losses
 
 
-def _order(count: int, settings: Settings) -> list[list[int]]:
+def _order(count: int, settings: TrainingSettings) -> list[list[int]]:
     """The batches of all epochs; known before the first step, so that a run that goes on takes the same ones."""
     generator = torch.Generator().manual_seed(settings.seed)
     steps = []
@@ -110,7 +110,7 @@ def _share(step: int, steps: int) -> float:
 # ---------------------------------------------------------------- losses
 
 
-def _loss(network: Network, batch: Sequence[Example], settings: Settings, device: torch.device) -> Tensor:
+def _loss(network: Network, batch: Sequence[TokenRows], settings: TrainingSettings, device: torch.device) -> Tensor:
     if network.ranks:
         flat = network(*_padded([row for example in batch for row in example.rows], device)).squeeze(-1)
         lists = flat.view(len(batch), -1)
@@ -138,7 +138,7 @@ def _padded(rows: Sequence[tuple[list[int], list[int]]], device: torch.device) -
 # ---------------------------------------------------------------- checkpoints
 
 
-def _mark(settings: Settings, examples: Sequence[Example], network: Network) -> str:
+def _mark(settings: TrainingSettings, examples: Sequence[TokenRows], network: Network) -> str:
     """Of what is being trained, from which weights: a checkpoint of anything else is not gone on with."""
     digest = hashlib.blake2b(json.dumps(asdict(settings), sort_keys=True).encode(), digest_size=12)
     for name, value in network.state_dict().items():

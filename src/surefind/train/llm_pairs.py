@@ -16,11 +16,10 @@ from typing import Literal
 
 from surefind.errors import SurefindError
 from surefind.llm.chat import complete_many
-from surefind.llm.fence import Data
-from surefind.llm.quote import Calls
 from surefind.llm.reply import read_object
-from surefind.protocols import OnProgress
-from surefind.services import Services
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Calls
+from surefind.protocols import OnProgress, Services
 from surefind.text.scripts import count_words
 from surefind.train.pairs import Pair, Shelf
 

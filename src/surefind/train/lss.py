@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.exam.model import ExamQuery
-from surefind.fuse._features import TOP, alpha_at
-from surefind.fuse._join import Floats, from_floor
+from surefind.fusion.features import TOP, alpha_at
+from surefind.fusion.join import from_floor
 from surefind.store.backend import Spans
 from surefind.text.scripts import words
-from surefind.types import Rankings
+from surefind.types import Floats, Rankings
 
 Words = NDArray[np.int32]
 UNDECIDED = 0.5

@@ -23,20 +23,19 @@ from surefind.errors import ExamError, MissingPartError, SpecError
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.relocate import relocate
 from surefind.exam.split import held_out
-from surefind.fuse._join import Floats
-from surefind.fuse._predictors import Norm, blend
+from surefind.fusion.predictors import Norm, blend
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge, Places
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
 from surefind.protocols import OnProgress
 from surefind.retrieve.dense import Dense
-from surefind.search.completion import complete
-from surefind.search.families import fold
+from surefind.search.missing import score_missing
+from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline
 from surefind.store.backend import View
 from surefind.train.lss import Labeller
-from surefind.types import FloatArray, IdArray, Query, Rankings
+from surefind.types import FloatArray, Floats, IdArray, Query, Rankings
 
 FEWEST = 60
 """Questions of an exam below which nothing is trained: the halves would be too small to learn from or to judge by."""
@@ -149,7 +148,7 @@ def gather(
     found = _retrieved(view, pipeline, queries, report)
     lists = list(found)
     if missing == "score":
-        lists = complete(lists, [Query(query.text, query.id) for query in queries], pipeline.retrieve, view, OWNER)
+        lists = score_missing(lists, [Query(query.text, query.id) for query in queries], pipeline.retrieve, view, OWNER)
     embedder = next((r.model for r in pipeline.retrieve if isinstance(r, Dense)), "")
     labeller = Labeller(queries, view.spans(), documents)
     places = places_of(view.spans(), documents)

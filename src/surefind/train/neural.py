@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -29,72 +27,22 @@ from surefind.exam.model import Exam
 from surefind.exam.relocate import relocate
 from surefind.exam.split import held_out
 from surefind.fuse.learned import question_key
+from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.protocols import OnProgress, Reranker
-from surefind.rerank._onnx import OnnxCrossEncoder
-from surefind.rerank._trained import RECORD, record_of
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
-from surefind.train.adopt import UNDO
+from surefind.train.job import FEWEST_PAIRS, Job, need_torch, start_folder
 from surefind.train.judge import Row, compare, verdict
+from surefind.train.kept import keep
 from surefind.train.material import FEWEST
 from surefind.train.negatives import filled, mine
-from surefind.train.pairs import ALL_SOURCES, SOURCES, Pair, Shelf, gather_pairs
+from surefind.train.pairs import Pair, Shelf, gather_pairs
 
 if TYPE_CHECKING:
-    from surefind.llm.quote import Calls
-    from surefind.train.learning import Example, Settings
-
-Kind = Literal["encoder", "reranker"]
-_NEEDED = ("torch", "onnx", "safetensors")
-_FEWEST_PAIRS = 16
-
-
-@dataclass(frozen=True)
-class Job:
-    """What is asked for; `None` and "" are what suits the kind."""
-
-    kind: Kind
-    name: str
-    sources: tuple[str, ...] = SOURCES
-    start: str = ""
-    loss: str = "multiple-negatives"
-    epochs: int = 1
-    batch: int = 16
-    rate: float = 2e-5
-    negatives: int = 2
-    most: int = 2000
-    max_tokens: int = 256
-    share: float = 0.5
-    """How much of the trained weights there is in the result; the rest stays as it was before."""
-    device: str = ""
-    blend: float = 0.5
-    llm: str = ""
-    """The language model that writes questions, where pairs come from one; "" is that of surefind.toml."""
-    write: str = "questions"
-
-    def __post_init__(self) -> None:
-        if unknown := [source for source in self.sources if source not in ALL_SOURCES]:
-            raise SpecError(f"There are no pairs from {unknown[0]!r}. Choose among {', '.join(ALL_SOURCES)}.")
-        if self.write not in ("questions", "triplets"):
-            raise SpecError(f"A language model writes questions or triplets, not {self.write!r}.")
-        if self.loss not in ("multiple-negatives", "triplet"):
-            raise SpecError(f"There is no loss {self.loss!r}. Choose multiple-negatives or triplet.")
-        for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", _FEWEST_PAIRS), ("max_tokens", 16)):
-            if getattr(self, field) < low:
-                raise SpecError(f"{field} must be at least {low}, not {getattr(self, field)}.")
-        if not 0 < self.share <= 1:
-            raise SpecError(f"share must be above 0 and at most 1, not {self.share:g}.")
-
-
-def need_torch() -> None:
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise MissingPartError(
-            f"Training a model needs {' and '.join(missing)}. Install it with pip install 'surefind[train]'."
-        )
+    from surefind.prompts.values import Calls
 
 
 def train_model(
@@ -145,7 +93,7 @@ def _train(exam: Exam, material: _Material, job: Job, measure: Measure, tell: On
     learnt = [question_key(query.text) for query in material.tuning]
     place = material.kb.data / "models" / job.name
     if better:
-        _keep(work / "model", place, {**manifest, "learnt": learnt})
+        keep(work / "model", place, {**manifest, "learnt": learnt})
     shutil.rmtree(work, ignore_errors=True)
     return manifest
 
@@ -185,10 +133,10 @@ class _Material:
         if "llm" in job.sources:
             pairs += self._written(shelf, job, tell, agree)
         self.pairs = _most(pairs, job.most)
-        if len(self.pairs) < _FEWEST_PAIRS:
+        if len(self.pairs) < FEWEST_PAIRS:
             raise ExamError(
                 f"There are {len(self.pairs)} pairs to learn from ({', '.join(job.sources)}) beside the passages that "
-                f"answer a question of the held-out half; at least {_FEWEST_PAIRS} are needed. Take more sources or "
+                f"answer a question of the held-out half; at least {FEWEST_PAIRS} are needed. Take more sources or "
                 "documents, or an exam that asks for fewer of them."
             )
 
@@ -209,47 +157,25 @@ def _most(pairs: Sequence[Pair], most: int) -> list[Pair]:
     return [pairs[i] for i in sorted(order)]
 
 
-def start_folder(job: Job, pipeline: Pipeline) -> Path:
-    """Where the weights come from: a folder that was named, or the bundled model that the pipeline uses."""
-    if job.start:
-        folder = Path(job.start).expanduser()
-        if not (folder / "tokenizer.json").is_file():
-            raise MissingPartError(f"There is no model in {folder} (tokenizer.json is missing). Name another --start.")
-        return folder
-    try:
-        import surefind_models
-    except ModuleNotFoundError:
-        raise MissingPartError(
-            "Training starts from a bundled model, and the package surefind-models is not installed. "
-            "Install it, or name a folder with --start."
-        ) from None
-    known = surefind_models.names()
-    if job.kind == "reranker" and "reranker" in known:
-        return Path(surefind_models.path("reranker"))
-    used = [r.model for r in pipeline.retrieve if isinstance(r, Dense) and r.model in known]
-    return Path(surefind_models.path(used[0] if used else "minilm"))
-
-
 # ---------------------------------------------------------------- learning
 
 
 def _learn(material: _Material, job: Job, start: Path, work: Path, tell: OnProgress) -> list[float]:
     import torch
 
+    from surefind.train.examples import examples_of
     from surefind.train.export import export
-    from surefind.train.learning import Settings, train
+    from surefind.train.learning import TrainingSettings, train
     from surefind.train.network import load_network
 
     retrievers = material.pipeline.retrieve
     mined = mine(material.view, material.chunks, material.pairs, retrievers, job.negatives, tell)
     negatives = filled(mined, material.pairs, material.chunks, job.negatives)
-    examples = _examples(material, negatives, job, start)
+    examples = examples_of(material.pairs, negatives, material.chunks, job, start)
     network, missing = load_network(start, job.kind == "reranker")
     before = {key: value.clone() for key, value in network.state_dict().items()}
     device = job.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    settings: Settings = Settings(
-        job.loss, job.epochs, job.batch, job.rate, job.negatives, job.max_tokens, device=device
-    )
+    settings = TrainingSettings(job.loss, job.epochs, job.batch, job.rate, job.negatives, job.max_tokens, device=device)
     losses = train(network, examples, settings, work / "checkpoint.pt", tell)
     if not missing:  # a head that began at random has nothing worth keeping
         trained = network.cpu().state_dict()
@@ -260,48 +186,6 @@ def _learn(material: _Material, job: Job, start: Path, work: Path, tell: OnProgr
     export(network, start / "tokenizer.json", work / "model", job.name, job.max_tokens, spread)
     tell("Exporting", 1, 1)
     return losses
-
-
-def _examples(material: _Material, negatives: Sequence[Sequence[int]], job: Job, start: Path) -> list[Example]:
-    from surefind.rerank._pairs import PairTokenizer
-    from surefind.rerank._rescore import title_of
-    from surefind.train.learning import Example
-
-    rows = list(zip(material.pairs, negatives, strict=True))
-    if job.kind == "reranker":
-        tokenizer = PairTokenizer(start / "tokenizer.json", job.max_tokens)
-
-        def pair(query: Any, title: str, text: str) -> tuple[list[int], list[int]]:
-            made = tokenizer.pair(query, title, text)
-            return made.ids, made.type_ids
-
-        examples = []
-        for one, others in rows:
-            query = tokenizer.query(one.query)
-            listed = [pair(query, one.title, one.text)]
-            listed += [pair(query, title_of(c), c.text) for c in (material.chunks[o] for o in others)]
-            if one.negative:
-                listed[1] = pair(query, "", one.negative)
-            examples.append(Example(tuple(listed)))
-        return examples
-
-    from tokenizers import Tokenizer
-
-    plain = Tokenizer.from_file(str(start / "tokenizer.json"))
-    plain.enable_truncation(job.max_tokens)
-    plain.no_padding()
-
-    def text(one: str) -> tuple[list[int], list[int]]:
-        ids = plain.encode(one).ids
-        return ids, [0] * len(ids)
-
-    def negatives_of(one: Pair, others: Sequence[int]) -> list[str]:
-        found = [material.chunks[o].searchable for o in others]
-        return [one.negative, *found[1:]] if one.negative else found
-
-    return [
-        Example((text(one.query), text(one.passage), *map(text, negatives_of(one, others)))) for one, others in rows
-    ]
 
 
 # ---------------------------------------------------------------- the held-out half
@@ -351,40 +235,6 @@ def _available(pipeline: Pipeline, kb: KnowledgeBase) -> bool:
         return all(cast(Any, stage).stamp(kb.services) for stage in pipeline.rerank)
     except MissingPartError:
         return False
-
-
-def _keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
-    """Moved into place whole: a reader sees the old model or the new one."""
-    (model / RECORD).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
-    for file in UNDO:  # the one before may be in use
-        if (place / file).is_file():
-            shutil.copy(place / file, model / file)
-    old = place.with_name(f".{place.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if place.exists():
-        place.rename(old)
-    model.rename(place)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def trained_models(kb: KnowledgeBase) -> list[dict[str, Any]]:
-    """Every encoder and reranker trained here, with `changed` and `drift` as other trained models have them."""
-    corpus = kb.reader().fingerprint
-    found = []
-    for path in sorted((kb.data / "models").glob(f"[!.]*/{RECORD}")):
-        record = record_of(path.parent)
-        if record.get("model") in ("encoder", "reranker"):
-            drift = "documents changed since it was trained" if record["corpus"] != corpus else ""
-            shown = {key: value for key, value in record.items() if key != "learnt"}
-            found.append({**shown, "changed": [], "drift": drift})
-    return found
-
-
-def stopped_trainings(kb: KnowledgeBase) -> list[dict[str, Any]]:
-    """Trainings that were stopped and can go on, each with the folder that waits for that."""
-    found = sorted((kb.data / "models").glob(".*.training/checkpoint.pt"))
-    names = [(path.parent.name.removeprefix(".").removesuffix(".training"), path.parent) for path in found]
-    return [{"name": name, "stopped": str(folder)} for name, folder in names]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -31,15 +31,15 @@ from surefind.exam.split import held_out
 from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.llm.ask import ask
-from surefind.llm.fence import Data
-from surefind.llm.quote import Calls
+from surefind.llm.listwise import ListPrompt
+from surefind.llm.permutation import describe
 from surefind.llm.reply import read_object
-from surefind.llm.trained import Example, TrainedPrompt, save_prompt
+from surefind.llm.trained import RankedExample, TrainedPrompt, save_prompt
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
-from surefind.rerank._listwise import ListPrompt
-from surefind.rerank._permutation import describe
 from surefind.rerank.llm_listwise import LLMListwise
 from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
@@ -236,14 +236,14 @@ class ListwiseTrainer:
             "system_prompt": str(written).strip() if usable else "",
         }
 
-    def _example(self, failure: Failure, rankings: Rankings) -> Example:
+    def _example(self, failure: Failure, rankings: Rankings) -> RankedExample:
         """The right order: what is relevant, then the others as they stood."""
         head = rankings.row(failure.row)[0].tolist()
         relevant = self._relevant(failure.row, head)
         order = [*relevant, *(id for id in head if id not in relevant)]
         texts = tuple(describe(chunk, self.stage.passage_tokens) for chunk in self._chunks(head))
         ranking = tuple(head.index(id) + 1 for id in order[: self.stage.keep])
-        return Example(self.queries[failure.row].text, texts, ranking)
+        return RankedExample(self.queries[failure.row].text, texts, ranking)
 
     def _relevant(self, row: int, head: Sequence[int]) -> list[int]:
         return [id for id in head if self._judge.relevant(row, id, "document")]

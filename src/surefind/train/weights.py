@@ -14,9 +14,8 @@ import numpy as np
 
 from surefind.bench.plan import short
 from surefind.exam.model import Exam
-from surefind.fuse._join import Floats
-from surefind.fuse._predictors import Norm
 from surefind.fuse.weighted import Weighted
+from surefind.fusion.predictors import Norm
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.protocols import OnProgress
@@ -24,6 +23,7 @@ from surefind.search.pipeline import Pipeline
 from surefind.train.fusion import NDCG
 from surefind.train.judge import compare, verdict
 from surefind.train.material import NORMS, Half, Missing, gather
+from surefind.types import Floats
 
 COARSE = np.round(np.arange(0, 1.01, 0.1), 2)
 FINE = np.round(np.arange(-0.08, 0.081, 0.02), 2)

@@ -18,9 +18,9 @@ from functools import partial
 from typing import IO, Any
 
 from surefind.errors import MissingPartError, SourceError
-from surefind.ingest._inside import reading
-from surefind.ingest._limits import Limits
-from surefind.ingest._readers import Readers
+from surefind.files.inside import reading
+from surefind.files.limits import Limits
+from surefind.files.readers import Readers
 from surefind.write.prepare import Task, prepare, to_data
 
 _GRACE = 2

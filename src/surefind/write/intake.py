@@ -13,10 +13,9 @@ from itertools import chain, count, islice
 from pathlib import Path
 
 from surefind.errors import MissingPartError, SourceError
-from surefind.ingest._scan import FileEntry, scan
+from surefind.files.scan import FileEntry, scan
 from surefind.notes import collecting
-from surefind.protocols import OnProgress, Reader
-from surefind.services import Services
+from surefind.protocols import OnProgress, Reader, Services
 from surefind.store.backend import Backend, Delta
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import FileRow, ProblemRow, Source
@@ -253,7 +252,7 @@ def cut(layout: Layout, document: Document, services: Services) -> tuple[list[Ch
     not asked for twice. A spent budget ends the sync, which keeps what was paid for."""
     with collecting() as heard:
         chunks = layout.cut(document, services)
-    services.llm.meter.check()
+    services.meter.check()
     if not heard.without:
         return chunks, ""
     return chunks, f"was indexed without all of what a model writes for it: {heard.text}; the next sync tries again"

@@ -9,8 +9,7 @@ from typing import cast
 from surefind import spec
 from surefind.abilities import Falling, TextOnly
 from surefind.grammar import split_outside
-from surefind.protocols import Chunker, Enricher, Priced
-from surefind.services import Services
+from surefind.protocols import Chunker, Enricher, Priced, Services
 from surefind.types import Chunk, Document
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from surefind import spec
 from surefind.errors import SourceError
-from surefind.ingest._inside import Scope
-from surefind.services import Services
+from surefind.files.inside import Scope
+from surefind.services import LocalServices
 from surefind.types import Chunk, Document, Place
 from surefind.write.layout import Layout
 
@@ -59,7 +59,7 @@ def prepare(task: Task, here: Scope) -> Prepared:
         document = storable(found)
         documents.append(document)
         if task.layout:
-            chunks.append(_layout(task.layout).cut(document, Services()))
+            chunks.append(_layout(task.layout).cut(document, LocalServices()))
     return Prepared(documents, chunks, here.complaints)
 
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 from surefind import spec
 from surefind.abilities import Extracting
 from surefind.config import Settings
-from surefind.ingest._scan import scan
+from surefind.files.scan import scan
 from surefind.llm.prices import tokens
-from surefind.llm.quote import Calls, Workload
+from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Priced, Retriever
 from surefind.store.catalogue import Catalogue
 from surefind.store.needs import innermost

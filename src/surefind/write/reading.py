@@ -30,8 +30,8 @@ from typing import IO, Any, Self, TypeVar
 from surefind.abilities import ReaderWithParts
 from surefind.cores import usable_cores
 from surefind.errors import MissingPartError, SourceError
-from surefind.ingest._limits import Limits
-from surefind.ingest._readers import Readers
+from surefind.files.limits import Limits
+from surefind.files.readers import Readers
 from surefind.protocols import Reader
 from surefind.write.prepare import Prepared, Task, from_data
 

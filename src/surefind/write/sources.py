@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surefind.errors import MissingPartError, SourceError
-from surefind.ingest._git import GitOrigin, fetch
-from surefind.ingest._scan import scan
+from surefind.files.git import GitOrigin, fetch
+from surefind.files.scan import scan
 from surefind.protocols import OnProgress
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import Source

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from surefind.ingest._git import GitOrigin
+from surefind.files.git import GitOrigin
 from surefind.protocols import Retriever
 from surefind.store.rows import Source
 from surefind.write.intake import Intake, SyncReport

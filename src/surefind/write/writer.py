@@ -16,8 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from surefind.errors import UsageError
-from surefind.protocols import OnProgress, Retriever
-from surefind.services import Services
+from surefind.protocols import OnProgress, Retriever, Services
 from surefind.store import lease
 from surefind.store.backend import Backend, Contents, Delta
 from surefind.store.backends.local import LocalBackend

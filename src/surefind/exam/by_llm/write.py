@@ -30,11 +30,10 @@ from surefind.exam.known_item import lexical_overlap
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.kb import KnowledgeBase
 from surefind.llm.chat import complete_many
-from surefind.llm.fence import Data
-from surefind.llm.prompt import Prompt
-from surefind.llm.quote import Calls
 from surefind.llm.reply import read_object
-from surefind.llm.values import Completion, Message
+from surefind.prompts.fence import Data
+from surefind.prompts.prompt import Prompt
+from surefind.prompts.values import Calls, Completion, Message
 from surefind.protocols import ChatModel, OnProgress
 from surefind.retrieve.bm25 import BM25
 from surefind.text.sentences import sentence_spans

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
-from surefind.exam._corpus import Candidate, Corpus
+from surefind.exam._documents import Candidate, ExamDocuments
 from surefind.exam._names import named
 from surefind.text.scripts import HANGUL, UNSPACED, pattern
 from surefind.text.sentences import sentence_spans
@@ -26,7 +26,7 @@ _RUN = re.compile(r"\w+")
 Spans = list[tuple[int, int]]
 
 
-def entity_lookup(corpus: Corpus) -> Iterator[Candidate]:
+def entity_lookup(corpus: ExamDocuments) -> Iterator[Candidate]:
     places: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     by_id = {document.id: document for document in corpus.documents}
     for document in corpus.documents:
@@ -45,7 +45,7 @@ def entity_lookup(corpus: Corpus) -> Iterator[Candidate]:
             yield Candidate(entity, min(documents), judgments)
 
 
-def _documents_of(corpus: Corpus, entities: Iterable[str]) -> dict[str, set[str]]:
+def _documents_of(corpus: ExamDocuments, entities: Iterable[str]) -> dict[str, set[str]]:
     """Lower-cased entity -> the documents that hold it as whole words.
 
     Each document is read once, whatever the number of entities: one that stands as whole words begins with a whole run

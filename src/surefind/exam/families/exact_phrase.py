@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise, zip_longest
 
-from surefind.exam._corpus import Candidate, Corpus, plain, terms
+from surefind.exam._documents import Candidate, ExamDocuments, plain, terms
 from surefind.text.scripts import CLUSTER, MARKS, UNSPACED, pattern
 
 LENGTH = 6
@@ -21,7 +21,7 @@ _LETTER = rf"[^\W{UNSPACED}][{MARKS}]*"
 _PIECE = rf"{CLUSTER}|[$€£]?(?:{_LETTER})+(?:[-.,:/*'’&@](?:{_LETTER})+)*(?:\((?:{_LETTER}){{1,3}}\))*%?"
 
 
-def exact_phrase(corpus: Corpus) -> Iterator[Candidate]:
+def exact_phrase(corpus: ExamDocuments) -> Iterator[Candidate]:
     found = []
     for document in corpus.documents:
         for start, end in (span for section in corpus.sections(document) for span in section.sentences):
@@ -68,7 +68,7 @@ def _joined(words: Sequence[str]) -> str:
     return "".join(chain.from_iterable(zip_longest(words, gaps, fillvalue="")))
 
 
-def _rarest(corpus: Corpus, words: list[str]) -> tuple[str, ...]:
+def _rarest(corpus: ExamDocuments, words: list[str]) -> tuple[str, ...]:
     """The window whose distinct terms have the highest idf together."""
     idf, spaced = corpus.idf, not any(map(_unspaced, words))
 
@@ -85,7 +85,7 @@ def _of_word(word: str) -> tuple[str, ...]:
     return tuple(terms(word))
 
 
-def _count(corpus: Corpus, wanted: set[tuple[str, ...]]) -> Counter[tuple[str, ...]]:
+def _count(corpus: ExamDocuments, wanted: set[tuple[str, ...]]) -> Counter[tuple[str, ...]]:
     """How often each phrase stands in the whole corpus."""
     counts: Counter[tuple[str, ...]] = Counter()
     for document in corpus.documents:

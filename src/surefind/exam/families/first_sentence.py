@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from surefind.exam._corpus import Candidate, Corpus, plain
+from surefind.exam._documents import Candidate, ExamDocuments, plain
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
 
@@ -16,7 +16,7 @@ MOST = 3
 _STOPS = ".:;。：；।۔។။"
 
 
-def first_sentence(corpus: Corpus) -> Iterator[Candidate]:
+def first_sentence(corpus: ExamDocuments) -> Iterator[Candidate]:
     places: dict[str, list[Judgment]] = defaultdict(list)
     shown: dict[str, str] = {}
     for document in corpus.documents:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from surefind.exam._corpus import Candidate, Corpus, Heading, plain, terms
+from surefind.exam._documents import Candidate, ExamDocuments, Heading, plain, terms
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
 from surefind.text.sections import Section
@@ -22,7 +22,7 @@ _NUMBERING = re.compile(
 )
 
 
-def heading_direct(corpus: Corpus) -> Iterator[Candidate]:
+def heading_direct(corpus: ExamDocuments) -> Iterator[Candidate]:
     fitting: dict[frozenset[str], list[Heading]] = {}
     for document in corpus.documents:
         for section in corpus.sections(document):
@@ -42,7 +42,7 @@ def clean_heading(title: str) -> str:
     return heading if len(set(terms(heading))) >= 2 and count_words(heading) <= 15 else ""
 
 
-def _fitting(corpus: Corpus, wanted: frozenset[str]) -> list[Heading]:
+def _fitting(corpus: ExamDocuments, wanted: frozenset[str]) -> list[Heading]:
     """The sections that these terms fit, of one document more than `MOST` at most. Whatever they fit holds all of them,
     so that only the sections with the rarest need to be looked at."""
     found: list[Heading] = []
@@ -56,7 +56,9 @@ def _fitting(corpus: Corpus, wanted: frozenset[str]) -> list[Heading]:
     return found
 
 
-def _judged(corpus: Corpus, document: Document, section: Section, fitting: list[Heading]) -> tuple[Judgment, ...]:
+def _judged(
+    corpus: ExamDocuments, document: Document, section: Section, fitting: list[Heading]
+) -> tuple[Judgment, ...]:
     """Every passage that the heading fits as well as its own, or nothing if those are too many."""
     found = {(document.id, section.start): (document, section)}
     found |= {(h.document.id, h.section.start): (h.document, h.section) for h in fitting}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from surefind.analyze._language import is_english
-from surefind.exam._corpus import Candidate, Corpus
+from surefind.exam._documents import Candidate, ExamDocuments
 from surefind.exam._paraphrase import paraphrase
 from surefind.exam.families.heading_direct import heading_direct
+from surefind.text.language import is_english
 
 
-def heading_paraphrase(corpus: Corpus) -> Iterator[Candidate]:
+def heading_paraphrase(corpus: ExamDocuments) -> Iterator[Candidate]:
     english = {document.id for document in corpus.documents if is_english([document.text])}
     for candidate in heading_direct(corpus):
         if candidate.document not in english:

@@ -10,9 +10,9 @@ from typing import NoReturn
 
 import typer
 
-from surefind.crew import still_working
 from surefind.errors import DiskFullError, SurefindError, is_full
 from surefind.serve.cli import bench, demo, doctor, exam, graph, history, init, search, status, sync, train, version
+from surefind.workers import still_working
 
 app = typer.Typer(
     name="surefind",

@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from surefind.analyze._fold import fold
 from surefind.notes import FELL_BACK
 from surefind.serve.cli._common import console
+from surefind.text.fold import fold
 from surefind.text.scripts import CLUSTER, HANGUL, MARKS, UNSPACED, UNSPACED_RUN, pattern
 from surefind.types import Hit, SearchResult, TraceEntry
 

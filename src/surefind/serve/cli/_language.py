@@ -14,7 +14,7 @@ _BUNDLED = "minilm"
 def advice(base: KnowledgeBase) -> str:
     """What to do where an English encoder is given documents that are not English; else nothing."""
     from surefind.access import Access
-    from surefind.analyze._language import is_english
+    from surefind.text.language import is_english
 
     if not any(_BUNDLED in str(pipeline) for pipeline in base.settings.pipelines.values()):
         return ""

@@ -13,7 +13,7 @@ from surefind.serve.cli._common import asking
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
-    from surefind.llm.quote import Calls
+    from surefind.prompts.values import Calls
 
 Budget = Annotated[
     float | None,
@@ -34,8 +34,8 @@ def agree(
 ) -> None:
     """Sets the budget, says what the calls will cost, and asks if they cost anything. Not `bounded`: it may be more,
     where what a model writes is of no use."""
-    from surefind.llm.meter import money
     from surefind.llm.quote import quote
+    from surefind.prompts.meter import money
 
     if budget is not None:
         if budget < 0:

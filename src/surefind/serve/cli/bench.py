@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from surefind.bench.run import Finished
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
-    from surefind.llm.quote import Calls
+    from surefind.prompts.values import Calls
     from surefind.protocols import OnProgress
     from surefind.search.pipeline import Pipeline
 
@@ -213,7 +213,7 @@ def _quote(kb: KnowledgeBase, plan: Plan) -> dict[str, Any]:
 
 
 def _calls(kb: KnowledgeBase, plans: list[Plan]) -> list[Calls]:
-    from surefind.bench.asked import llm_calls
+    from surefind.bench.llm_calls import llm_calls
 
     return [calls for plan in plans for calls in llm_calls(kb, plan)]
 

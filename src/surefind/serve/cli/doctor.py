@@ -78,7 +78,7 @@ def _encode() -> str:
 
 
 def _rerank() -> str:
-    from surefind.rerank._onnx import OnnxCrossEncoder
+    from surefind.inference.cross_encoder import OnnxCrossEncoder
     from surefind.rerank.cross_encoder import bundled
     from surefind.types import Chunk
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from surefind.access import Access
     from surefind.graph.communities import Communities
     from surefind.graph.derive import Graph
+    from surefind.graph.index import GraphIndex
     from surefind.kb import KnowledgeBase
     from surefind.protocols import Retriever
-    from surefind.retrieve._graph import GraphIndex
     from surefind.store.backends.view import LocalView
 
 Groups = Annotated[

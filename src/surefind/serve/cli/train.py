@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
+from surefind.serve.cli import train_models, train_prompt
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_questions, show_table
 from surefind.serve.cli.search import Retrieve
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from surefind.exam.model import Exam
 
 app = typer.Typer(
     help="Learn from an exam: how to weigh retrievers (fusion, weights), an encoder or a reranker of your own.",
     no_args_is_help=True,
 )
-ExamName = Annotated[str, typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.")]
-MeasureName = Annotated[str, typer.Option("--measure", "-m", help="A rank measure: nDCG@10, RR@10:span …")]
 MissingScores = Annotated[
     str,
     typer.Option(
@@ -32,18 +27,9 @@ _SHOWN = 8
 
 
 def register(parent: typer.Typer) -> None:
-    from surefind.serve.cli import train_models, train_prompt
-
     train_prompt.register(app)
     train_models.register(app)
     parent.add_typer(app, name="train", rich_help_panel=None)
-
-
-def load_exam(kb: Path, name: str) -> Exam:
-    from surefind.config import DATA_FOLDER
-    from surefind.exam.store import ExamStore
-
-    return ExamStore(kb.resolve() / DATA_FOLDER / "exams").load(name)
 
 
 @app.command("fusion")
@@ -137,7 +123,7 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
     from surefind.llm.trained import trained_prompts
     from surefind.train.fusion import manifests
-    from surefind.train.neural import stopped_trainings, trained_models
+    from surefind.train.kept import stopped_trainings, trained_models
 
     with KnowledgeBase.open(kb) as base:
         corpus = base.reader().fingerprint
@@ -171,27 +157,6 @@ def _missing(text: str) -> Literal["auto", "score"] | None:
     if text not in known:
         raise UsageError(f"--missing must be score, floor or auto, not {text!r}.")
     return known[text]
-
-
-def say_questions(made: dict[str, Any]) -> None:
-    counts = made["questions"]
-    typer.echo(
-        f"{made['exam']['name']}: {counts['tuning']} questions to learn from, {counts['held_out']} held out to judge."
-    )
-
-
-def show_table(made: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column(made.get("judged", "the held-out half"))
-    for heading in (f"{made['measure']} [95%]", "gain [95%]", "p (Holm)"):
-        table.add_column(heading, justify="right")
-    for row in made["rows"]:
-        gain = "" if row["gain"] is None else f"{row['gain']:+.3f} [{row['gain_low']:+.3f}, {row['gain_high']:+.3f}]"
-        p = "" if row["p"] is None else f"{row['p']:.4f}"
-        table.add_row(row["name"], f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]", gain, p)
-    console().print(table)
 
 
 def _metrics(metrics: dict[str, Any]) -> None:

@@ -8,11 +8,11 @@ import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
-from surefind.serve.cli.train import ExamName, MeasureName, load_exam, say_questions, show_table
+from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_questions, show_table
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
-    from surefind.train.neural import Job
+    from surefind.train.job import Job
 
 Name = Annotated[str, typer.Option("--name", help="What to call it.", show_default="KIND-EXAM")]
 PipelineName = Annotated[
@@ -154,7 +154,8 @@ def _train(
     from surefind.measure.names import parse_measure
     from surefind.train.adopt import check_free
     from surefind.train.fusion import check_name
-    from surefind.train.neural import Job, train_model
+    from surefind.train.job import Job
+    from surefind.train.neural import train_model
     from surefind.train.pairs import SOURCES
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:

@@ -17,7 +17,7 @@ from surefind.store.needs import needed
 from surefind.store.table import Table
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 
 class LocalBackend:

@@ -27,7 +27,7 @@ from surefind.text.places import location
 from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.services import Services
+    from surefind.protocols import Services
 
 _KEPT = 64
 """Masks, and retrievers in other words, that stay in memory."""

@@ -1,0 +1,50 @@
+"""What a plan will ask of language models, before it asks: by its stages' estimates, each stage of a pipeline once."""
+
+from __future__ import annotations
+
+from surefind.abilities import Wrapping
+from surefind.bench.plan import Contender, Plan
+from surefind.kb import KnowledgeBase
+from surefind.llm.prices import tokens
+from surefind.prompts.values import Calls, Workload
+from surefind.protocols import Priced
+from surefind.write.quote import paid_reader
+
+
+def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
+    """At most: what is in the cache is free. Layouts that are made already cost nothing again."""
+    found: dict[str, Priced] = {}
+    for contender in plan.contenders:
+        found |= {path: stage for path, stage in _stages(kb, contender) if isinstance(stage, Priced)}
+    if not found:
+        return []
+    work = _workload(kb, len(plan.exam.queries))
+    return [calls for stage in found.values() if (calls := stage.llm_calls(work)).calls]
+
+
+def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]:
+    """Each stage with the path that leads to it: the same reranker after other candidates asks anew."""
+    layout, pipeline = contender.layout, contender.pipeline
+    before = str(layout or "")
+    stages: list[tuple[str, object]] = []
+    if layout is not None and not kb.has_cut(layout):
+        stages += [(f"{before} {stage}", stage) for stage in (layout.chunk, *layout.enrich)]
+    for retriever in pipeline.retrieve:
+        stages.append((f"{before} {retriever}", retriever))
+        reader = paid_reader(retriever)
+        if reader and kb.missing([retriever], layout):
+            stages.append((f"{before} {reader}", reader))
+    path = " + ".join([before, *map(str, pipeline.retrieve)])
+    for later in (pipeline.fuse, *pipeline.rerank):
+        path = f"{path} >> {later}"
+        stages.append(
+            (path, later.inner if isinstance(later, Wrapping) else later)
+        )  # of one that asks another one now and then: that one
+    return stages
+
+
+def _workload(kb: KnowledgeBase, queries: int) -> Workload:
+    spans = kb.reader().view.spans()
+    chunks, documents = len(spans.ids), max(1, len(spans.names))
+    text = tokens(int((spans.own_ends - spans.own_starts).sum()))
+    return Workload(queries, documents, chunks, text // documents, text // max(1, chunks))

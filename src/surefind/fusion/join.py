@@ -1,0 +1,121 @@
+"""What every fusion shares: bring rankings to one scale, add up what each says of a chunk, sort.
+
+Everything works on the whole batch of queries at once. What a chunk gets from a ranking that did not return it is a
+choice, not an accident: the bottom of that ranking's scale (for min-max its lowest score, for `tm2c2` the
+theoretical minimum), or with `missing=score` the pipeline asks that retriever to score it
+(`pipeline.complete`) before anything is scaled. docs/results/fusion.md has the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.errors import SpecError
+from surefind.spec import Stage
+from surefind.types import PAD, Floats, Rankings
+
+
+def present(ranking: Rankings) -> NDArray[np.bool_]:
+    return np.asarray(ranking.ids != PAD)
+
+
+def min_max(ranking: Rankings) -> Floats:
+    """Each row from 0 (its lowest) to 1 (its highest). A row of equal scores, or of one, is all 1: whatever
+    was found is worth more than what was not."""
+    there = present(ranking)
+    scores = ranking.scores.astype(np.float64)
+    low = np.min(scores, axis=1, keepdims=True, where=there, initial=np.inf)
+    high = np.max(scores, axis=1, keepdims=True, where=there, initial=-np.inf)
+    spread = high - low
+    flat = ~(spread > 0)
+    with np.errstate(invalid="ignore"):
+        scaled = (scores - low) / np.where(flat, 1.0, spread)
+    return np.where(there, np.where(flat, 1.0, scaled), 0.0)
+
+
+def from_floor(ranking: Rankings) -> Floats:
+    """Each row from 0 (the least score the retriever could give) to 1 (its highest). A ranking without a known
+    floor (one that was fused already) is scaled from its lowest score."""
+    if not np.isfinite(ranking.floor):
+        return min_max(ranking)
+    there = present(ranking)
+    above = np.where(there, ranking.scores.astype(np.float64) - ranking.floor, 0.0)
+    high = np.max(above, axis=1, keepdims=True, where=there, initial=0.0)
+    return np.where(there, np.maximum(above, 0.0) / np.where(high > 0, high, 1.0), 0.0)
+
+
+def dense_weights(stage: Stage, alpha: float, rankings: Sequence[Rankings]) -> list[float]:
+    """α for the dense ranking and 1 - α for the other."""
+    dense = [ranking.signal == "dense" for ranking in rankings]
+    if len(rankings) != 2 or sum(dense) != 1:
+        names = ", ".join(ranking.source for ranking in rankings)
+        raise SpecError(
+            f"{stage} needs one dense and one other ranking, got: {names}. Fuse these with weighted or rrf."
+        )
+    return [alpha if is_dense else 1 - alpha for is_dense in dense]
+
+
+def weights_for(stage: Stage, weights: tuple[float, ...] | None, rankings: Sequence[Rankings]) -> tuple[float, ...]:
+    if weights is None:
+        return (1.0,) * len(rankings)
+    if len(weights) != len(rankings):
+        names = ", ".join(ranking.source for ranking in rankings)
+        raise SpecError(f"{stage} has {len(weights)} weights for {len(rankings)} rankings ({names}). Give one each.")
+    return weights
+
+
+def join(
+    rankings: Sequence[Rankings],
+    contributions: Sequence[Floats],
+    k: int,
+    source: str,
+    times_found: bool = False,
+) -> Rankings:
+    """Sum the contributions per chunk and keep the best k of each query, ties by id.
+
+    With `times_found`, a sum is multiplied by the number of rankings that hold the chunk (CombMNZ).
+    """
+    ids, order, first, starts = _aligned(rankings)
+    gains = np.where(ids == PAD, 0.0, np.take_along_axis(np.concatenate(contributions, axis=1), order, 1))
+    sums = np.zeros(gains.size)
+    if gains.size:
+        sums[starts] = np.add.reduceat(gains.ravel(), starts)
+        if times_found:
+            sums[starts] *= np.diff([*starts, gains.size])
+    scores = np.where(first & (ids != PAD), sums.reshape(gains.shape).round(_DECIMALS), -np.inf)
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    scores = np.take_along_axis(scores, best, 1)
+    ids = np.where(np.isneginf(scores), PAD, np.take_along_axis(ids, best, 1))
+    width = int(np.max(np.count_nonzero(ids != PAD, axis=1), initial=0))
+    return Rankings(ids[:, :width], scores[:, :width], source, "mixed")
+
+
+_DECIMALS = 12
+"""Sums of the same numbers in another order are the same: a tie, which goes by id."""
+_Alignment = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]
+_last: tuple[list[NDArray[np.int64]], _Alignment] | None = None
+
+
+def _aligned(rankings: Sequence[Rankings]) -> _Alignment:
+    """All ids of each query sorted, the order that sorts them, and where each chunk's run begins.
+
+    A benchmark fuses the same rankings by a dozen methods: the last alignment is kept for as long as the very same
+    arrays are asked for.
+    """
+    global _last
+    asked = [ranking.ids for ranking in rankings]
+    known = _last  # read once and written once: another thread may replace it at any moment
+    if known is not None and len(known[0]) == len(asked) and all(a is b for a, b in zip(known[0], asked, strict=True)):
+        return known[1]
+    joined = np.concatenate(asked, axis=1)
+    order = np.argsort(joined.view(np.uint64), axis=1, kind="stable")  # as unsigned, the padding comes last
+    ids = np.take_along_axis(joined, order, 1)
+    first = np.ones(ids.shape, np.bool_)
+    first[:, 1:] = ids[:, 1:] != ids[:, :-1]
+    # Every row starts a run, so runs never cross rows.
+    alignment = (ids, order, first, np.flatnonzero(first))
+    _last = (asked, alignment)
+    return alignment

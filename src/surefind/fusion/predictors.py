@@ -1,0 +1,205 @@
+"""Trained models as they are used: queries and their rankings in, one ranking out. Those here predict a weight for each
+query and ranking; `_lambdamart` scores every candidate.
+
+All of them are a few arrays: what `surefind[learn]` brings is needed to train, not to search. Each is a folder:
+`manifest.json`, which says what it was trained on, and the model's own files.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.fusion.features import Rarity, alpha_at, of_scores, of_words, rich
+from surefind.fusion.join import from_floor, join, min_max
+from surefind.fusion.trees import Trees
+from surefind.types import FloatArray, Floats, Rankings
+
+Norm = Literal["floor", "minmax"]
+Embed = Callable[[Sequence[str]], FloatArray]
+SOURCE = "learned"
+_ARRAYS = "model.npz"
+_TREES = "trees.npz"
+_CHOICE = "choice.json"
+_RARITY = "rarity.json"
+
+
+class Predictor(Protocol):
+    kind: ClassVar[str]
+
+    @property
+    def norm(self) -> Norm: ...
+
+    def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings: ...
+
+    def save(self, folder: Path) -> None: ...
+
+
+class Weigher(ABC):
+    """A model that predicts weights: fusing is the weighted sum of scaled scores."""
+
+    norm: Norm
+
+    @abstractmethod
+    def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
+        """(queries, rankings), each row adding up to 1."""
+
+    def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings:
+        return blend(rankings, self.weights(texts, rankings, embed), self.norm, k, SOURCE)
+
+
+def blend(rankings: Sequence[Rankings], weights: Floats, norm: Norm, k: int, source: str) -> Rankings:
+    """A weighted sum of scaled scores with its own weights for each query (or one row of them for all)."""
+    scale = from_floor if norm == "floor" else min_max
+    gains = [weights[:, i : i + 1] * scale(ranking) for i, ranking in enumerate(rankings)]
+    return join(rankings, gains, k, source)
+
+
+def _two(alpha: Floats, rankings: Sequence[Rankings]) -> Floats:
+    """α for one ranking, 1 - α for the other."""
+    alpha = np.clip(alpha, 0.0, 1.0)
+    pair = [1 - alpha, alpha] if alpha_at([r.signal for r in rankings]) == 1 else [alpha, 1 - alpha]
+    return np.stack(pair, axis=1)
+
+
+# ---------------------------------------------------------------- α from features
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge(Weigher):
+    """α = w·x + b over the four features of the query's words."""
+
+    kind: ClassVar[str] = "ridge"
+    norm: Norm = field(default="floor", init=False)
+    coefficients: Floats
+    bias: float
+
+    def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
+        return _two(of_words(texts) @ self.coefficients + self.bias, rankings)
+
+    def save(self, folder: Path) -> None:
+        np.savez(folder / _ARRAYS, coefficients=self.coefficients, bias=np.array(self.bias))
+
+    @classmethod
+    def load(cls, folder: Path) -> Ridge:
+        with np.load(folder / _ARRAYS) as data:
+            return cls(data["coefficients"], float(data["bias"]))
+
+
+@dataclass(frozen=True, eq=False)
+class MLP(Weigher):
+    """α from the query's vector through two hidden layers with ReLU, clipped where the study has a sigmoid."""
+
+    kind: ClassVar[str] = "mlp"
+    norm: Norm = field(default="floor", init=False)
+    layers: tuple[tuple[Floats, Floats], ...]
+    """(matrix, bias) of each."""
+
+    def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
+        at = np.asarray(embed(texts), dtype=np.float64)
+        for matrix, bias in self.layers[:-1]:
+            at = np.maximum(at @ matrix + bias, 0.0)
+        matrix, bias = self.layers[-1]
+        return _two((at @ matrix + bias)[:, 0], rankings)
+
+    def save(self, folder: Path) -> None:
+        arrays = {f"w{i}": matrix for i, (matrix, _) in enumerate(self.layers)}
+        arrays |= {f"b{i}": bias for i, (_, bias) in enumerate(self.layers)}
+        np.savez(folder / _ARRAYS, **cast(Any, arrays))
+
+    @classmethod
+    def load(cls, folder: Path) -> MLP:
+        with np.load(folder / _ARRAYS) as data:
+            return cls(tuple((data[f"w{i}"], data[f"b{i}"]) for i in range(len(data.files) // 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class XGBoost(Weigher):
+    """α from the 25 features by boosted trees."""
+
+    kind: ClassVar[str] = "xgboost"
+    norm: Norm = field(default="floor", init=False)
+    trees: Trees
+
+    def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
+        return _two(self.trees.predict(of_scores(texts, rankings)), rankings)
+
+    def save(self, folder: Path) -> None:
+        self.trees.save(folder / _TREES)
+
+    @classmethod
+    def load(cls, folder: Path) -> XGBoost:
+        return cls(Trees.load(folder / _TREES))
+
+
+# ---------------------------------------------------------------- weights by predicted gain
+
+
+@dataclass(frozen=True, eq=False)
+class Chooser(Weigher):
+    """`ndcg`: of a few candidate weightings the one that promises most over the best static one.
+
+    gain(q, w) = trees(rich(q), w)            trained on  measure(q, w) - measure(q, static)
+    w(q) = argmax_w  gain(q, w) - penalty · ½‖w - static‖₁        if that is above the threshold, else static
+    """
+
+    kind: ClassVar[str] = "ndcg"
+    norm: Norm
+    candidates: Floats
+    """(candidates, rankings): points of the simplex."""
+    static: int
+    penalty: float
+    threshold: float
+    rarity: Rarity
+    trees: Trees
+
+    def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
+        if not np.isfinite(self.threshold) or not texts:
+            return np.repeat(self.candidates[self.static : self.static + 1], len(texts), axis=0)
+        rows = with_candidates(rich(texts, rankings, self.rarity), self.candidates)
+        gains = self.trees.predict(rows).reshape(len(texts), len(self.candidates))
+        return self.candidates[choose(gains, self.candidates, self.static, self.penalty, self.threshold)]
+
+    def save(self, folder: Path) -> None:
+        self.trees.save(folder / _TREES)
+        self.rarity.save(folder / _RARITY)
+        about = {
+            "norm": self.norm,
+            "candidates": self.candidates.tolist(),
+            "static": self.static,
+            "penalty": self.penalty,
+            "threshold": self.threshold if np.isfinite(self.threshold) else None,
+        }
+        (folder / _CHOICE).write_text(json.dumps(about), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Chooser:
+        about = json.loads((folder / _CHOICE).read_text(encoding="utf-8"))
+        threshold = float("inf") if about["threshold"] is None else about["threshold"]
+        candidates = np.array(about["candidates"], dtype=np.float64)
+        rarity = Rarity.load(folder / _RARITY)
+        return cls(
+            about["norm"], candidates, about["static"], about["penalty"], threshold, rarity, Trees.load(folder / _TREES)
+        )
+
+
+def with_candidates(features: Floats, candidates: Floats) -> Floats:
+    """Every query's features beside every candidate's weights (but the last, which follows from the rest)."""
+    left = np.repeat(features, len(candidates), axis=0)
+    return np.concatenate([left, np.tile(candidates[:, :-1], (len(features), 1))], axis=1)
+
+
+def choose(gains: NDArray[Any], candidates: Floats, static: int, penalty: float, threshold: float) -> NDArray[np.int64]:
+    """The candidate of each query."""
+    distance = np.abs(candidates - candidates[static]).sum(axis=1) / 2
+    worth = np.asarray(gains, dtype=np.float64) - penalty * distance
+    worth[:, static] = threshold  # nothing is gained by staying: another must promise more than that
+    best = worth.argmax(axis=1)
+    return np.where(worth[np.arange(len(worth)), best] > threshold, best, static).astype(np.int64)

@@ -1,0 +1,108 @@
+"""The parts of `llm_weights` that need no model: reading and checking weights, the rules that stand in, the numbers
+that the model is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from surefind.types import PAD, Floats, Rankings, Signal
+
+TOLERANCE = 0.015
+"""How far from 1 a sum may be: 0.33 + 0.33 + 0.33 is meant to be 1."""
+
+NUMERIC = {"dense": 0.30, "sparse": 0.55, "graph": 0.15}
+OTHER = {"dense": 0.55, "sparse": 0.30, "graph": 0.15}
+"""The cascade study's fallback for finance or numeric queries, and for all others."""
+
+_FINANCE = re.compile(
+    r"\d|[$€£%]|\b(?:price|cost|fee|rate|tax|interest|loan|mortgage|stock|share|bond|dividend|fund|ira|401k|credit|debit"
+    r"|payment|invoice|budget|revenue|profit|margin|dollar|euro|bank|deposit|account|insurance|audit)s?\b",
+    re.IGNORECASE,
+)
+_DESCRIBED: Mapping[Signal, str] = {
+    "dense": "dense search by meaning: strong on concepts and paraphrases, weak on rare words and numbers",
+    "sparse": "lexical search by shared words: strong on exact terms, names, codes and numbers, weak on paraphrases",
+    "graph": "search by entities and their links: strong when the query names several entities",
+    "mixed": "a mixture of methods",
+}
+
+
+def labels(rankings: Sequence[Rankings]) -> list[str]:
+    """What each ranking is called in a prompt: its source; the second of a name is `dense_2`."""
+    seen: dict[str, int] = {}
+    made = []
+    for ranking in rankings:
+        name = ranking.source or ranking.signal
+        seen[name] = seen.get(name, 0) + 1
+        made.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return made
+
+
+def methods(rankings: Sequence[Rankings]) -> str:
+    return "\n".join(
+        f"- {label}: {_DESCRIBED[ranking.signal]}." for label, ranking in zip(labels(rankings), rankings, strict=True)
+    )
+
+
+def check_weights(reply: Any, names: Sequence[str]) -> list[float] | str:
+    """The weights in the order of `names`, summing to 1 exactly; or what is wrong with them."""
+    if not isinstance(reply, Mapping):
+        return "the reply held no JSON object"
+    missing = [name for name in names if name not in reply]
+    if missing:
+        return f"no weight for {missing[0]}"
+    values = [reply[name] for name in names]
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            return f"the weight of {name} is {value!r}, not a number from 0 to 1"
+    total = float(sum(values))
+    if abs(total - 1) > TOLERANCE:
+        return f"the weights sum to {total:.3g}, not to 1"
+    return [float(value) / total for value in values]
+
+
+def rule_weights(query: str, signals: Sequence[Signal]) -> list[float]:
+    """The rules that stand in for the model. A signal's weight is shared by its rankings; what no ranking takes is
+    shared out in proportion."""
+    table = NUMERIC if _FINANCE.search(query) else OTHER
+    raw = [table.get(signal, 1 / 3) / signals.count(signal) for signal in signals]
+    return [weight / sum(raw) for weight in raw]
+
+
+def distributions(rankings: Sequence[Rankings], row: int) -> str:
+    """One line a ranking: what its scores look like for this query, and how far it agrees with the others."""
+    heads = [{int(o) for o in ranking.ids[row, :10] if o != PAD} for ranking in rankings]
+    lines = []
+    for i, (label, ranking) in enumerate(zip(labels(rankings), rankings, strict=True)):
+        _, scores = ranking.row(row)
+        others = set().union(*(head for j, head in enumerate(heads) if j != i))
+        if not len(scores):
+            lines.append(f"- {label}: found nothing.")
+            continue
+        lines.append(
+            f"- {label}: {len(scores)} passages; highest scores {_listed(scores[:3])}; tenth {_at(scores, 9)}; "
+            f"median {float(np.median(scores)):.3f}; first stands {_gap(scores)} of the range above the tenth; "
+            f"{len(heads[i] & others)} of its first ten are also among the others' first ten."
+        )
+    return "\n".join(lines)
+
+
+def _listed(scores: Any) -> str:
+    return ", ".join(f"{score:.3f}" for score in scores.tolist())
+
+
+def _at(scores: Any, place: int) -> str:
+    return f"{float(scores[min(place, len(scores) - 1)]):.3f}"
+
+
+def _gap(scores: Any) -> str:
+    spread = float(scores[0] - scores[-1])
+    return f"{100 * float(scores[0] - scores[min(9, len(scores) - 1)]) / spread:.0f}%" if spread > 0 else "0%"
+
+
+def as_table(rows: Sequence[Sequence[float]], width: int) -> Floats:
+    return np.array(rows, dtype=np.float64).reshape(-1, width)

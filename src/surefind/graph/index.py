@@ -1,0 +1,153 @@
+"""The index behind the graph retrievers: the facts of all chunks, with other retrievers' indexes to find the nearest.
+
+Who may read less sees the graph of what they may read, derived when first asked for and kept for the next question:
+a search with a mask answers as if the other chunks did not exist.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+
+from surefind.graph.derive import Graph, derive
+from surefind.graph.facts import Facts
+from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse
+from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings
+
+if TYPE_CHECKING:
+    from surefind.protocols import Services
+
+_DEPTH = 100
+_KEPT = 8
+"""Masks whose graphs stay in memory."""
+
+
+class GraphIndex:
+    """Its retrievers have `scores(index, queries, allow)`: one for every chunk, 0 where it is not found."""
+
+    def __init__(self, facts: Facts, services: Services) -> None:
+        self.facts = facts
+        self.services = services
+        self.near: Mapping[str, Any] = {}
+        """The indexes that say which passages are near a query, by `index_spec`."""
+        self._graphs: OrderedDict[bytes, Graph] = OrderedDict()
+        self._last: tuple[Any, FloatArray] | None = None
+        # A server asks from several threads; a graph is derived once for all of them.
+        self._deriving = threading.RLock()
+
+    @classmethod
+    def build(
+        cls,
+        chunks: Sequence[Chunk],
+        extractor: Extractor,
+        services: Services,
+        reuse: Reuse | None,
+        progress: Progress | None,
+    ) -> GraphIndex:
+        earlier = cast(GraphIndex, reuse.index) if reuse else None
+        origin = reuse.origin if reuse else None
+        facts = Facts.build(chunks, extractor, services, earlier.facts if earlier else None, origin, progress)
+        return cls(facts, services)
+
+    def over(self, near: Sequence[Retriever], indexes: Sequence[Index]) -> Self:
+        """The same with these indexes behind it; the graphs that were derived are shared."""
+        made = copy.copy(self)
+        made.near = {one.index_spec: index for one, index in zip(near, indexes, strict=True)}
+        made._last = None
+        return made
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def save(self, folder: Path) -> None:
+        self.facts.save(folder)
+
+    @classmethod
+    def load(cls, folder: Path, services: Services) -> GraphIndex:
+        return cls(Facts.load(folder), services)
+
+    def nearest(
+        self, near: Sequence[Retriever], queries: Sequence[Query], count: int, allow: Mask
+    ) -> list[tuple[list[int], FloatArray]]:
+        """Per query the passages nearest to it and how near: the mean of what each retriever gives them, scaled from
+        the last of its first `_DEPTH` to its best."""
+        found = [self.near[one.index_spec].search(one, queries, _DEPTH, allow) for one in near]
+        table = _union(found)
+        total = np.zeros(table.shape, np.float64)
+        for one, ranking in zip(near, found, strict=True):
+            own = self.near[one.index_spec].score(one, queries, table, allow)
+            there = ranking.ids != PAD
+            low = np.where(there, ranking.scores, np.inf).min(axis=1, initial=np.inf)[:, None]
+            high = np.where(there, ranking.scores, -np.inf).max(axis=1, initial=-np.inf)[:, None]
+            spread = np.where(high > low, high - low, 1.0)
+            total += np.where(there.any(axis=1)[:, None], (np.where(table == PAD, 0, own) - low) / spread, 0.0)
+        rows = []
+        for places, nearness in zip(table, total / len(near), strict=True):
+            order = np.lexsort((places, -nearness, places == PAD))[:count]
+            order = order[places[order] != PAD]
+            rows.append((places[order].tolist(), nearness[order].astype(np.float32)))
+        return rows
+
+    def graph(self, allow: Mask) -> Graph:
+        """Of the chunks allowed."""
+        key = allow.key
+        with self._deriving:
+            if key not in self._graphs:
+                self._graphs[key] = derive(self.facts, allow)
+                oldest = next((mask for mask in self._graphs if mask), None)
+                if len(self._graphs) > _KEPT and oldest is not None:
+                    del self._graphs[oldest]
+            self._graphs.move_to_end(key)
+            return self._graphs[key]
+
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
+        return best(self._scores(retriever, queries, allow), k, retriever.name)
+
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
+        """The score of given chunks, (queries, chunks); a chunk that is not found has 0, padding -inf."""
+        found = self._scores(retriever, queries, allow)
+        scores = np.take_along_axis(found, np.maximum(ids, 0), 1)
+        return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
+
+    def _scores(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> FloatArray:
+        """Those of the last call are kept, since scoring follows searching."""
+        asked = (retriever, tuple(query.text for query in queries), allow.key)
+        known = self._last
+        if known is None or known[0] != asked:
+            known = self._last = (asked, retriever.scores(self, queries, allow))
+        return known[1]
+
+
+def _union(found: Sequence[Rankings]) -> IdArray:
+    """Per query the passages of all rankings, in order, padded."""
+    return padded(
+        [np.unique(np.concatenate([ranking.row(i)[0] for ranking in found])).tolist() for i in range(len(found[0]))]
+    )
+
+
+def padded(rows: Sequence[Sequence[int]]) -> IdArray:
+    """Rows of different lengths as one table."""
+    table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int64)
+    for i, row in enumerate(rows):
+        table[i, : len(row)] = row
+    return table
+
+
+def best(scores: FloatArray, k: int, source: str) -> Rankings:
+    """The k highest above 0 of each row, equal ones in order of ordinal."""
+    k = min(k, scores.shape[1])
+    ordinals = np.full((len(scores), k), PAD, np.int64)
+    found = np.full((len(scores), k), -np.inf, np.float32)
+    for i, row in enumerate(scores):
+        there = np.flatnonzero(row > 0)
+        if len(there) > 4 * k > 0:
+            there = there[row[there] >= np.partition(row[there], len(there) - k)[len(there) - k]]
+        order = there[np.lexsort((there, -row[there]))][:k]
+        ordinals[i, : len(order)], found[i, : len(order)] = order, row[order]
+    return Rankings(ordinals, found, source, "graph", 0.0)

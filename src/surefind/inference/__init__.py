@@ -1,0 +1,1 @@
+"""ONNX models on the CPU: a model folder, sentence encoders, cross-encoders."""

@@ -1,0 +1,169 @@
+"""A sentence encoder in ONNX form, from a folder of ours or an export (`_onnx_folder`).
+
+Our graphs take `input_ids`, `attention_mask` and `token_type_ids` and give `embedding`, pooled and of unit length.
+Of other graphs the inputs that they have are fed, and a vector (`sentence_embedding`, `embedding`) is taken as it is or
+made from those of the tokens (`last_hidden_state`, `token_embeddings`), and brought to unit length.
+
+Texts are run one at a time, spread over the cores, longest first. An int8 model scales its activations over the
+whole batch, so that in a batch a text's vector depends on its neighbours (cosine down to 0.986 to itself): the
+same folder would not give the same index twice. One text per call and one core per text is as fast as batches
+(docs/results/foundation.md) and needs no padding.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefind.cores import usable_cores
+from surefind.errors import SurefindError
+from surefind.inference.folder import OnnxFolder
+from surefind.protocols import Progress
+from surefind.store.version import FileVersion, file_version
+from surefind.types import FloatArray
+from surefind.workers import Workers
+
+_MAX_CHARACTERS = 20_000
+"""More text than any encoder here reads; cut before tokenizing so that a huge text costs no more."""
+_MAX_TOKENS = 256
+_WHOLE = ("sentence_embedding", "embedding")
+_BY_TOKEN = ("last_hidden_state", "token_embeddings")
+
+
+class OnnxEncoder:
+    def __init__(self, folder: Path, max_tokens: int | None = None) -> None:
+        self._files = OnnxFolder.open(folder)
+        self._max_tokens = max_tokens or int(self._files.config.get("max_tokens", _MAX_TOKENS))
+        self._lock = threading.Lock()
+        self._tokenizer: Any = None
+
+    @cached_property
+    def dimension(self) -> int:
+        known = self._files.config.get("dimension")
+        if known:
+            return int(known)
+        self._load()
+        return len(self._run(self._tokenizer.encode("dimension").ids))
+
+    @property
+    def fingerprint(self) -> str:
+        """Ends in 1 for one text a call."""
+        return f"{self._files.identity}:{self._max_tokens}:1"
+
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        self._load()
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([_readable(text) for text in texts])]
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        if len(texts) == 1:  # a question: a server has others beside it, so it takes one core and not all
+            vectors[0] = self._run(tokens[0])
+            return vectors
+        order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))
+        with Workers(usable_cores()) as workers:
+            found = workers.map(lambda i: self._run(tokens[i]), order)
+            for done, (i, vector) in enumerate(zip(order, found, strict=True), 1):
+                vectors[i] = vector
+                if progress:
+                    progress(done, len(order))
+        return vectors
+
+    def _run(self, ids: list[int]) -> FloatArray:
+        model = self._files.model
+        session = open_session(model, 1)
+        output, inputs = _output(session, model), _inputs(session, model, ids or [0])
+        try:
+            found = np.asarray(session.run([output], inputs)[0][0], dtype=np.float32)
+        except Exception as error:  # onnxruntime's own errors have no common base
+            raise SurefindError(
+                f"The model {model} failed on {len(ids)} tokens: {error}. Try a lower max_tokens."
+            ) from error
+        return found if self._files.config else self._pooled(found)
+
+    def _pooled(self, found: FloatArray) -> FloatArray:
+        vector = found if found.ndim == 1 else _POOL[self._pooling](found)
+        return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), dtype=np.float32)
+
+    @cached_property
+    def _pooling(self) -> str:
+        return self._files.pooling()
+
+    def _load(self) -> None:
+        with self._lock:
+            if self._tokenizer is None:
+                from tokenizers import Tokenizer
+
+                self._files.check()
+                tokenizer = Tokenizer.from_file(str(self._files.tokenizer))
+                tokenizer.enable_truncation(self._max_tokens)
+                tokenizer.no_padding()
+                self._tokenizer = tokenizer
+
+
+def _readable(text: str) -> str:
+    """Cut, and without half characters, which the tokenizer refuses."""
+    return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
+
+
+def _inputs(session: Any, model: Path, ids: list[int]) -> dict[str, Any]:
+    """Of what a sentence encoder may ask for, what this one does."""
+    row = np.array([ids], dtype=np.int64)
+    known = {
+        "input_ids": row,
+        "attention_mask": np.ones_like(row),
+        "token_type_ids": np.zeros_like(row),
+        "position_ids": np.arange(len(ids), dtype=np.int64)[None],
+    }
+    asked = session.get_inputs()
+    strange = [put.name for put in asked if put.name not in known or put.type not in _TYPES]
+    if strange:
+        raise SurefindError(
+            f"The model {model} asks for {', '.join(strange)}; a sentence encoder asks for {', '.join(known)} "
+            f"as integers. Export it again."
+        )
+    return {put.name: known[put.name].astype(_TYPES[put.type], copy=False) for put in asked}
+
+
+def _output(session: Any, model: Path) -> str:
+    names = [output.name for output in session.get_outputs()]
+    for name in (*_WHOLE, *_BY_TOKEN):
+        if name in names:
+            return name
+    if len(names) == 1:
+        return str(names[0])
+    raise SurefindError(
+        f"The model {model} gives {', '.join(names)}; a sentence encoder gives one of "
+        f"{', '.join((*_WHOLE, *_BY_TOKEN))}. Export it again."
+    )
+
+
+_POOL = {
+    "mean": lambda tokens: tokens.mean(axis=0),
+    "cls": lambda tokens: tokens[0],
+    "max": lambda tokens: tokens.max(axis=0),
+    "lasttoken": lambda tokens: tokens[-1],
+}
+"""A text is run alone, without padding, so that there is nothing to mask."""
+_TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+
+
+def open_session(model: Path, threads: int) -> Any:
+    """A model on so many threads, opened once."""
+    return _session(model, threads, file_version(model))
+
+
+@lru_cache(maxsize=8)
+def _session(model: Path, threads: int, version: FileVersion) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own errors have no common base
+        raise SurefindError(f"The model {model} cannot be loaded: {error}. Export or download it again.") from error

@@ -1,0 +1,69 @@
+"""A query and a passage as one row of tokens: `[CLS] query [SEP] title text [SEP]`, at most `max_tokens` of them.
+
+A passage that does not fit is read through the window that says most about the query: windows overlap by half, and each
+counts the query's tokens that it holds, weighted by how few of the windows hold them (so that a word on every line
+decides nothing). The title stays, cut to a third of the room if it must be.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from surefind.types import Chunk
+
+_MAX_CHARACTERS = 50_000
+"""Of a passage: many times what fits in one; cut before tokenizing so that a huge text costs no more."""
+_QUERY_SHARE, _TITLE_SHARE = 2, 3
+"""A query may fill half the row, a title a third of what the query leaves."""
+
+
+class PairTokenizer:
+    def __init__(self, file: Path, max_tokens: int) -> None:
+        from tokenizers import Tokenizer
+
+        self._tokenizer = Tokenizer.from_file(str(file))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._room = max_tokens - self._tokenizer.num_special_tokens_to_add(True)
+
+    def query(self, text: str) -> Any:
+        """To be made once for all passages."""
+        encoding = self._encode(text)
+        encoding.truncate(max(1, self._room // _QUERY_SHARE))
+        return encoding
+
+    def pair(self, query: Any, title: str, text: str) -> Any:
+        """An `Encoding` with ids, attention mask and types."""
+        room = self._room - len(query.ids)
+        parts = []
+        if title:
+            heading = self._encode(title)
+            heading.truncate(max(1, room // _TITLE_SHARE))
+            room -= len(heading.ids)
+            parts.append(heading)
+        parts.append(best_window(self._encode(text), set(query.ids), max(1, room)))
+        merged = type(query).merge(parts, growing_offsets=False)
+        return self._tokenizer.post_process(query, merged)
+
+    def _encode(self, text: str) -> Any:
+        """Without half characters, which the tokenizer refuses."""
+        readable = text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
+        return self._tokenizer.encode(readable, add_special_tokens=False)
+
+
+def best_window(encoding: Any, wanted: set[int], size: int) -> Any:
+    """The part of at most `size` tokens that holds most of what is wanted; the first of equals."""
+    if len(encoding.ids) <= size:
+        return encoding
+    encoding.truncate(size, stride=size // 2)
+    windows = [encoding, *encoding.overflowing]
+    held = [wanted.intersection(window.ids) for window in windows]
+    weights = {token: math.log((len(windows) + 1) / sum(token in one for one in held)) for token in set().union(*held)}
+    return windows[max(range(len(windows)), key=lambda i: (sum(weights[t] for t in sorted(held[i])), -i))]
+
+
+def title_of(chunk: Chunk) -> str:
+    """What stands above a passage for the model to read: what enrichers wrote, or its headings."""
+    return chunk.context or " > ".join(chunk.headings)

@@ -1,0 +1,285 @@
+"""One HTTP address that takes JSON and gives JSON: key, rate limit, retries, and errors that say what to do.
+
+The key is read from the environment for each request. It is in no attribute, and cut out of every message: some
+servers repeat it in their answer.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import ipaddress
+import itertools
+import json
+import os
+import random
+import re
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from surefind.errors import MissingPartError, RefusedError, SpecError, SurefindError, UsageError
+from surefind.net.connections import Connections
+
+_LONGEST_WAIT = 60.0
+"""Seconds between two tries. A server that asks for more is not asked again."""
+_FIRST_WAIT = 0.5
+_LONGEST_CONNECT = 10.0
+_SECRET = 8
+"""Characters of a key; shorter ones are stand-ins for servers that want any ("none"), and may be words of an answer."""
+_SHOWN = 200
+"""Characters of a server's answer that an error shows."""
+_AGAIN = "Run it again later: what was answered is in the cache."
+Headers = Callable[[str], dict[str, str]]
+"""What is sent beside the body, made from the key."""
+
+
+class _RequestError(Exception):
+    """A request that failed; `passing` if the same request may work in a while."""
+
+    def __init__(
+        self, what: str, way_out: str, passing: bool = False, wait: float | None = None, status: int = 0
+    ) -> None:
+        super().__init__(what)
+        self.what, self.way_out, self.passing, self.wait, self.status = what, way_out, passing, wait, status
+
+
+class Endpoint:
+    def __init__(
+        self,
+        url: str,
+        key_env: str,
+        timeout: float,
+        retries: int,
+        requests_per_minute: int = 0,
+        headers: Headers | None = None,
+        connections: int = 20,
+        advice: str = "Check model.",
+    ) -> None:
+        """`advice` is what to say when the server finds fault with a request; `headers` those of the key, where they
+        are not OpenAI's; `connections` how many are kept open between requests."""
+        self.url = url
+        self._key_env = key_env
+        self._timeout = timeout
+        self._retries = retries
+        self._pace = _Pace(requests_per_minute)
+        self._headers = headers or self._bearer
+        self._advice = advice
+        self._answered = False
+        self._connections = Connections(partial(_open, connections, url))
+        weakref.finalize(self, self._connections.close)  # at the latest when the program ends
+
+    def post(self, body: dict[str, Any], total: float | None = None) -> Any:
+        """The answer's JSON. All tries together, and the waits between them, end after `total` seconds."""
+        key = self._key()
+        total = float("inf") if total is None else total
+        deadline = time.monotonic() + total
+        for attempt in itertools.count(1):
+            try:
+                self._pace.wait(deadline)
+                left = deadline - time.monotonic()
+                return self._send(body, key, *((self._timeout,) * 2 if left >= self._timeout else (left, total)))
+            except _RequestError as trouble:
+                wait = _backoff(attempt) if trouble.wait is None else trouble.wait
+                late = time.monotonic() + wait >= deadline
+                if not trouble.passing or attempt > self._retries or wait > _LONGEST_WAIT or late:
+                    raise self._complaint(trouble, attempt, key) from None
+                time.sleep(wait)
+        raise AssertionError  # the loop has no end of its own
+
+    def close(self) -> None:
+        """Calls under way are not broken; the next one opens connections again."""
+        self._connections.close()
+
+    def _complaint(self, trouble: _RequestError, attempt: int, key: str) -> SurefindError:
+        tries = f" after {attempt} tries" if attempt > 1 else ""
+        asked = f" and asks to wait {trouble.wait:.0f} s" if (trouble.wait or 0) > _LONGEST_WAIT else ""
+        text = _without(key, f"{self.url} {trouble.what}{asked}{tries}. {trouble.way_out}")
+        return RefusedError(text, trouble.status) if trouble.status else SurefindError(text)
+
+    def _send(self, body: dict[str, Any], key: str, timeout: float, told: float) -> Any:
+        """`told` are the seconds that an error names: of a last try, which is cut short, those of all tries."""
+        import httpx
+
+        from surefind.net.deadline import until
+
+        limits = httpx.Timeout(max(timeout, 0.001), connect=max(min(timeout, _LONGEST_CONNECT), 0.001))
+        try:
+            with until(time.monotonic() + timeout), self._connections.client() as client:
+                response = client.post(self.url, json=body, headers=self._headers(key), timeout=limits)
+        except httpx.ConnectTimeout:
+            raise self._unreachable("no connection in time") from None
+        except httpx.TimeoutException:
+            what = f"did not answer within {told:.3g} s"
+            raise _RequestError(what, f"Raise timeout or ask for less at once. {_AGAIN}", passing=True) from None
+        except httpx.ConnectError as error:
+            raise self._unreachable(str(error)) from None
+        except httpx.TransportError as error:
+            raise _RequestError(f"broke the connection ({error})", _AGAIN, passing=True) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _RequestError(f"cannot be used ({error})", "Check url.") from None
+        self._answered = True
+        content = response.content
+        if len(key) >= _SECRET:  # a server that sends back what it was sent must not bring the key into a cache
+            content = content.replace(key.encode(), b"[key]")
+        if response.status_code != 200:
+            raise self._refusal(response.status_code, response.headers, content, key)
+        try:
+            answer = json.loads(content)
+        except (ValueError, RecursionError):
+            kind = response.headers.get("content-type", "no content type")
+            what = f"did not answer with JSON but with {kind}: {_shorten(_text(content), key)!r}"
+            raise _RequestError(what, "Check that url is the address of the API, not of a web page.") from None
+        if isinstance(answer, dict) and answer.get("error"):  # gateways say 200 to what the server behind them refused
+            raise self._refusal(response.status_code, response.headers, content, key)
+        return answer
+
+    def _unreachable(self, why: str) -> _RequestError:
+        """Worth a retry only where a server has been seen: elsewhere it is more likely not there at all."""
+        return _RequestError(f"cannot be reached ({why})", "Is the server running, and is url right?", self._answered)
+
+    def _refusal(self, status: int, headers: Any, content: bytes, key: str) -> _RequestError:
+        said = _shorten(_message(content), key)
+        spent = b"insufficient_quota" in content
+        passing = (status in (408, 429) or status >= 500) and not spent
+        way_out = "The account has no credit left." if spent else self._way_out(status)
+        wait = _retry_after(headers.get("retry-after")) if passing else None
+        return _RequestError(f"answered {status}" + (f" ({said})" if said else ""), way_out, passing, wait, status)
+
+    def _way_out(self, status: int) -> str:
+        if status in (401, 403):
+            where = f"the key in the environment variable {self._key_env}" if self._key_env else "key_env"
+            return f"Check {where}, and that it may use this model."
+        if status in (404, 405) or 300 <= status < 400:
+            return "Check url and model."
+        if status == 429:
+            return f"Set requests_per_minute, or lower concurrency. {_AGAIN}"
+        if status >= 500 or status == 408:
+            return _AGAIN
+        return self._advice
+
+    def _key(self) -> str:
+        key = os.environ.get(self._key_env, "").strip() if self._key_env else ""
+        if not key and self._key_env and not is_local(self.url):
+            raise UsageError(
+                f"{self.url} needs a key, and the environment variable {self._key_env} is not set. "
+                f'Set it, name another one with key_env=…, or write key_env="" for a server without keys.'
+            )
+        if not (key.isascii() and key.isprintable()):
+            raise UsageError(
+                f"The environment variable {self._key_env} holds characters that no key has. Set it again."
+            )
+        return key
+
+    def _bearer(self, key: str) -> dict[str, str]:
+        if not key:
+            return {}
+        azure = (urlsplit(self.url).hostname or "").endswith(".azure.com")
+        return {"Authorization": f"Bearer {key}"} | ({"api-key": key} if azure else {})
+
+
+def _open(connections: int, url: str) -> Any:
+    from surefind.net.transport import bounded_client
+
+    return bounded_client(connections, from_environment=not is_local(url))
+
+
+class _Pace:
+    """Keeps requests at least 60 s / `per_minute` apart; 0 is no limit."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._apart = 60 / per_minute if per_minute else 0.0
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self, deadline: float) -> None:
+        """Until it is this request's turn; one whose turn would come too late is not waited for, and takes none."""
+        with self._lock:
+            now = time.monotonic()
+            mine = max(now, self._next)
+            if mine > now and mine >= deadline:
+                what = f"may not be asked before {mine - now:.0f} s are over, because of requests_per_minute"
+                raise _RequestError(what, "Lower concurrency, or raise total_timeout.")
+            self._next = mine + self._apart
+        time.sleep(mine - now)
+
+
+def need_httpx(what: str = "Encoders", extra: str = "openai") -> None:
+    try:
+        import httpx  # noqa: F401
+    except ModuleNotFoundError:
+        raise MissingPartError(
+            f"{what} behind HTTP need the package httpx. Install it with pip install 'surefind[{extra}]'."
+        ) from None
+
+
+def refuse_secrets(stage: str, url: str, key_env: str) -> None:
+    """A spec is shown and stored everywhere, so no key may be in it. These messages do not repeat what they refuse."""
+    if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", key_env):
+        raise SpecError(
+            f"{stage}: key_env must be the name of an environment variable in capitals (such as OPENAI_API_KEY), "
+            "not the key itself."
+        )
+    address = urlsplit(url)
+    others = {name for name, _ in parse_qsl(address.query, keep_blank_values=True)} - {"api-version"}
+    if "@" in address.netloc or others or address.fragment:
+        raise SpecError(
+            f"{stage}: url must hold no user, password or parameter besides api-version. "
+            "Put the key into an environment variable and name that with key_env=…."
+        )
+
+
+def is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _backoff(attempt: int) -> float:
+    """Doubles with each try; a little chance keeps many clients from coming back at once."""
+    return min(_FIRST_WAIT * 2.0 ** (attempt - 1), _LONGEST_WAIT / 2) * random.uniform(0.8, 1.2)
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds, given as such or as a date."""
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _message(content: bytes) -> str:
+    """What the server says is wrong, in any of the usual shapes."""
+    try:
+        said = json.loads(content)
+    except (ValueError, RecursionError):
+        return _text(content)
+    for name in ("error", "message", "detail"):
+        if isinstance(said, dict) and said.get(name):
+            said = said[name]
+    return said if isinstance(said, str) else json.dumps(said)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+def _without(key: str, text: str) -> str:
+    return text.replace(key, "[key]") if key else text
+
+
+def _shorten(text: str, key: str) -> str:
+    """One line; the key goes first, so that the cut leaves no part of it."""
+    line = " ".join(_without(key, text).split())
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"

@@ -1,0 +1,140 @@
+"""`httpx` clients that keep to `deadline.until`, by the public interfaces of httpx and httpcore alone.
+
+httpcore takes a network backend, and httpx has no way to hand it one: so this is a transport of our own around
+httpcore's pools. It does what httpx's own does: proxies and certificates from the environment, connections kept for the
+next request, HTTP/1.1, errors of httpcore as those of httpx.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import urllib.request
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from typing import Any, cast
+
+import httpcore
+import httpx
+
+from surefind.errors import MissingPartError, UsageError
+from surefind.net.deadline import BoundedBackend
+
+_KEPT = 5.0
+"""Seconds that an idle connection is kept: httpx's own, and shorter than servers keep theirs."""
+_SAME = {
+    getattr(httpcore, name): getattr(httpx, name)
+    for name in (
+        "TimeoutException ConnectTimeout ReadTimeout WriteTimeout PoolTimeout NetworkError ConnectError ReadError "
+        "WriteError ProxyError UnsupportedProtocol ProtocolError LocalProtocolError RemoteProtocolError"
+    ).split()
+}
+"""An error of httpcore -> what httpx calls it."""
+
+
+def bounded_client(connections: int, from_environment: bool) -> httpx.Client:
+    """`connections` are kept open between requests. `from_environment`: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY,
+    SSL_CERT_FILE and SSL_CERT_DIR are followed."""
+    options: dict[str, Any] = {
+        "ssl_context": httpx.create_ssl_context(trust_env=from_environment),
+        "max_connections": None,
+        "max_keepalive_connections": connections,
+        "keepalive_expiry": _KEPT,
+        "network_backend": BoundedBackend(),
+    }
+    direct = _Transport(httpcore.ConnectionPool(**options))
+    return httpx.Client(transport=direct, mounts=_routes(options) if from_environment else {})
+
+
+class _Transport(httpx.BaseTransport):
+    def __init__(self, pool: httpcore.ConnectionPool) -> None:
+        self._pool = pool
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        with _errors_of_httpx():
+            answer = self._pool.handle_request(
+                httpcore.Request(
+                    method=request.method,
+                    url=_url(request.url),
+                    headers=request.headers.raw,
+                    content=cast(Iterable[bytes], request.stream),
+                    extensions=request.extensions,
+                )
+            )
+        return httpx.Response(
+            answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=answer.extensions
+        )
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class _Body(httpx.SyncByteStream):
+    """An answer's body, read from the connection as it is asked for."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _errors_of_httpx():
+            yield from self._inner
+
+    def close(self) -> None:
+        with _errors_of_httpx():
+            self._inner.close()
+
+
+@contextlib.contextmanager
+def _errors_of_httpx() -> Iterator[None]:
+    try:
+        yield
+    except tuple(_SAME) as error:
+        kind = next(_SAME[kind] for kind in type(error).__mro__ if kind in _SAME)
+        raise kind(str(error)) from error
+
+
+def _url(url: httpx.URL) -> httpcore.URL:
+    return httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+
+
+# ---------------------------------------------------------------- proxies
+
+
+def _routes(options: dict[str, Any]) -> dict[str, httpx.BaseTransport | None]:
+    """URL pattern -> the proxy that is asked, None: none. The patterns are httpx's, as is what they make of NO_PROXY:
+    `example.com` is the host and all below it, `.example.com` only what is below it, `*` everything."""
+    found = urllib.request.getproxies()
+    straight = [host for host in map(str.strip, found.get("no", "").split(",")) if host]
+    if "*" in straight:
+        return {}
+    schemes = [scheme for scheme in ("http", "https", "all") if found.get(scheme)]
+    proxies = {f"{scheme}://": _proxied(scheme, found[scheme], options) for scheme in schemes}
+    return {**proxies, **dict.fromkeys(map(_pattern, straight))}
+
+
+def _pattern(host: str) -> str:
+    if "://" in host:
+        return host
+    try:
+        version = ipaddress.ip_address(host.partition("/")[0]).version
+    except ValueError:
+        return f"all://{host}" if host.lower() == "localhost" else f"all://*{host}"
+    return f"all://[{host}]" if version == 6 else f"all://{host}"
+
+
+def _proxied(scheme: str, address: str, options: dict[str, Any]) -> _Transport:
+    """Errors do not repeat the address, which may hold a password."""
+    url = httpx.URL(address if "://" in address else f"http://{address}")
+    if url.scheme not in ("http", "https", "socks5", "socks5h"):
+        raise UsageError(
+            f"The proxy in {scheme.upper()}_PROXY has the scheme {url.scheme!r}. Write it like http://HOST:PORT."
+        )
+    proxy = httpx.Proxy(url)
+    given = {"proxy_url": _url(proxy.url), "proxy_auth": proxy.raw_auth, **options}
+    if url.scheme in ("http", "https"):
+        return _Transport(httpcore.HTTPProxy(**given))
+    if find_spec("socksio") is None:
+        raise MissingPartError(
+            f"The proxy in {scheme.upper()}_PROXY needs the package socksio. Install it: pip install 'httpx[socks]'."
+        )
+    return _Transport(httpcore.SOCKSProxy(**given))

@@ -1,0 +1,45 @@
+"""What the `surefind train` commands share: options, the exam, the table of results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefind.serve.cli._common import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from surefind.exam.model import Exam
+
+ExamName = Annotated[str, typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.")]
+MeasureName = Annotated[str, typer.Option("--measure", "-m", help="A rank measure: nDCG@10, RR@10:span …")]
+
+
+def load_exam(kb: Path, name: str) -> Exam:
+    from surefind.config import DATA_FOLDER
+    from surefind.exam.store import ExamStore
+
+    return ExamStore(kb.resolve() / DATA_FOLDER / "exams").load(name)
+
+
+def say_questions(made: dict[str, Any]) -> None:
+    counts = made["questions"]
+    typer.echo(
+        f"{made['exam']['name']}: {counts['tuning']} questions to learn from, {counts['held_out']} held out to judge."
+    )
+
+
+def show_table(made: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column(made.get("judged", "the held-out half"))
+    for heading in (f"{made['measure']} [95%]", "gain [95%]", "p (Holm)"):
+        table.add_column(heading, justify="right")
+    for row in made["rows"]:
+        gain = "" if row["gain"] is None else f"{row['gain']:+.3f} [{row['gain_low']:+.3f}, {row['gain_high']:+.3f}]"
+        p = "" if row["p"] is None else f"{row['p']:.4f}"
+        table.add_row(row["name"], f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]", gain, p)
+    console().print(table)

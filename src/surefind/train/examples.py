@@ -1,0 +1,54 @@
+"""Pairs and their negatives as rows of tokens, for an encoder or a reranker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from surefind.inference.pairs import PairTokenizer, title_of
+from surefind.train.job import Job
+from surefind.train.learning import TokenRows
+from surefind.train.pairs import Pair
+from surefind.types import Chunk
+
+
+def examples_of(
+    pairs: Sequence[Pair], negatives: Sequence[Sequence[int]], chunks: Sequence[Chunk], job: Job, start: Path
+) -> list[TokenRows]:
+    """One example for each pair; `negatives` are places in `chunks`."""
+    rows = list(zip(pairs, negatives, strict=True))
+    if job.kind == "reranker":
+        tokenizer = PairTokenizer(start / "tokenizer.json", job.max_tokens)
+
+        def pair(query: Any, title: str, text: str) -> tuple[list[int], list[int]]:
+            made = tokenizer.pair(query, title, text)
+            return made.ids, made.type_ids
+
+        examples = []
+        for one, others in rows:
+            query = tokenizer.query(one.query)
+            listed = [pair(query, one.title, one.text)]
+            listed += [pair(query, title_of(c), c.text) for c in (chunks[o] for o in others)]
+            if one.negative:
+                listed[1] = pair(query, "", one.negative)
+            examples.append(TokenRows(tuple(listed)))
+        return examples
+
+    from tokenizers import Tokenizer
+
+    plain = Tokenizer.from_file(str(start / "tokenizer.json"))
+    plain.enable_truncation(job.max_tokens)
+    plain.no_padding()
+
+    def text(one: str) -> tuple[list[int], list[int]]:
+        ids = plain.encode(one).ids
+        return ids, [0] * len(ids)
+
+    def negatives_of(one: Pair, others: Sequence[int]) -> list[str]:
+        found = [chunks[o].searchable for o in others]
+        return [one.negative, *found[1:]] if one.negative else found
+
+    return [
+        TokenRows((text(one.query), text(one.passage), *map(text, negatives_of(one, others)))) for one, others in rows
+    ]

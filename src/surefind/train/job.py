@@ -1,0 +1,83 @@
+"""What `surefind train encoder | reranker` is asked to do, checked before anything is spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from surefind.errors import MissingPartError, SpecError
+from surefind.retrieve.dense import Dense
+from surefind.search.pipeline import Pipeline
+from surefind.train.pairs import ALL_SOURCES, SOURCES
+
+Kind = Literal["encoder", "reranker"]
+FEWEST_PAIRS = 16
+_NEEDED = ("torch", "onnx", "safetensors")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked for; `None` and "" are what suits the kind."""
+
+    kind: Kind
+    name: str
+    sources: tuple[str, ...] = SOURCES
+    start: str = ""
+    loss: str = "multiple-negatives"
+    epochs: int = 1
+    batch: int = 16
+    rate: float = 2e-5
+    negatives: int = 2
+    most: int = 2000
+    max_tokens: int = 256
+    share: float = 0.5
+    """How much of the trained weights there is in the result; the rest stays as it was before."""
+    device: str = ""
+    blend: float = 0.5
+    llm: str = ""
+    """The language model that writes questions, where pairs come from one; "" is that of surefind.toml."""
+    write: str = "questions"
+
+    def __post_init__(self) -> None:
+        if unknown := [source for source in self.sources if source not in ALL_SOURCES]:
+            raise SpecError(f"There are no pairs from {unknown[0]!r}. Choose among {', '.join(ALL_SOURCES)}.")
+        if self.write not in ("questions", "triplets"):
+            raise SpecError(f"A language model writes questions or triplets, not {self.write!r}.")
+        if self.loss not in ("multiple-negatives", "triplet"):
+            raise SpecError(f"There is no loss {self.loss!r}. Choose multiple-negatives or triplet.")
+        for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", FEWEST_PAIRS), ("max_tokens", 16)):
+            if getattr(self, field) < low:
+                raise SpecError(f"{field} must be at least {low}, not {getattr(self, field)}.")
+        if not 0 < self.share <= 1:
+            raise SpecError(f"share must be above 0 and at most 1, not {self.share:g}.")
+
+
+def need_torch() -> None:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise MissingPartError(
+            f"Training a model needs {' and '.join(missing)}. Install it with pip install 'surefind[train]'."
+        )
+
+
+def start_folder(job: Job, pipeline: Pipeline) -> Path:
+    """Where the weights come from: a folder that was named, or the bundled model that the pipeline uses."""
+    if job.start:
+        folder = Path(job.start).expanduser()
+        if not (folder / "tokenizer.json").is_file():
+            raise MissingPartError(f"There is no model in {folder} (tokenizer.json is missing). Name another --start.")
+        return folder
+    try:
+        import surefind_models
+    except ModuleNotFoundError:
+        raise MissingPartError(
+            "Training starts from a bundled model, and the package surefind-models is not installed. "
+            "Install it, or name a folder with --start."
+        ) from None
+    known = surefind_models.names()
+    if job.kind == "reranker" and "reranker" in known:
+        return Path(surefind_models.path("reranker"))
+    used = [r.model for r in pipeline.retrieve if isinstance(r, Dense) and r.model in known]
+    return Path(surefind_models.path(used[0] if used else "minilm"))

@@ -1,0 +1,101 @@
+"""Work side by side, in threads that end with the program.
+
+    with Workers(8) as workers:
+        for result in workers.map(ask, prompts):
+            ...
+
+When the block ends early, work that has not begun is dropped and work under way is waited for: its answer may have been
+paid for. Ctrl-C is the exception: a server that hangs would hold the user for minutes, so running work gets half a
+second to finish and is then abandoned. (`concurrent.futures` would wait for its threads when the program ends.)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextvars import copy_context
+from types import TracebackType
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_MOMENT = 0.5
+"""Seconds that work under way is waited for after Ctrl-C."""
+_left: WeakSet[threading.Thread] = WeakSet()
+
+
+class Workers:
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._waiting.clear()
+        stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
+        end = time.monotonic() + _MOMENT
+        try:
+            for thread in self._threads:
+                thread.join(max(0.0, end - time.monotonic()) if stopped else None)
+        finally:  # a second Ctrl-C ends the waiting, too
+            _left.update(thread for thread in self._threads if thread.is_alive())
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """The results in the order of the items, as they come; an error is raised in the place of its result.
+
+        Each runs in a copy of the context, so that its notes are heard.
+        """
+        futures = [self._put(work, item) for item in items]
+        for _ in range(min(self._workers, len(futures))):
+            thread = threading.Thread(target=self._work, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return (future.result() for future in futures)
+
+    def _put(self, work: Callable[[Item], Result], item: Item) -> Future[Result]:
+        future: Future[Result] = Future()
+        run = copy_context().run
+
+        def one() -> None:
+            try:
+                future.set_result(run(work, item))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._waiting.append(one)
+        return future
+
+    def _work(self) -> None:
+        while True:
+            try:
+                one = self._waiting.popleft()
+            except IndexError:
+                return
+            one()
+
+
+def still_working() -> bool:
+    """Whether work that was left alone after Ctrl-C goes on."""
+    return any(thread.is_alive() for thread in _left)
+
+
+def within(seconds: float, work: Callable[[], Any]) -> Any:
+    """What `work` gives, or a TimeoutError, for clients that cannot be told when to stop: it is then left alone."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    return future.result(seconds)
