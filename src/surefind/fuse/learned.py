@@ -4,7 +4,7 @@
 
 The model is read once from the knowledge base's models. It belongs to the retrievers (with their parameters and in
 their order), the layout and the documents that it was trained on; elsewhere it refuses, naming what changed
-(`_belongs`). `missing` must be as in training.
+(`fusion.provenance`). `missing` must be as in training.
 """
 
 from __future__ import annotations
