@@ -68,8 +68,8 @@ def test_calls_dollars_and_time_are_those_of_a_live_query(kb: Home, llm: LLMServ
 
 def test_verdict_weighs_the_model(kb: Home) -> None:
     assert re.search(
-        r"The language model earns \+0\.\d+ RR@10 \[.*\] here \(bm25 >> asks_model against bm25, the best that asks no "
-        r"language model\) at \$1\.00 and 1,000 calls for 1,000 queries",
+        r"The language model changes RR@10 by \+0\.\d+ \[.*\] \(bm25 >> asks_model against bm25, the best "
+        r"configuration without one\), a significant gain\. It costs \$1\.00 and 1,000 calls per 1,000 queries",
         _bench(kb)["verdict"],
     )
 
@@ -84,7 +84,7 @@ def test_dead_model_is_told_and_not_kept(kb: Home, llm: LLMServer) -> None:
 
 def test_budget_ends_a_benchmark_and_the_next_one_goes_on(kb: Home, llm: LLMServer) -> None:
     """A call may cost $0.004 and costs $0.001; $0.006 reach for three: the fourth might pass the limit."""
-    with pytest.raises(BudgetError, match=r"\$0\.0060 does not reach any further"):
+    with pytest.raises(BudgetError, match=r"\$0\.0060 is too small for the next call"):
         _bench(kb, budget=0.006)
     assert 0 < len(llm.bodies) <= 6
     assert _bench(kb, budget=1.0)["problems"] == []
@@ -131,10 +131,10 @@ def test_costs_of_a_row() -> None:
         (
             0.1,
             0.01,
-            "The language model earns +0.100 nDCG@10 [+0.050, +0.150] here (b against a, the best that asks no",
+            "The language model changes nDCG@10 by +0.100 [+0.050, +0.150] (b against a, the best configuration",
         ),
-        (0.1, 0.40, "The language model is not worth its price here: +0.100 nDCG@10 [+0.050, +0.150] (b against a"),
-        (-0.1, 0.01, "The language model is not worth its price here: it costs -0.100 nDCG@10 [-0.150, -0.050]"),
+        (0.1, 0.40, "The language model is not worth its price here: it changes nDCG@10 by +0.100 [+0.050, +0.150] (b"),
+        (-0.1, 0.01, "The language model is not worth its price here: it changes nDCG@10 by -0.100 [-0.150, -0.050]"),
     ],
 )
 def test_sentence(difference: float, p: float, expected: str) -> None:
@@ -142,7 +142,7 @@ def test_sentence(difference: float, p: float, expected: str) -> None:
     mirrored = Comparison(0, 1, -difference, -high, -low, p, p)  # the plain one stands first
     said = llm_value(["a", "b"], "nDCG@10", [0.5, 0.5 + difference], [PLAIN, ASKS], [mirrored])
     assert said.startswith(expected)
-    assert "$3.00 and 2,000 calls for 1,000 queries, 899 ms more a query" in said
+    assert "$3.00 and 2,000 calls per 1,000 queries and adds 899 ms per query" in said
 
 
 def test_nothing_is_said_where_nobody_asks_or_all_do() -> None:
@@ -152,4 +152,4 @@ def test_nothing_is_said_where_nobody_asks_or_all_do() -> None:
 
 def test_nothing_gained_has_no_sign_of_loss() -> None:
     said = llm_value(["a", "b"], "RR@10", [0.5, 0.5], [PLAIN, ASKS], [Comparison(0, 1, 0.0, 0.0, 0.0, 1.0, 1.0)])
-    assert "not worth its price here: +0.000 RR@10 [+0.000, +0.000]" in said
+    assert "not worth its price here: it changes RR@10 by +0.000 [+0.000, +0.000]" in said

@@ -319,7 +319,7 @@ def test_questions_whose_passage_is_gone_are_counted(kb: KnowledgeBase) -> None:
 
 def test_exam_without_any_passage_left_is_refused(kb: KnowledgeBase) -> None:
     exam = Exam("e", (query("2", "gone", Judgment("gone.md")),))
-    with pytest.raises(ExamError, match="None of the questions of e points at a document that is here"):
+    with pytest.raises(ExamError, match="No question of e points at a document of this knowledge base"):
         run_bench(kb, Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(["R@5"])), "")
 
 

@@ -51,14 +51,14 @@ def test_clear_winner_has_no_ties() -> None:
     found = verdict([1, 1, 1], noisy(0, 1), noisy(0.5, 2), noisy(0, 3))
     assert (found.winner, found.ties, found.recommended) == (1, (), 1)
     assert found.text.startswith("b is best (nDCG@10 ")
-    assert "significantly better than 2 of 2 others." in found.text
+    assert "It is significantly better than all 2 others." in found.text
 
 
 def test_tie_goes_to_the_cheaper() -> None:
     found = verdict([5.0, 1.0], BASE, BASE)
     assert (found.winner, found.ties, found.recommended) == (0, (1,), 1)
-    assert "cannot be told apart from b" in found.text
-    assert "Take b: a tie goes to the cheaper (p50 1.0 ms against 5.0 ms)." in found.text
+    assert "it is statistically tied with b." in found.text
+    assert "Recommendation: b, the fastest of the tied configurations (p50 1.0 ms against 5.0 ms)." in found.text
 
 
 def test_cheaper_configuration_that_is_worse_is_not_taken() -> None:
@@ -72,7 +72,7 @@ def test_latencies_within_a_tenth_are_equal_and_quality_decides() -> None:
 def test_winner_that_is_cheapest_is_taken() -> None:
     found = verdict([1.0, 5.0], BASE, BASE)
     assert found.recommended == 0
-    assert "Take a: none of its ties is cheaper." in found.text
+    assert "Recommendation: a, because none of the configurations tied with it is noticeably faster." in found.text
 
 
 def test_tie_without_latencies_goes_to_the_winner() -> None:
@@ -82,16 +82,16 @@ def test_tie_without_latencies_goes_to_the_winner() -> None:
 def test_single_contender_is_not_called_best() -> None:
     found = verdict([1.0], BASE)
     assert (found.winner, found.ties) == (0, ())
-    assert "there was nothing to compare it with" in found.text
+    assert "There is no other configuration to compare it with." in found.text
 
 
 def test_winner_that_beats_nobody_is_not_called_better() -> None:
-    assert "but not significantly better than any" in verdict([1, 1], BASE, BASE).text
+    assert "but its lead is not significant" in verdict([1, 1], BASE, BASE).text
 
 
 def test_verdict_says_what_picking_on_one_half_gives_on_the_other() -> None:
     found = verdict([1, 1], noisy(0.5, 1), noisy(0, 2))
-    assert "Picking on half of the questions takes a, which scores" in found.text
+    assert "The best on one half of the questions, a, scores" in found.text
 
 
 FEW = np.arange(len(BASE)) < 40
@@ -103,7 +103,8 @@ FLATTERED = BASE + np.where(FEW, -0.3, 0.3) + RNG.normal(0, 0.01, len(BASE))
 def test_cheaper_tie_that_falls_behind_where_few_words_are_shared_is_not_taken() -> None:
     found = verdict([5.0, 1.0], BASE + 0.01, FLATTERED, few_shared=FEW)
     assert (found.ties, found.recommended) == ((1,), 0)
-    assert "On the 40 questions that share few words with their passage a leads" in found.text
+    assert "On the 40 low-overlap questions, a leads with" in found.text
+    assert "Recommendation: a, the fastest of the tied configurations that hold up on low-overlap" in found.text
 
 
 def test_cheaper_tie_is_taken_where_the_exam_has_too_few_such_questions() -> None:
@@ -206,7 +207,7 @@ def test_nothing_in_common_is_refused(tmp_path: Path, after: dict[str, Any]) -> 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"rows": [{}], "query_ids": []}'])
 def test_file_that_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "baseline.json").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=r"baseline\.json is not a report that surefind bench --save wrote"):
+    with pytest.raises(UsageError, match=r"baseline\.json is not a report written by surefind bench --save"):
         check_report(report(BASE), read_baseline(tmp_path / "baseline.json"))
 
 

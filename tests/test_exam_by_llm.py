@@ -50,11 +50,11 @@ def test_answer_over_a_line_end_is_taken_as_it_stands() -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (asked("When do wires close?", "5 p.m."), "the answer is no exact substring"),
-        (asked("When do wires close?", "4:30 P.M. eastern"), "the answer is no exact substring"),
-        (asked("What does the passage say on wires?", "4:30 p.m. Eastern"), "speaks of its passage"),
-        (asked("Which form is mentioned in the first excerpt?", "Form W-12"), "speaks of its passage"),
-        (asked("Is Form W-12 needed for wires?", "Form W-12"), "holds its own answer"),
+        (asked("When do wires close?", "5 p.m."), "the answer is not an exact substring"),
+        (asked("When do wires close?", "4:30 P.M. eastern"), "the answer is not an exact substring"),
+        (asked("What does the passage say on wires?", "4:30 p.m. Eastern"), "mentions its passage"),
+        (asked("Which form is mentioned in the first excerpt?", "Form W-12"), "mentions its passage"),
+        (asked("Is Form W-12 needed for wires?", "Form W-12"), "contains its own answer"),
         (asked("When do wires close?", ""), "no question and answer"),
         ('{"questions": [3]}', "no question and answer"),
         ("I would rather not.", "no JSON in the model's answer"),
@@ -325,7 +325,7 @@ def test_budget_stops_and_keeps_what_was_written(desks: Home, llm: LLMServer) ->
         kb=desks.folder,
     )  # fmt: skip
     assert done.code == 1
-    assert "The budget of $0.80 does not reach any further" in done.err
+    assert "The budget of $0.80 is too small for the next call" in done.err
     sent = len(llm.bodies)
     assert sent > 0
     done = _write(desks, "--budget", "50", "--yes", "--family", "sf1h", "--family", "sf2h")

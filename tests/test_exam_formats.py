@@ -131,9 +131,9 @@ def test_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
         ({"query": "?", "document": "same.md"}, "could be any of a/same.md, b/same.md"),
         ({"query": "?", "document": "wire.md", "text": "not there"}, "does not contain the passage 'not there'"),
         ({"query": "?", "document": "ctr.md", "text": "Twice."}, "more than once; give start and end"),
-        ({"query": "?", "document": "wire.md", "start": 5, "end": 900}, r"the span 5–900 does not lie in 'wire.md'"),
+        ({"query": "?", "document": "wire.md", "start": 5, "end": 900}, r"the span 5–900 is not inside 'wire.md'"),
         ({"query": "?", "document": "wire.md", "start": 5}, "the span 5–None does not lie"),
-        ({"query": "?", "document": "wire.md", "start": 0, "end": 5, "text": "leave"}, "has other text at 0–5"),
+        ({"query": "?", "document": "wire.md", "start": 0, "end": 5, "text": "leave"}, "at 0–5 is not .leave."),
         ({"query": "?", "document": "wire.md", "grade": "high"}, "high"),
         (["a", "list"], "not a JSON object"),
     ],
@@ -166,7 +166,7 @@ def test_blank_lines_keep_the_line_numbers_right(tmp_path: Path) -> None:
 
 
 def test_file_without_questions_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ExamError, match="holds no questions"):
+    with pytest.raises(ExamError, match="contains no questions"):
         read_table(file(tmp_path, "mine.jsonl"), LIBRARY)
 
 

@@ -71,7 +71,7 @@ def test_unknown_family_lists_the_families() -> None:
 
 
 def test_documents_without_text_to_ask_about_are_refused() -> None:
-    with pytest.raises(ExamError, match="These documents give no questions"):
+    with pytest.raises(ExamError, match="No questions can be written from these documents"):
         generate([document("a.md", "word")])
 
 
@@ -425,7 +425,7 @@ def test_band_of_an_overlap(overlap: float, expected: str) -> None:
     assert band(ExamQuery("1", "?", (), overlap=overlap)) == expected
 
 
-@pytest.mark.parametrize(("overlap", "says"), [(0.9, "flatters lexical"), (0.6, "people ask"), (0.1, "hard time")])
+@pytest.mark.parametrize(("overlap", "says"), [(0.9, "favours lexical"), (0.6, "people ask"), (0.1, "hard for lexical")])
 def test_leakage_says_in_words_what_the_overlap_means(overlap: float, says: str) -> None:
     found = leakage(Exam("e", (ExamQuery("1", "?", (), overlap=overlap),)))
     assert found is not None

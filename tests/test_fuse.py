@@ -208,8 +208,8 @@ def test_weights_by_name_are_those_of_the_retriever_or_its_kind(text: str) -> No
     ("text", "says"),
     [
         ("bm25=1, dense=1", "has no weight for ppr. Give one to each of: bm25, dense, ppr."),
-        ("bm25=1, dense=1, graph=1, tfidf=1", "weighs tfidf, but the rankings are: bm25, dense, ppr."),
-        ("bm25=1, dense=1, graph=1, by_name=1", "weighs by_name, but the rankings are: bm25, dense, ppr."),
+        ("bm25=1, dense=1, graph=1, tfidf=1", "has a weight for tfidf, but the rankings are: bm25, dense, ppr."),
+        ("bm25=1, dense=1, graph=1, by_name=1", "has a weight for by_name, but the rankings are: bm25, dense, ppr."),
     ],
 )
 def test_weights_by_name_must_fit_the_rankings(text: str, says: str) -> None:

@@ -140,7 +140,7 @@ def test_commits_of_one_second_with_files_of_one_size_are_told_apart(
     ],
 )
 def test_address_that_is_no_path_says_how_a_repository_is_written(home: Home, address: str, written: str) -> None:
-    with home.open() as kb, pytest.raises(SourceError, match=f"A repository is written {written}"):
+    with home.open() as kb, pytest.raises(SourceError, match=f"To sync a Git repository, write {written}"):
         kb.sync(address)
 
 

@@ -134,11 +134,11 @@ def test_each_stage_that_asks_has_its_price(home: Home, llm: LLMServer) -> None:
     home.configure(f'[llm.prices]\n"{llm.model}" = [0.0, 1000.0]\n')
     made = report_of(home, "bm25", steps(llm)[5] + " >> " + steps(llm)[2].partition(" >> ")[2])
     stages = made["rows"][1]["latency_ms"]["stages"]
-    _, _, asked = markdown(made).partition("What asking language models costs:\n\n")
+    _, _, asked = markdown(made).partition("Cost of language models:\n\n")
     asked = asked.partition("\n\n")[0]
     assert stages["hyde"]["dollars"] != stages["slidegar"]["dollars"]
     for line, (name, calls) in zip(asked.split("\n"), [("hyde", "1.0"), ("slidegar", "2.0")], strict=True):
-        price = f"${1000 * stages[name]['dollars']:.2f} for 1,000"
+        price = f"${1000 * stages[name]['dollars']:.2f} per 1,000 queries"
         assert f", {name}: {calls} calls and " in line and line.endswith(price)
 
 
@@ -167,7 +167,7 @@ def test_answers_of_the_fallback_are_a_problem_of_the_report(home: Home, llm: LL
     address = llm.model.partition("#")[0]
     home.configure(f'[llm]\nfallback = "{address}#second"\n')
     (problem,) = report_of(home, "bm25", steps(llm)[step])["problems"]
-    assert "had 1 answers from the fallback" in problem and f"{address}#second answered for {llm.model}" in problem
+    assert "got 1 answers from the fallback" in problem and f"{address}#second answered for {llm.model}" in problem
     assert report_of(home, "bm25", steps(llm)[step])["problems"] == []
     assert [body["model"] for body in llm.bodies].count("toy") == len(EXAM.queries) + 1
 
@@ -179,7 +179,7 @@ def test_a_spent_budget_stops_with_the_sum_and_goes_on_later(home: Home, llm: LL
     with home.open() as kb:
         kb.services.llm.chat(llm.model).price = Price(0.0, 1e6)  # a dollar a token of answer
         kb.services.llm.meter.limit = 2.0
-        with pytest.raises(BudgetError, match=r"\$\d+\.\d\d went into 2 calls"):
+        with pytest.raises(BudgetError, match=r"\$\d+\.\d\d was spent on 2 calls"):
             run_bench(kb, plan, "")
     assert len(llm.bodies) == 2
     assert report_of(home, "bm25", step)["problems"] == []

@@ -126,7 +126,7 @@ def test_a_model_that_hangs_is_left_alone_for_a_while(llm: LLMServer, monkeypatc
     for i in range(4):
         with pytest.raises(SurefindError, match="broke the connection"):
             chat.complete(ask(str(i)))
-    with pytest.raises(SurefindError, match="answered none of its last 4 calls in time and is not asked"):
+    with pytest.raises(SurefindError, match="answered none of its last 4 calls in time and is not called"):
         chat.complete(ask("at once"))
     assert len(llm.bodies) == 4
     monkeypatch.setattr("surefind.llm.chat.time", SimpleNamespace(monotonic=lambda: time.monotonic() + 60))
@@ -137,7 +137,7 @@ def test_a_turn_that_comes_too_late_is_told_at_once(llm: LLMServer) -> None:
     chat = services(llm, requests_per_minute=2, total_timeout=5.0).chat()
     chat.complete(ask("a"))
     started = time.monotonic()
-    with pytest.raises(SurefindError, match=r"may not be asked before \d\d s are over, because of requests_per_minute"):
+    with pytest.raises(SurefindError, match=r"may not be called for another \d\d s, because of requests_per_minute"):
         chat.complete(ask("b"))
     assert time.monotonic() - started < 10
 
@@ -185,7 +185,7 @@ def test_thoughts_without_an_answer_are_told_and_paid_for(
     llm.script = ["thought"]
     name = model or llm.model
     given = services(llm, prices={name: (0.0, 1e6)})
-    with pytest.raises(AnswerError, match="used up its 100 tokens before it said anything"), collecting() as heard:
+    with pytest.raises(AnswerError, match="used all 100 tokens before it wrote an answer"), collecting() as heard:
         given.chat(model).complete(ask(), max_tokens=100)
     assert (heard.calls, heard.dollars, given.llm.meter.spent.dollars) == (1, 100.0, 100.0)
 

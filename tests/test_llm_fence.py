@@ -85,11 +85,11 @@ def test_prompt_fills_in_values_and_fences_data() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[system]\nhello\n", r"a \[user\] part as its last"),
-        ("[user]\n$query $passages $keep\n", r"needs a \[system\] part"),
+        ("[system]\nhello\n", r"end with a \[user\] part"),
+        ("[user]\n$query $passages $keep\n", r"must have a \[system\] part"),
         ("[system]\nhi\n[user]\n$query $passages\n", r"check \$keep"),
         ("[system]\nhi\n[user]\n$query $passages $keep $more\n", r"check \$more"),
-        ("[system]\nfor 5 $ only\n[user]\n$query $passages $keep\n", r"a lone \$ in \[system\]"),
+        ("[system]\nfor 5 $ only\n[user]\n$query $passages $keep\n", r"a single \$ in \[system\]"),
     ],
 )
 def test_a_prompt_that_cannot_work_is_refused(text: str, complaint: str) -> None:

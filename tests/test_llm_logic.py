@@ -22,7 +22,7 @@ from surefind.testing import rankings_of
         ("[2, 3, 1]", [1, 2, 0], []),
         ("Passage [1] is off topic.\n```json\n[3,2,1]\n```", [2, 1, 0], []),
         ("[3] > [1] > [2]", [2, 0, 1], []),
-        ("[2, 3]", [1, 2, 0], ["1 missing numbers put behind"]),
+        ("[2, 3]", [1, 2, 0], ["1 missing numbers appended"]),
         ("[2, 2, 3, 1]", [1, 2, 0], ["1 repeated numbers dropped"]),
         ("[2, 9, 3, 0, 1]", [1, 2, 0], ["2 numbers out of range dropped"]),
         ('{"ranking": ["2", "3", "1"]}', [1, 2, 0], []),
@@ -44,7 +44,7 @@ def test_order_is_read_and_put_right(reply: str, order: list[int] | None, repair
 def test_only_what_was_asked_for_must_be_named() -> None:
     assert read_order("[5, 2]", 6, 2) == ([4, 1, 0, 2, 3, 5], [])
     assert read_order("[5]", 6, 3) is None
-    assert read_order("[5, 1]", 6, 3) == ([4, 0, 1, 2, 3, 5], ["1 missing numbers put behind"])
+    assert read_order("[5, 1]", 6, 3) == ([4, 0, 1, 2, 3, 5], ["1 missing numbers appended"])
 
 
 @given(st.text(alphabet='[]0123456789,> {}\n"abc'), st.integers(1, 12), st.integers(1, 12))
@@ -149,8 +149,8 @@ def test_breaking_points_are_checked(reply: str, found: list[int] | str) -> None
         ({"bm25": True, "dense": 0.0}, "the weight of bm25 is True, not a number from 0 to 1"),
         ({"bm25": float("nan"), "dense": 0.0}, "the weight of bm25 is nan, not a number from 0 to 1"),
         ({"bm25": 1.0}, "no weight for dense"),
-        ([0.5, 0.5], "the reply held no JSON object"),
-        (None, "the reply held no JSON object"),
+        ([0.5, 0.5], "the reply contained no JSON object"),
+        (None, "the reply contained no JSON object"),
     ],
 )
 def test_weights_are_checked(reply: object, found: list[float] | str) -> None:

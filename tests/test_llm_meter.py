@@ -57,7 +57,7 @@ def test_a_raised_limit_that_is_too_small_refuses_again() -> None:
     meter = refused()
     meter.limit = 10.5
     meter.check()
-    with pytest.raises(BudgetError, match=r"budget of \$10.50 .* \$8.00 went into 1 calls"):
+    with pytest.raises(BudgetError, match=r"budget of \$10.50 .* \$8.00 was spent on 1 calls"):
         meter.reserve(3.0)
     assert is_refused(meter)
 

@@ -76,10 +76,10 @@ def test_address_from_the_environment(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("opnai:gpt", "names no provider; write PROVIDER:MODEL. did you mean 'openai'"),
+        ("opnai:gpt", "names no provider; did you mean 'openai'"),
         ("gpt-4", "names no provider"),
         ("openai:", "has no name. Write it like 'openai:MODEL'"),
-        ("http://localhost:8080/v1", "no address with a model"),
+        ("http://localhost:8080/v1", "is not a URL with a model"),
         ("azure:x", "needs the environment variable AZURE_OPENAI_ENDPOINT"),
     ],
 )
@@ -141,7 +141,7 @@ def test_quote_adds_up_and_reads_well(monkeypatch: pytest.MonkeyPatch) -> None:
     more = quote(models, [Calls("https://gpu.example/v1#x", 8, 10, 10)])
     assert (
         str(more)
-        == "8 calls, 20 tokens, about $0.00 and what https://gpu.example/v1#x costs, which is not known, about 2 s"
+        == "8 calls, 20 tokens, about $0.00 plus the cost of https://gpu.example/v1#x, which is unknown, about 2 s"
     )
     assert more.costs
     assert not CallQuote().costs

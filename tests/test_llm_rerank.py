@@ -68,9 +68,9 @@ def test_one_failed_pass_of_two_leaves_the_other(llm: LLMServer) -> None:
     ("reply", "order", "said"),
     [
         ("[3, 3, 1, 9]", [2, 0, 1, 3, 4], "1 numbers out of range dropped; 1 repeated numbers dropped; 1 missing"),
-        ("[3]", BEFORE, "fell back: The answer held no order"),
-        ("[9, 8, 7]", BEFORE, "fell back: The answer held no order"),
-        ("They are all fine.", BEFORE, "fell back: The answer held no order"),
+        ("[3]", BEFORE, "fell back: The answer contained no order"),
+        ("[9, 8, 7]", BEFORE, "fell back: The answer contained no order"),
+        ("They are all fine.", BEFORE, "fell back: The answer contained no order"),
     ],
 )
 def test_wrong_permutations_are_put_right_or_not_used(llm: LLMServer, reply: str, order: list[int], said: str) -> None:
@@ -100,7 +100,7 @@ def test_a_failed_query_of_many_keeps_its_order_and_the_others_are_reranked(llm:
     found = run("bm25 >> llm_listwise(top=3, keep=3)", services_for(llm), ["cash", "safe", "cash"])
     assert [ordinals(found, i)[:3] for i in (0, 2)] == [[2, 1, 0]] * 2
     assert ordinals(found, 1) == [4, 5]
-    assert found.trace[-1].note == "1 of 3: kept the order before: The answer held no order of the passages."
+    assert found.trace[-1].note == "1 of 3: kept the order before: The answer contained no order of the passages."
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -211,7 +211,7 @@ def test_a_window_without_an_answer_keeps_its_order(llm: LLMServer) -> None:
     llm.reply = ranking(backwards)
     found = run("bm25 >> slidegar(top=5, window=3, step=2, neighbours=0)", services_for(llm))
     assert ordinals(found) == [2, 1, 0, 3, 4]  # 2 is carried over 1 and 0; 3 and 4 stay below it
-    assert found.trace[-1].note == "1 of 2: kept the order of a window: The answer held no order of the passages."
+    assert found.trace[-1].note == "1 of 2: kept the order of a window: The answer contained no order of the passages."
 
 
 @pytest.mark.parametrize("stage", ["slidegar(top=5, window=3, step=2, neighbours=8)", "agentic(steps=3)"])

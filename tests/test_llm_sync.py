@@ -51,7 +51,7 @@ def test_a_sync_is_quoted_for_what_changed(home: Home, llm: LLMServer) -> None:
 def test_budget_stops_a_sync_and_the_next_one_goes_on(home: Home, llm: LLMServer) -> None:
     stopped = surefind("sync", str(home.docs), "--yes", "--budget", "0.006", kb=home.folder)
     assert stopped.code == 1
-    assert "does not reach any further" in stopped.err
+    assert "is too small for the next call" in stopped.err
     paid = len(llm.bodies)
     assert 0 < paid < 6
     done = surefind("sync", str(home.docs), "--yes", "--budget", "1", "--json", kb=home.folder)

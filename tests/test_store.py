@@ -318,7 +318,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_full_disk_is_told_in_a_sentence(two: Home, full_disk: pytest.MonkeyPatch) -> None:
     two.write("docs/a.md", "gamma common", age=30)
-    with pytest.raises(DiskFullError, match="What was indexed before is intact"):
+    with pytest.raises(DiskFullError, match="Everything indexed before is intact"):
         two.sync()
 
 

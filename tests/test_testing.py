@@ -55,9 +55,9 @@ def shifted(chunks: list[Chunk], document: Document, services: Services) -> list
         (shifted, "Offsets must"),
         (lambda chunks, document, services: chunks[::-1], "in the order of the text"),
         (lambda chunks, document, services: chunks[:1], "No character may be lost"),
-        (lambda chunks, document, services: chunks + chunks[-1:], "No chunk may stand twice"),
+        (lambda chunks, document, services: chunks + chunks[-1:], "No chunk may occur twice"),
         (lambda chunks, document, services: [replace(c, document="other") for c in chunks], "must name its document"),
-        (lambda chunks, document, services: chunks or [Chunk(document.id, 0, 0, "")], "Offsets must lie inside"),
+        (lambda chunks, document, services: chunks or [Chunk(document.id, 0, 0, "")], "Offsets must be inside"),
     ],
 )
 def test_broken_chunker_is_caught(spoil: Callable[..., Any], rule: str) -> None:
@@ -172,7 +172,7 @@ def test_reranker_that_invents_candidates_is_caught() -> None:
 
 def test_hole_in_a_row_is_caught() -> None:
     ordinals, scores = np.array([[3, -1, 2]], np.int32), np.array([[2.0, -np.inf, 1.0]], np.float32)
-    with pytest.raises(AssertionError, match="Padding must stand at the end"):
+    with pytest.raises(AssertionError, match="Padding must be at the end"):
         check_rankings(Rankings(ordinals, scores), 1, 3, 10)
 
 

@@ -351,7 +351,7 @@ def test_rollback_to_a_generation_that_was_swept_names_those_that_are_kept(two: 
         two.write("docs/a.md", f"alpha {step}", age=50 - step)
         two.sync()
     before = texts(two)
-    with pytest.raises(UsageError, match=r"There is no generation 1\. Those that are kept: 3, 4, 5\."):
+    with pytest.raises(UsageError, match=r"There is no generation 1\. Kept generations: 3, 4, 5\."):
         rollback(two, 1)
     ran = surefind("rollback", "2", kb=two.folder)
     assert (ran.code, ran.out) == (2, "")
@@ -362,7 +362,7 @@ def test_rollback_to_a_generation_that_was_swept_names_those_that_are_kept(two: 
 
 @pytest.mark.parametrize("generation", [0, -1, 99])
 def test_rollback_to_a_generation_that_never_was_is_refused(two: Home, generation: int) -> None:
-    with pytest.raises(UsageError, match=f"There is no generation {generation}. Those that are kept: 1."):
+    with pytest.raises(UsageError, match=f"There is no generation {generation}. Kept generations: 1."):
         rollback(two, generation)
 
 
@@ -408,7 +408,7 @@ def test_one_generation_is_kept_where_the_settings_say_so(two: Home) -> None:
     two.write("docs/a.md", "gamma common", age=50)
     two.sync()
     assert numbers(two) == [2]
-    with pytest.raises(UsageError, match=r"Those that are kept: 2\."):
+    with pytest.raises(UsageError, match=r"Kept generations: 2\."):
         rollback(two, 1)
     with two.open() as kb:
         kb.publish(number)

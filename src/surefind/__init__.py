@@ -36,7 +36,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported when first used, so that `import surefind` costs nothing."""
+    """Imports a public name when it is first used, so that `import surefind` is fast."""
     if name not in __all__:
         raise AttributeError(f"module 'surefind' has no attribute {name!r}")
     import importlib

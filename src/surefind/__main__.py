@@ -1,4 +1,4 @@
-"""`python -m surefind` is `surefind`."""
+"""Runs the command line: `python -m surefind` is the same as `surefind`."""
 
 from surefind.serve.cli import main
 

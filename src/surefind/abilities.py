@@ -1,7 +1,7 @@
-"""What a stage may declare beside its verb, each as a protocol with a name.
+"""The properties that a stage may declare besides its verb, one protocol each.
 
-A stage that keeps one of these is treated accordingly: a reranker that is `Local` is timed on this machine, a stage
-that is `Stamped` is cached by more than its spec. `surefind.testing.check_declared` holds a stage to what it declares.
+Surefind treats a stage by what it declares: a `Local` reranker is timed on this machine, and the cache key of a
+`Stamped` stage contains more than its spec. `surefind.testing.check_declared` checks that the declarations are true.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ class ReaderWithParts(Reader, Protocol):
     """A reader that needs packages which an extra installs."""
 
     needs: ClassVar[tuple[str, ...]]
-    """The modules that it imports."""
+    """The modules that the reader imports."""
     extra: ClassVar[str]
+    """The name of the extra: `pip install 'surefind[EXTRA]'`."""
 
 
 @runtime_checkable
 class TextOnly(Protocol):
-    """A chunker or enricher whose result follows from the document alone: it asks no service for anything, so that it
-    can run in a process of its own, under limits."""
+    """A chunker or enricher that needs nothing but the document. It uses no service, so it can run in a child process,
+    under limits."""
 
     text_only: ClassVar[bool]
 
 
 @runtime_checkable
 class Falling(Protocol):
-    """A chunker that has another one do the work where a model fails: `base` is its spec."""
+    """A chunker that falls back to another one if its model fails."""
 
     @property
-    def base(self) -> str: ...
+    def base(self) -> str:
+        """The spec of the chunker it falls back to."""
+        ...
 
 
 @runtime_checkable
@@ -45,66 +48,75 @@ class Concurrent(Protocol):
     """A language model that answers several calls at a time."""
 
     concurrency: int
+    """The number of calls it answers at a time."""
 
 
 @runtime_checkable
 class ScoresMissing(Protocol):
-    """A fuser that can have each candidate scored by the retrievers that did not return it."""
+    """A fuser that can require a score from every retriever for every candidate, including those it did not return."""
 
     @property
-    def missing(self) -> Literal["score"] | None: ...
+    def missing(self) -> Literal["score"] | None:
+        """`score` if missing scores are to be computed, else None."""
+        ...
 
 
 @runtime_checkable
 class Stamped(Protocol):
-    """A stage whose spec only names what it depends on: the weights of a model, the words of a prompt."""
+    """A stage whose result depends on more than its spec, such as the weights of a model or the words of a prompt."""
 
     def stamp(self, services: Services) -> str:
-        """Changes whenever the result would, though the spec does not."""
+        """Returns a string that changes whenever the result would although the spec does not."""
         ...
 
 
 @runtime_checkable
 class Trained(Protocol):
-    """A stage that learnt from questions, which therefore say nothing about it."""
+    """A stage that was trained on questions. A benchmark must not measure it on those questions."""
 
     def learnt(self, services: Services) -> frozenset[str]:
-        """The questions, as `question_key` writes them."""
+        """Returns the questions it was trained on, as `question_key` writes them."""
         ...
 
 
 @runtime_checkable
 class Local(Protocol):
-    """A reranker whose time is this machine's."""
+    """A reranker that may run on this machine, so that its latency can be measured."""
 
     @property
-    def runs_here(self) -> bool: ...
+    def runs_here(self) -> bool:
+        """Whether it runs on this machine."""
+        ...
 
     @property
     def work(self) -> str:
-        """Equal for rerankers that do the same work on the same passages."""
+        """A key that is equal for rerankers that do the same work on the same passages."""
         ...
 
 
 @runtime_checkable
 class Reacher(Protocol):
-    """A reranker that looks further than its ranking, so that its result depends on what stands behind it."""
+    """A reranker that looks beyond its ranking, so that its result also depends on the retrievers before it."""
 
     @property
-    def reaches(self) -> bool: ...
+    def reaches(self) -> bool:
+        """Whether it looks beyond its ranking."""
+        ...
 
 
 @runtime_checkable
 class Wrapping(Protocol):
-    """A stage around another of its kind, such as a reranker that is asked now and then."""
+    """A stage around another of its kind, such as `conditional`, which runs a reranker only for some queries."""
 
     @property
-    def inner(self) -> Any: ...
+    def inner(self) -> Any:
+        """The wrapped stage."""
+        ...
 
 
 @runtime_checkable
 class Extracting(Protocol):
-    """A retriever whose index is built from the entities that passages name."""
+    """A retriever whose index is built from the entities that passages mention."""
 
     @property
     def extract(self) -> str:
@@ -114,7 +126,7 @@ class Extracting(Protocol):
 
 @runtime_checkable
 class Named(Protocol):
-    """A stage with a name, as every one of ours has."""
+    """A stage with a name. All built-in stages have one."""
 
     name: ClassVar[str]
 
@@ -124,7 +136,7 @@ _KEPT: dict[tuple[type, object], bool] = {}
 
 
 def keeps(thing: object, protocol: Callable[..., Kind]) -> TypeGuard[Kind]:
-    """As `isinstance` of a protocol, asked once for each class: Python takes some 20 µs each time."""
+    """Does what `isinstance` does for a protocol, but computes it once per class: Python takes some 20 µs each time."""
     key = (type(thing), protocol)
     if key not in _KEPT:
         _KEPT[key] = isinstance(thing, cast(type, protocol))
@@ -132,31 +144,35 @@ def keeps(thing: object, protocol: Callable[..., Kind]) -> TypeGuard[Kind]:
 
 
 def runs_here(stage: object) -> bool:
+    """Returns whether a stage is a reranker that runs on this machine."""
     return keeps(stage, Local) and stage.runs_here
 
 
 def reaches(stage: object) -> bool:
+    """Returns whether a stage is a reranker that looks beyond its ranking."""
     return keeps(stage, Reacher) and stage.reaches
 
 
 def stamp_of(stage: object, services: Services) -> str:
-    """What a stage's spec only names, or nothing."""
+    """Returns the stamp of a stage, or "" if it has none."""
     return stage.stamp(services) if keeps(stage, Stamped) else ""
 
 
 def learnt_by(stage: object, services: Services) -> frozenset[str]:
+    """Returns the questions that a stage was trained on; none if it was not trained."""
     return stage.learnt(services) if keeps(stage, Trained) else frozenset()
 
 
 def name_of(stage: object) -> str:
-    """What reports call a stage."""
+    """Returns the name of a stage in reports."""
     return stage.name if keeps(stage, Named) else type(stage).__name__
 
 
 def embed_queries(encoder: Embedder, texts: Sequence[str]) -> FloatArray:
-    """Vectors of questions, from encoders that treat questions and passages differently and from those that do not."""
+    """Encodes questions, with `embed_queries` if the encoder has it, else with `embed`."""
     return encoder.embed_queries(texts) if keeps(encoder, QueryEmbedder) else encoder.embed(texts)
 
 
 def query_fingerprint(encoder: Embedder) -> str:
+    """Returns the fingerprint that applies to the vectors of questions."""
     return encoder.query_fingerprint if keeps(encoder, QueryEmbedder) else encoder.fingerprint

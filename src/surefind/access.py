@@ -1,11 +1,11 @@
-"""Who asks, and for what: the groups of a caller and the filters of a search, as one value.
+"""Access: the groups of a caller and the filters of a search, as one value.
 
     Access.public()                                     documents without an access list
-    Access.of("hr", "staff", where=["status=approved"]) those of these groups too, of which only approved ones
+    Access.of("hr", "staff", where=["status=approved"]) also documents of these groups; only approved documents
     Access.owner()                                      every document: for the owner, benchmarks and training
 
-Every search, score and passage call takes an `Access`, and none has a default: who forgets it gets an error, not
-somebody else's documents. A backend resolves it once per generation, to a mask or to an expression of its own.
+Every search, score and passage call takes an `Access`, without a default: a forgotten `Access` raises an error instead
+of returning somebody else's documents. A backend resolves it once per generation, to a mask or its own expression.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from functools import cached_property
 from surefind.errors import UsageError
 
 EVERYTHING = "*"
-"""The group that may read every document."""
+"""The name of the group that may read every document."""
 _FILTER = re.compile(r"([^!<>=]+)(!=|>=|<=|=)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`status=approved`, `tags!=draft`, `effective>=2025-01-01`, `doc_type=sop,policy` (any of them)."""
+    """A condition on metadata: `status=approved`, `tags!=draft`, `effective>=2025-01-01`, `doc_type=sop,policy` (either
+    of them)."""
 
     key: str
     operator: str
@@ -32,6 +33,7 @@ class Filter:
 
     @classmethod
     def parse(cls, text: str) -> Filter:
+        """Reads a filter from its text form."""
         match = _FILTER.fullmatch(text.strip())
         if match:
             key, operator, value = match.groups()
@@ -41,14 +43,14 @@ class Filter:
         )
 
     def accepts(self, value: str) -> bool:
-        """Whether one value of a document fits; of `!=`, whether it is one of those that must not be there."""
+        """Returns whether a metadata value matches the filter's values. For `!=`, a match excludes the document."""
         if self.operator in ("=", "!="):
             return value in self.values
         return _compare(value, self.operator, self.values[0])
 
 
 def _compare(item: str, operator: str, value: str) -> bool:
-    """As numbers if both are, else as text, which is right for ISO dates."""
+    """Compares as numbers if both values are numbers, else as text, which is right for ISO dates."""
     try:
         left, right = float(item), float(value)
     except ValueError:
@@ -58,36 +60,42 @@ def _compare(item: str, operator: str, value: str) -> bool:
 
 @dataclass(frozen=True)
 class Access:
+    """The groups of a caller and the filters of a search."""
+
     groups: frozenset[str]
     where: tuple[Filter, ...] = ()
 
     @classmethod
     def of(cls, *groups: str, where: Iterable[str] = ()) -> Access:
+        """Gives access to public documents and to those of these groups, if they pass the filters in `where`."""
         return cls(frozenset(groups), tuple(Filter.parse(text) for text in where))
 
     @classmethod
     def public(cls, where: Iterable[str] = ()) -> Access:
+        """Gives access to documents without an access list, if they pass the filters."""
         return cls.of(where=where)
 
     @classmethod
     def owner(cls, where: Iterable[str] = ()) -> Access:
+        """Gives access to every document that passes the filters."""
         return cls.of(EVERYTHING, where=where)
 
     @property
     def sees_all(self) -> bool:
+        """Whether access lists do not restrict this caller."""
         return EVERYTHING in self.groups
 
     def admits(self, clauses: Iterable[Sequence[str]]) -> bool:
-        """Whether a document is open to these groups: they need a member in each of its access lists."""
+        """Returns whether the caller may read a document with these access lists: each must name a group of theirs."""
         return self.sees_all or all(self.groups & set(clause) for clause in clauses)
 
 
 @dataclass(frozen=True)
 class PathRule:
-    """Documents below a path are for these groups, whatever their format: `[[access]] path = "hr/**"`.
+    """Restricts the documents below a path to some groups, whatever their format: `[[access]] path = "hr/**"`.
 
-    `*` stands for anything within one folder, `**` for any folders. A rule and the document's own access list both
-    hold: who reads the document must be admitted by each.
+    `*` matches anything within one folder, `**` any folders. The rule applies in addition to the document's own access
+    list: a caller must be admitted by both.
     """
 
     path: str
@@ -106,9 +114,9 @@ class PathRule:
 
     @cached_property
     def _head(self) -> str:
-        """What stands before the first wildcard: most paths are told by it."""
+        """The text before the first wildcard. Comparing it first rules out most paths quickly."""
         return re.split(r"[*?]", self._plain, maxsplit=1)[0]
 
     def covers(self, path: str) -> bool:
-        """Whether a path fits, or lies in a folder that does."""
+        """Returns whether a path matches the rule, or lies in a folder that does."""
         return path.startswith(self._head) and self._pattern.fullmatch(path) is not None

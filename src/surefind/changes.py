@@ -1,4 +1,4 @@
-"""What changed between two generations: documents that came, went or say something else."""
+"""Compares two generations: which documents were added, removed or changed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from surefind.store.rows import Generation
 
 @dataclass(frozen=True)
 class Difference:
+    """The documents that differ between two generations."""
+
     before: int
+    """The number of the earlier generation."""
     after: int
-    """The generations that are compared."""
+    """The number of the later generation."""
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
 
 
 def compare(catalogue: Catalogue, before: int | None = None, after: int | None = None) -> Difference:
-    """Without numbers: the current generation with the one before it."""
+    """Compares two generations; without numbers, the current generation with the one before it."""
     first, second = _pair(catalogue, before, after)
     old, new = ({m.document: m.content for m in catalogue.members(g.contents)} for g in (first, second))
     return Difference(
@@ -36,11 +39,11 @@ def compare(catalogue: Catalogue, before: int | None = None, after: int | None =
 def compare_texts(
     catalogue: Catalogue, document: str, before: int | None = None, after: int | None = None
 ) -> list[str]:
-    """The lines of a document that differ between two generations, as `diff -u` writes them."""
+    """Compares a document's text in two generations. Returns the lines that differ, as `diff -u` writes them."""
     first, second = _pair(catalogue, before, after)
     versions = [catalogue.versions.find(document, generation.contents) for generation in (first, second)]
     if versions == [None, None]:
-        raise UsageError(f"Neither generation has a document {document!r}. surefind diff lists what changed.")
+        raise UsageError(f"Neither generation has a document {document!r}. List what changed with: surefind diff.")
     old, new = ([] if v is None else catalogue.versions.document(v).text.splitlines() for v in versions)
     names = [f"{document} (generation {generation.number})" for generation in (first, second)]
     return list(difflib.unified_diff(old, new, names[0], names[1], lineterm=""))
@@ -56,5 +59,5 @@ def _pair(catalogue: Catalogue, before: int | None, after: int | None) -> tuple[
     first = (earlier[-1] if earlier else second) if before is None else before
     for number in (first, second):
         if number not in kept:
-            raise UsageError(f"There is no generation {number}. Those that are kept: {', '.join(map(str, numbers))}.")
+            raise UsageError(f"There is no generation {number}. Kept generations: {', '.join(map(str, numbers))}.")
     return kept[first], kept[second]

@@ -1,7 +1,7 @@
-"""How many cores this process may use, which may be fewer than the machine has.
+"""Counts the cores that this process may use, which may be fewer than the machine has.
 
-`os.cpu_count()` counts the machine's. A process may be bound to some of them (`taskset`), and a container may have a
-quota of their time: threads beyond that only wait for each other.
+`os.cpu_count()` counts the machine's cores. A process may be bound to some of them (`taskset`), and a container may have
+a quota of CPU time: threads beyond that only wait for each other.
 
     cores = min(affinity, ⌈quota / period⌉), at least 1
 """
@@ -20,26 +20,26 @@ _MINE = Path("/proc/self/cgroup")
 
 @cache
 def usable_cores() -> int:
-    """Looked up once, when it is first asked for."""
+    """The cores that this process may use; looked up once, on the first call."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = quota()
     return max(1, bound if allowed is None else min(bound, allowed))
 
 
 def quota(groups: Path = _GROUPS, mine: Path = _MINE) -> int | None:
-    """The cores that the control groups of this process allow, rounded up; None where they allow all.
+    """The cores that the control groups of this process allow, rounded up; None if there is no limit.
 
-    `groups` is where they are mounted; `mine` says in which of them this process is.
+    `groups` is where control groups are mounted; `mine` is the file that lists those of this process.
     """
     limits = [limit for folder in _folders(groups, mine) if (limit := _limit(folder)) is not None]
     return min(limits, default=None)
 
 
 def _folders(groups: Path, mine: Path) -> Iterator[Path]:
-    """The group of this process and those around it, each of which may have a limit of its own.
+    """Yields the folders of this process's group and of its parent groups, each of which may have its own limit.
 
-    A container may be told the path that its group has on the host, where only what is below it is mounted: the paths
-    that are not there have no limit, and the root is then its own group.
+    A container may see the path that its group has on the host, although only the part below it is mounted. Paths that
+    do not exist have no limit, and the root is then the container's own group.
     """
     yield groups
     for line in _text(mine).splitlines():  # 0::/PATH in version 2, NUMBER:cpu,cpuacct:/PATH in version 1

@@ -1,12 +1,12 @@
-"""KnowledgeBase: the short front that every door uses.
+"""KnowledgeBase: the interface that the command line and Python programs use.
 
     kb = KnowledgeBase.open(".")
     kb.sync("docs/")
     for hit in kb.search("CTR filing deadline", Access.public()).hits:
         print(hit.rank, hit.document, hit.text)
 
-Reading and writing are apart. A search runs on the current `Reader`, which is one generation and never changes; it
-writes and builds nothing. Whatever writes (`sync`, `build`, `rollback`, `publish`) is a `Writer`, one at a time.
+Reading and writing are separate. A search runs on the current `Reader`, which shows one generation and never changes;
+a search writes and builds nothing. Methods that write (`sync`, `build`, `publish` …) use a `Writer`, one at a time.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ from surefind.write.writer import Writer
 
 
 class KnowledgeBase:
+    """Indexes and searches the documents of one knowledge base. `KnowledgeBase.open(folder)` returns one."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.settings = load_settings(folder / FILE_NAME)
@@ -66,13 +68,14 @@ class KnowledgeBase:
 
     @classmethod
     def open(cls, folder: str | Path = ".") -> KnowledgeBase:
-        """The knowledge base of a folder: its surefind.toml (or the defaults) and its .surefind data."""
+        """Opens the knowledge base of a folder: its surefind.toml (or the defaults) and its .surefind data."""
         path = Path(folder).expanduser()
         if path.exists() and not path.is_dir():
             raise StoreError(f"{path} is a file. Give the folder that holds (or will hold) the knowledge base.")
         return cls(path.resolve())
 
     def close(self) -> None:
+        """Closes the readers, the services and the catalogue. A `with` statement does so at its end."""
         self.services.close()
         for current in self._currents.values():
             current.close()
@@ -97,9 +100,9 @@ class KnowledgeBase:
         index: bool = True,
         revision: str = "",
     ) -> SyncReport:
-        """Read what changed below the paths (or in every known source), and index it for every pipeline of the
-        settings; with `index=False` documents are cut, and indexes are left to `build`. `git+https://…@REVISION` is a
-        repository, and so is a path with a `revision`."""
+        """Reads the files that changed below `paths` (or in every known source) and indexes them for every configured
+        pipeline. `git+https://…@REVISION` names a Git repository, and so does a path with a `revision`. Sources in
+        `forget` are removed. With `index=False` documents are only cut into chunks; `build` makes the indexes."""
         with self._writing(report=report) as writer:
             if not paths and not forget and not writer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
@@ -117,7 +120,7 @@ class KnowledgeBase:
     def build(
         self, *pipelines: str | Pipeline, layout: Layout | None = None, report: OnProgress | None = None
     ) -> list[str]:
-        """Make the current generation searchable by these pipelines, in a layout: cut and index what is missing.
+        """Makes the current generation searchable by these pipelines: cuts and indexes what the layout lacks.
         Returns the names of the indexes that were built."""
         retrievers = [r for pipeline in pipelines for r in self.pipeline(pipeline).retrieve]
         return self.build_for(retrievers, layout, report)
@@ -125,7 +128,7 @@ class KnowledgeBase:
     def build_for(
         self, retrievers: Sequence[Retriever], layout: Layout | None = None, report: OnProgress | None = None
     ) -> list[str]:
-        """As `build`, for retrievers. Without anything to build, no lock is taken."""
+        """Does what `build` does, for retrievers. Takes the writer's lock only if something is missing."""
         if self.has_cut(layout) and not self.missing(retrievers, layout):
             return []
         return self.rebuild_for(retrievers, layout, report)
@@ -133,7 +136,7 @@ class KnowledgeBase:
     def rebuild_for(
         self, retrievers: Sequence[Retriever], layout: Layout | None = None, report: OnProgress | None = None
     ) -> list[str]:
-        """As `build_for`, and what is there is held against its checksums: what is damaged is built again."""
+        """Does what `build_for` does, and rebuilds existing indexes whose checksums do not match."""
         with self._writing(layout, report) as writer:
             contents = writer.catalogue.contents()
             writer.cut(contents)
@@ -142,53 +145,53 @@ class KnowledgeBase:
         return built
 
     def rollback(self, generation: int) -> Generation:
-        """Show what an earlier generation showed, as a new generation. Nothing is rebuilt; the next sync brings in what
-        the folders hold then."""
+        """Commits a new generation with the documents of an earlier one, and returns the earlier one. Nothing is
+        rebuilt. The next sync takes in what the folders hold at that time."""
         with self._changing() as writer:
             earlier = writer.rollback(generation)
         self.refresh()
         return earlier
 
     def draft(self, file: str | Path, document: str = "") -> Version:
-        """A file as a new version of a document, which nobody finds before it is published."""
+        """Takes in a file as a draft: a new version of a document, which no search finds until it is published."""
         with self._writing() as writer:
             return publish.draft(writer, Path(file).expanduser(), document)
 
     def review(self, version: int, done: bool = False) -> Version:
-        """Hand a draft over to review; with `done`, back to its author."""
+        """Hands a draft over to review; with `done`, hands it back to its author."""
         with self._changing() as writer:
             return publish.review(writer, version, "draft" if done else "in review")
 
     def discard(self, version: int) -> None:
-        """Throw a draft away."""
+        """Deletes a draft."""
         with self._changing() as writer:
             publish.discard(writer, version)
 
     def publish(self, version: int, report: OnProgress | None = None) -> int:
-        """A draft takes the place of the version before it, in a new generation."""
+        """Puts a draft in the place of the document's earlier version. Returns the number of the new generation."""
         with self._changing(report) as writer:
             number = publish.publish(writer, version, self.retrievers())
         self.refresh()
         return number
 
     def retire(self, document: str, report: OnProgress | None = None) -> int:
-        """A new generation without this document; its file stays."""
+        """Removes a document, but not its file. Returns the number of the new generation."""
         with self._changing(report) as writer:
             number = publish.retire(writer, document, self.retrievers())
         self.refresh()
         return number
 
     def changes(self, stop: Event | None = None) -> Iterator[None]:
-        """Yields as soon as it watches the sources, and again whenever their files have changed. Without end, unless
-        `stop` is set."""
+        """Watches the sources: yields once when watching has begun, and again whenever their files have changed.
+        It ends only when `stop` is set."""
         roots = [source.root for source in self.catalogue.sources() if not source.origin and source.root.exists()]
         if not roots:
             raise NothingIndexedError("There is no folder to watch. Name one: surefind sync docs/ --watch.")
         return changes(roots, stop)
 
     def sync_calls(self, *paths: str | Path) -> list[Calls]:
-        """What a sync of these paths (or of every known source) would ask of language models at most: about files that
-        changed, or about all where the layout or an index is new."""
+        """Estimates the LLM calls of a sync of these paths (or of every known source), as an upper bound. Counts the
+        files that changed, or all files if the layout or an index is new."""
         wanted = [_source(path) for path in paths]
         known = known_files(self.catalogue) if self._exists() else {}
         roots = wanted or ([source.root for source in self.catalogue.sources()] if self._exists() else [])
@@ -197,7 +200,7 @@ class KnowledgeBase:
         return sync_calls(self.settings, folders, known, cut, self.retrievers(), missing)
 
     def retrievers(self) -> list[Retriever]:
-        """Those of every pipeline of the settings."""
+        """Returns the retrievers of every configured pipeline."""
         return [r for pipeline in self.settings.pipelines.values() for r in pipeline.retrieve]
 
     @contextlib.contextmanager
@@ -211,7 +214,7 @@ class KnowledgeBase:
             yield writer
 
     def _changing(self, report: OnProgress | None = None) -> contextlib.AbstractContextManager[Writer]:
-        """To write to a knowledge base that must be there already."""
+        """Opens a writer; raises `NothingIndexedError` if there is no knowledge base yet."""
         _ = self.catalogue
         return self._writing(report=report)
 
@@ -226,12 +229,12 @@ class KnowledgeBase:
     def _explained(self, error: OSError | sqlite3.Error) -> Exception:
         if is_full(error, self.data):
             return DiskFullError(
-                f"The disk that holds {self.data} is full. What was indexed before is intact; "
-                "free some space and run the command again: it goes on where it stopped."
+                f"The disk that holds {self.data} is full. Everything indexed before is intact. "
+                "Free some space and run the command again; it continues where it stopped."
             )
         if isinstance(error, sqlite3.DatabaseError):
-            away = f"Move {self.data} away and sync again."
-            return StoreError(f"The catalogue in {self.data} is damaged ({error}). {away}")
+            advice = f"Move {self.data} away and sync again."
+            return StoreError(f"The catalogue in {self.data} is damaged ({error}). {advice}")
         return error
 
     # ------------------------------------------------------------ reading
@@ -241,7 +244,7 @@ class KnowledgeBase:
 
     @property
     def catalogue(self) -> Catalogue:
-        """To read from, by any thread."""
+        """The catalogue, opened read-only. Any thread may use it."""
         if not self._exists():
             raise NothingIndexedError(
                 f"There is no knowledge base in {self.folder} yet. Make one with: surefind sync FOLDER."
@@ -251,18 +254,18 @@ class KnowledgeBase:
             return self._catalogue
 
     def reader(self, layout: Layout | None = None) -> Reader:
-        """The current generation, opened. Where another process has committed a newer one, that is opened in the
-        background, and the next call gets it; `refresh` waits for it."""
+        """Returns the reader of the current generation. If another process has committed a newer generation, it is
+        opened in the background and a later call returns it; `refresh` waits for it."""
         with self._explaining():
             return self._current(layout).get()
 
     def refresh(self) -> None:
-        """See what was committed until now."""
+        """Opens the newest generation, so that the next search sees everything committed so far."""
         with self._explaining():
             for current in list(self._currents.values()):
                 try:
                     current.refresh()
-                except NotBuiltError:  # a layout that the new generation is not cut in: its next reader is told
+                except NotBuiltError:  # the new generation is not cut in this layout; its next reader gets the error
                     current.drop()
 
     def _current(self, layout: Layout | None) -> Current:
@@ -278,7 +281,7 @@ class KnowledgeBase:
         return known
 
     def has_cut(self, layout: Layout | None) -> bool:
-        """Whether the current generation can be read in this layout."""
+        """Returns whether the current generation is cut in this layout."""
         spec = str(layout or self.settings.layout)
         try:
             return LocalBackend(self.catalogue).has(self.catalogue.contents(), spec)
@@ -286,7 +289,7 @@ class KnowledgeBase:
             return False
 
     def missing(self, retrievers: Iterable[Retriever], layout: Layout | None = None) -> list[Retriever]:
-        """Of these retrievers, those that cannot search the current generation yet."""
+        """Returns the retrievers, of these and the ones they use, that have no index of the current generation."""
         wanted = list(retrievers)
         try:
             return self._current(layout).refresh().missing(wanted)
@@ -294,7 +297,7 @@ class KnowledgeBase:
             return wanted
 
     def pipeline(self, pipeline: str | Pipeline | None = None) -> Pipeline:
-        """A named pipeline, a spec, or the one that the settings choose."""
+        """Returns a pipeline by its name or from its spec; without either, the one that the settings choose."""
         if isinstance(pipeline, Pipeline):
             return pipeline
         name = pipeline or self.settings.pipeline
@@ -303,41 +306,37 @@ class KnowledgeBase:
         return Pipeline.parse(name)
 
     def search(
-        self,
-        query: str,
-        access: Access,
-        k: int | None = None,
-        pipeline: str | Pipeline | None = None,
-        offset: int = 0,
+        self, query: str, access: Access, k: int | None = None, pipeline: str | Pipeline | None = None, offset: int = 0
     ) -> SearchResult:
-        """The k best passages after the first `offset`, of what `access` admits. Filters and access groups are applied
-        before anything is ranked. A pipeline whose indexes are not there is an error: `build` makes them."""
+        """Finds the k best passages after the first `offset`, among the documents that `access` admits. Filters and
+        access groups apply before ranking. Raises `NotBuiltError` if the pipeline lacks an index; `build` makes it."""
         k = self.settings.k if k is None else k
         check_query(query, k, offset)
         with self._explaining():
             return self.reader().search(query, access, self.pipeline(pipeline), k, offset)
 
     def documents(self, access: Access) -> list[Document]:
-        """Every document of the current generation that the caller may read, in order of id."""
+        """Returns every document of the current generation that the caller may read, in order of id."""
         return self.reader().documents(access)
 
     def index_sizes(self, layout: Layout | None = None) -> dict[str, int]:
-        """Index spec -> bytes on disk, of the current generation."""
+        """Returns the bytes on disk of each index of the current generation, by index spec."""
         return LocalBackend(self.catalogue).sizes(self.catalogue.contents(), str(layout or self.settings.layout))
 
     def generations(self) -> list[Generation]:
-        """Those that are kept, oldest first."""
+        """Returns the generations that are kept, oldest first."""
         return self.catalogue.generations()
 
     def drafts(self) -> list[Version]:
-        """Versions that wait to be published, newest first."""
+        """Returns the versions that wait to be published, newest first."""
         return self.catalogue.versions.in_state(("draft", "in review"), self.catalogue.generations())
 
     def history(self, document: str) -> list[Version]:
-        """The versions of a document that are still here, newest first."""
+        """Returns the versions of a document that are kept, newest first."""
         return self.catalogue.versions.history(document, self.catalogue.generations())
 
     def status(self) -> Status:
+        """Describes the knowledge base: documents, sources, indexes, generations, problems."""
         return status_of(self.folder, self.catalogue, LocalBackend(self.catalogue), self.reader(), self.settings)
 
 
@@ -346,5 +345,5 @@ def _source(path: str | Path, revision: str = "") -> Path | GitOrigin:
         origin = GitOrigin.parse(str(path))
         return GitOrigin.at(origin.url, revision) if revision else origin
     if (address := spelled(str(path))) and not Path(path).exists():
-        raise SourceError(f"{str(path)!r} is a URL, not a path. A repository is written {address}.")
+        raise SourceError(f"{str(path)!r} is a URL, not a path. To sync a Git repository, write {address}.")
     return GitOrigin.at(f"file://{Path(path).expanduser().resolve()}", revision) if revision else Path(path)

@@ -1,11 +1,11 @@
-"""What a stage says and spends while it runs: collected around each stage, shown in its entry of the trace.
+"""Collects what a stage reports and spends while it runs, for its entry in the trace.
 
     with collecting() as heard:          # the pipeline, around a stage
         note("reranked 12 of 20 …")      # anywhere below it
     heard.text, heard.calls
 
-Outside a run nobody listens and both calls do nothing. The collector stands in a `ContextVar`: work that a stage hands
-to threads is heard if it runs in a copy of the context (`contextvars.copy_context().run`).
+Outside `collecting`, notes and costs are dropped. The collector is in a `ContextVar`: work that a stage hands to threads
+is collected if it runs in a copy of the context (`contextvars.copy_context().run`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Heard:
-    """What was said and spent so far."""
+    """The notes and costs collected so far."""
 
     notes: list[str] = field(default_factory=list)
     calls: int = 0
@@ -27,11 +27,11 @@ class Heard:
     tokens_out: int = 0
     dollars: float = 0.0
     waited: float = 0.0
-    """Seconds that answers from a cache took when they were asked for: benchmarks add them to what they measure."""
+    """Seconds that cached answers took when they were first made; benchmarks add them to the times they measure."""
     without: int = 0
-    """Queries (or chunks) that a stage could not treat as it should, and treated as it does then."""
+    """Queries (or chunks) for which a stage used its fallback."""
     stood_in: int = 0
-    """Calls that the fallback answered for the model that was asked."""
+    """Calls that the fallback model answered instead of the chosen one."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
@@ -40,14 +40,14 @@ class Heard:
 
 
 FELL_BACK = "fell back: "
-"""Begins the note of an optional stage that failed, and left the ranking before it."""
+"""Begins the note of an optional stage that failed, so that the ranking before it was used."""
 
 _heard: ContextVar[Heard | None] = ContextVar("heard", default=None)
 
 
 @contextlib.contextmanager
 def collecting() -> Iterator[Heard]:
-    """Listens to everything below it that no inner `collecting` hears."""
+    """Collects all notes and costs inside the block, except those that an inner `collecting` takes."""
     token = _heard.set(heard := Heard())
     try:
         yield heard
@@ -56,7 +56,7 @@ def collecting() -> Iterator[Heard]:
 
 
 def note(text: str) -> None:
-    """Adds to the trace entry of the stage now running. A note that was already made is not repeated."""
+    """Adds a note to the trace entry of the running stage. The same note is added only once."""
     heard = _heard.get()
     if heard is not None:
         with heard._lock:
@@ -65,7 +65,7 @@ def note(text: str) -> None:
 
 
 def went_without(count: int) -> None:
-    """Adds to how many queries the stage now running had to do without what it wanted: a benchmark reports them."""
+    """Counts queries (or chunks) for which the running stage used its fallback; benchmarks report them."""
     heard = _heard.get()
     if heard is not None:
         with heard._lock:
@@ -73,7 +73,7 @@ def went_without(count: int) -> None:
 
 
 def stood_in(count: int) -> None:
-    """Adds to how many calls of the stage now running another model answered: a benchmark reports them."""
+    """Counts calls of the running stage that the fallback model answered; benchmarks report them."""
     heard = _heard.get()
     if heard is not None:
         with heard._lock:
@@ -81,7 +81,7 @@ def stood_in(count: int) -> None:
 
 
 def spend(calls: int, tokens_in: int, tokens_out: int, dollars: float) -> None:
-    """Adds to what the stage now running has cost."""
+    """Adds to the cost of the running stage."""
     heard = _heard.get()
     if heard is not None:
         with heard._lock:
@@ -92,7 +92,7 @@ def spend(calls: int, tokens_in: int, tokens_out: int, dollars: float) -> None:
 
 
 def wait(seconds: float) -> None:
-    """Adds time that the stage now running would have taken without a cache."""
+    """Adds seconds that the running stage would have taken without a cache."""
     heard = _heard.get()
     if heard is not None:
         with heard._lock:
@@ -100,7 +100,7 @@ def wait(seconds: float) -> None:
 
 
 def pass_on(inner: Heard, waited: float) -> None:
-    """What an inner `collecting` heard, told to the outer one; `waited` is how long all of it took side by side."""
+    """Adds what an inner `collecting` collected to the outer one; `waited` is how long the calls took in parallel."""
     for text in inner.notes:
         note(text)
     went_without(inner.without)

@@ -1,8 +1,8 @@
-"""What each kind of stage must do: one verb each, batches in and out.
+"""The protocols that stages implement: one verb for each kind of stage, with batches in and out.
 
 A stage is *configuration*: a frozen dataclass with its spec as text form (`surefind.spec.Stage`), cheap to
-make, safe to hash and compare. What it builds is *state*: an `Index` that is saved, checked and loaded.
-`surefind.testing` holds a contract suite for each of these, for our tests and for plugin authors.
+make, safe to hash and compare. The `Index` that a retriever builds is *state*: it is saved, checked and loaded.
+`surefind.testing` has a contract suite for each protocol, for our tests and for plugin authors.
 """
 
 from __future__ import annotations
@@ -20,84 +20,90 @@ if TYPE_CHECKING:
     from surefind.prompts.values import Calls, Completion, Message, Workload
 
 Progress = Callable[[int, int], None]
-"""Called with (done, total) while long work goes on."""
+"""A callback for progress, called with (done, total) during long work."""
 OnProgress = Callable[[str, int, int], None]
-"""Called with (what, done, total) by work that has several parts."""
+"""A callback for progress of work with several parts, called with (part, done, total)."""
 
 
 @runtime_checkable
 class Reader(Protocol):
-    """Turns a file into documents. Raises `SourceError` for a file that it cannot read."""
+    """Turns a file into documents."""
 
     suffixes: ClassVar[tuple[str, ...]]
+    """The file name endings that it reads, such as `.md`, or whole file names; in lower case."""
 
-    def read(self, path: Path, id: str) -> Iterable[Document]: ...
+    def read(self, path: Path, id: str) -> Iterable[Document]:
+        """Reads the documents of a file. `id` is for a file with one document. Raises `SourceError` on failure."""
 
 
 @runtime_checkable
 class Chunker(Protocol):
-    """Cuts a document. `document.text[c.start:c.end] == c.text` for every chunk, on any text.
+    """Cuts a document into chunks.
 
-    Most need the text alone; one that looks at meaning asks `services` for an encoder or a chat model."""
+    Most chunkers need only the text. A chunker that looks at meaning asks `services` for an encoder or a chat model."""
 
-    def chunk(self, document: Document, services: Services) -> list[Chunk]: ...
+    def chunk(self, document: Document, services: Services) -> list[Chunk]:
+        """Cuts a document. `document.text[c.start:c.end] == c.text` for every chunk `c`, on any text."""
 
 
 @runtime_checkable
 class Enricher(Protocol):
-    """Writes `context` beside the text of chunks; everything else stays as it was."""
+    """Adds context to chunks, which is searched together with their text."""
 
-    def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]: ...
+    def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
+        """Returns the chunks of a document with their `context` set and everything else unchanged."""
 
 
 @runtime_checkable
 class Analyzer(Protocol):
-    """Turns text into the terms that lexical retrieval counts: `terms` of each of `tokens`."""
+    """Turns text into the terms that lexical retrieval counts."""
 
-    def tokens(self, text: str) -> list[str]: ...
+    def tokens(self, text: str) -> list[str]:
+        """Splits a text into tokens."""
 
-    def terms(self, token: str) -> tuple[str, ...]: ...
+    def terms(self, token: str) -> tuple[str, ...]:
+        """Returns the terms of one token, such as its stem; none for a stop word."""
 
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Finds the entities that texts name."""
+    """Finds the entities that texts mention."""
 
-    def extract(
-        self, texts: Sequence[str], services: Services, progress: Progress | None = None
-    ) -> list[Extraction]: ...
+    def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
+        """Extracts the entities of each text, and the aliases and relations that it states."""
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into unit vectors, one row each."""
+    """Turns texts into unit vectors."""
 
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """The number of components of a vector."""
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the vectors would: the cache key beside the text."""
-        ...
+        """A string that changes whenever the vectors would. With the text it is the key of the vector cache."""
 
-    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray: ...
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        """Encodes texts: one row for each text, a unit vector."""
 
 
 @runtime_checkable
 class QueryEmbedder(Embedder, Protocol):
-    """An encoder that treats questions otherwise than passages; `embed` is for passages then."""
+    """An encoder that encodes questions differently from passages. Its `embed` is for passages."""
 
     @property
     def query_fingerprint(self) -> str:
-        """As `fingerprint`, of questions."""
-        ...
+        """A string that changes whenever the vectors of questions would."""
 
-    def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        """Encodes questions: one row for each question, a unit vector."""
 
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Asks a language model. Raises a `SurefindError` for every way in which it can fail, inside the timeout."""
+    """Asks a language model."""
 
     def complete(
         self,
@@ -107,120 +113,114 @@ class ChatModel(Protocol):
         max_tokens: int = 512,
         temperature: float = 0.0,
         logprobs: int = 0,
-    ) -> Completion: ...
+    ) -> Completion:
+        """Answers a conversation within the model's timeout. Every failure raises a `SurefindError`."""
 
 
 class ScoreCache(Protocol):
-    """Values computed once, by key, kept between runs."""
+    """Keeps computed values by key between runs."""
 
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]: ...
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Returns the stored values of these keys; keys without a value are left out."""
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None: ...
+    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Stores (key, value) pairs."""
 
 
 class Services(Protocol):
-    """What a stage may use besides its input: encoders, language models, prompts, and the folders and caches behind
-    them. `surefind.services.LocalServices` provides them."""
+    """Gives stages what they need besides their input: encoders, language models, prompts, folders and caches.
+    `surefind.services.LocalServices` implements it."""
 
     @property
     def models_folder(self) -> Path | None:
-        """Where models trained on this knowledge base are kept."""
-        ...
+        """The folder of the models that were trained on this knowledge base."""
 
     @property
     def scores(self) -> ScoreCache | None:
-        """Scores of rerankers, kept for benchmarks."""
-        ...
+        """The cache of reranker scores, which benchmarks use."""
 
     @property
     def meter(self) -> Meter:
-        """Counts what language models cost, and enforces the budget."""
-        ...
+        """The meter that adds up the cost of language models and enforces the budget."""
 
     @property
     def replays(self) -> bool:
-        """Whether unusable answers of an earlier run are taken from the cache instead of asked for again."""
-        ...
+        """Whether an unusable answer of an earlier run is reused from the cache instead of being requested again."""
 
     def embedder(self, model: str) -> QueryEmbedder:
-        """The encoder of a spec, loaded once, behind the cache."""
-        ...
+        """Returns the encoder of a spec, loaded once, with the vector cache in front of it."""
 
     def chat(self, model: str = "") -> ChatModel:
-        """A language model by its name (`openai:gpt-4.1-mini`); "" is the one that surefind.toml chooses."""
-        ...
+        """Returns a language model by its name (`openai:gpt-4.1-mini`); "" is the one that surefind.toml chooses."""
 
     def chat_name(self, model: str | None) -> str:
-        """The name of the language model that `chat` would use."""
-        ...
+        """Returns the name of the language model that `chat` would use."""
 
     def prompt(self, name: str, version: str, slots: Sequence[str]) -> Prompt:
-        """The prompt of a step: the user's own of that name, or the built-in one."""
-        ...
+        """Returns the prompt of a step: the user's own prompt of that name, or the built-in one."""
 
 
 @runtime_checkable
 class Priced(Protocol):
-    """A stage of any kind that asks a language model, and can say beforehand for how much."""
+    """A stage of any kind that asks a language model and can estimate the cost beforehand."""
 
     def llm_calls(self, work: Workload) -> Calls:
-        """What it will ask for at most: a chunker for all documents, a retriever, fuser or reranker for all queries."""
-        ...
+        """Estimates the most calls that the work can take: a chunker counts all documents, a retriever, fuser or
+        reranker all queries."""
 
 
 class Index(Protocol):
-    """What a retriever built over a fixed list of chunks. Immutable; ids are places in that list."""
+    """The searchable data that a retriever built over a fixed list of chunks. Immutable; ids are places in the list."""
 
     def __len__(self) -> int:
-        """How many chunks."""
-        ...
+        """Returns the number of chunks."""
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
-        """The best k chunks for each query among those allowed: the mask is applied *before* top-k."""
-        ...
+        """Finds the best k allowed chunks for each query. The mask is applied *before* top-k."""
 
-    def save(self, folder: Path) -> None: ...
+    def save(self, folder: Path) -> None:
+        """Writes the index into a folder, from which `Retriever.load` reads it."""
 
 
 @runtime_checkable
 class ScoringIndex(Index, Protocol):
-    """An index that can score chunks which a search did not return (`missing=score`)."""
+    """An index that can score chunks that a search did not return (`missing=score`)."""
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        """The score of given chunks, (queries, chunks); padding scores -inf. A score that goes by way of other chunks
-        goes only by way of those allowed."""
-        ...
+        """Scores given chunks: an array of shape (queries, chunks), in which padding is -inf. A score that depends on
+        other chunks uses only allowed ones."""
 
 
 @runtime_checkable
 class VectorIndex(ScoringIndex, Protocol):
-    """An index of points: what is near to what, without asking an encoder."""
+    """An index of vectors, which finds the neighbours of chunks without an encoder."""
 
     def near(self, ids: Sequence[int], k: int, allow: Mask) -> Rankings:
-        """The chunks nearest to given chunks, each of which finds itself first if it is allowed."""
-        ...
+        """Finds the chunks nearest to each given chunk. A chunk finds itself first if it is allowed."""
 
-    def nearest(self, points: FloatArray, k: int, allow: Mask) -> Rankings: ...
+    def nearest(self, points: FloatArray, k: int, allow: Mask) -> Rankings:
+        """Finds the allowed chunks nearest to each vector."""
 
-    def similarity(self, points: FloatArray, ids: IdArray) -> FloatArray: ...
+    def similarity(self, points: FloatArray, ids: IdArray) -> FloatArray:
+        """Returns the similarity of row i of `points` to each chunk in row i of `ids`; padding is -inf."""
 
     def points(self, queries: Sequence[Query]) -> FloatArray:
-        """The queries' own vectors."""
-        ...
+        """Encodes queries as vectors."""
 
 
 @runtime_checkable
 class Retriever(Protocol):
-    """Query -> Rankings, by way of an index."""
+    """Builds an index over chunks and ranks the chunks for queries."""
 
     name: ClassVar[str]
+    """The name of the stage, such as `bm25`."""
     signal: ClassVar[Signal]
+    """The kind of evidence that the scores express."""
 
     @property
     def index_spec(self) -> str:
-        """The part of the spec that decides what is built; retrievers that differ only in parameters of
-        search time (k1, b) share one index."""
-        ...
+        """The part of the spec that matters for building. Retrievers that differ only in search-time parameters
+        (k1, b) share one index."""
 
     def build(
         self,
@@ -229,43 +229,43 @@ class Retriever(Protocol):
         reuse: Reuse | None = None,
         progress: Progress | None = None,
     ) -> Index:
-        """Build over `chunks`. With `reuse`, only new chunks cost work; the result is the same."""
-        ...
+        """Builds the index of `chunks`. With `reuse`, only new chunks cost work; the result is the same."""
 
-    def load(self, folder: Path, services: Services) -> Index: ...
+    def load(self, folder: Path, services: Services) -> Index:
+        """Loads an index that `Index.save` wrote."""
 
 
 @runtime_checkable
 class Wrapper(Retriever, Protocol):
-    """A retriever around another, such as one that rewrites queries. It shares the other's index (`index_spec` is the
-    other's) and puts a view around it."""
+    """A retriever around another (`inner`), such as one that rewrites queries. It wraps the index of `inner` and has
+    the same `index_spec`."""
 
     @property
     def inner(self) -> Retriever | None:
-        """The other one; None where it stands alone, as its parameters may say."""
-        ...
+        """The wrapped retriever; None if the parameters are such that it wraps none."""
 
-    def wrap(self, index: Index, services: Services) -> Index: ...
+    def wrap(self, index: Index, services: Services) -> Index:
+        """Returns the index of `inner`, wrapped so that it answers as this retriever does."""
 
 
 @runtime_checkable
 class Composite(Retriever, Protocol):
-    """A retriever that uses the indexes of others. They are built, kept and loaded once, for whoever uses them; its own
-    index is only what they do not have."""
+    """A retriever that uses the indexes of others. Each of these is built, kept and loaded once for all retrievers that
+    use it; the retriever's own index holds only the rest."""
 
     @property
-    def uses(self) -> tuple[Retriever, ...]: ...
+    def uses(self) -> tuple[Retriever, ...]:
+        """The retrievers whose indexes it uses."""
 
     def over(self, index: Index, used: Sequence[Index]) -> Index:
-        """Its own index, with those of `uses` behind it, in their order."""
-        ...
+        """Returns its own index connected to the indexes of `uses`, which are given in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """An earlier index and, for each chunk of the new list, its place there (-1: not there).
+    """An earlier index, and the place in it of each chunk of the new list (-1: a new chunk).
 
-    Kept chunks stand in the same order in both.
+    Chunks that are in both have the same order in both.
     """
 
     index: Index
@@ -274,77 +274,77 @@ class Reuse:
 
 @runtime_checkable
 class Fuser(Protocol):
-    """Several rankings of the same queries -> one."""
+    """Joins several rankings of the same queries into one."""
 
-    def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings: ...
+    def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
+        """Joins rankings and returns the best k chunks of each query."""
 
 
 @runtime_checkable
 class QueryFuser(Protocol):
-    """A fuser that looks at the queries too, such as one that predicts weights per query."""
+    """A fuser that also looks at the queries, such as one that predicts weights per query."""
 
-    def fuse_for(
-        self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services
-    ) -> Rankings: ...
+    def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
+        """Joins the rankings of these queries and returns the best k chunks of each query."""
 
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Reorders the head of a ranking by looking at the passages.
+    """Reorders the top of a ranking by reading the passages.
 
-    An optional stage: an error raised here leaves the ranking before it, and the trace says so."""
+    Reranking is optional: if it raises an error, the search uses the ranking before it and the trace says so."""
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
-    ) -> Rankings: ...
+    ) -> Rankings:
+        """Returns the best k chunks of each query in their new order."""
 
 
 SKETCH = 1000
-"""How many documents stand for a corpus in its sketch."""
+"""The number of documents whose hashes represent a corpus in its sketch."""
 
 
 @runtime_checkable
 class Corpus(Protocol):
-    """What a trained stage is told of the documents that it is used on."""
+    """Describes the documents that a trained stage is used on, so that it can compare them with its training."""
 
     layout: str
+    """The text form of the layout."""
 
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """A string that is equal for equal documents cut in the same places."""
 
     @property
     def sketch(self) -> tuple[int, ...]:
-        """The `SKETCH` least hashes of the documents' ids and contents, ascending."""
-        ...
+        """The `SKETCH` lowest hashes of the documents' ids and contents, ascending."""
 
 
 @runtime_checkable
 class TrainedFuser(Fuser, Protocol):
-    """A fuser that was trained, and belongs where it was."""
+    """A fuser that was trained, and is valid only for the retrievers and documents it was trained on."""
 
     def check(self, retrievers: Sequence[Retriever], depth: int, corpus: Corpus, services: Services) -> None:
-        """Raises `SpecError`, naming what changed, where it does not belong; notes what changed less."""
-        ...
+        """Raises `SpecError` if the fuser is not valid here, naming what changed. Smaller changes are only noted."""
 
 
 class Passages(Protocol):
-    """Gives the chunks behind ids, fetching only what is asked for, and only what the caller may read."""
+    """Fetches chunks by id: only the requested ones, and only those that the caller may read."""
 
-    def __getitem__(self, ids: Sequence[int]) -> list[Chunk]: ...
+    def __getitem__(self, ids: Sequence[int]) -> list[Chunk]:
+        """Returns the chunks with these ids, in the same order."""
 
 
 @runtime_checkable
 class Reaching(Protocol):
-    """Passages with the pipeline behind them, for rerankers that look further. It gives only what the caller may read.
+    """Passages plus neighbours and new searches, for rerankers that look beyond their ranking. It gives only what the
+    caller may read. A pipeline hands it to every reranker; one that gets plain `Passages` uses the ranking alone."""
 
-    Rerankers get one inside a pipeline; one that gets plain `Passages` makes do with the ranking it has."""
-
-    def __getitem__(self, ids: Sequence[int]) -> list[Chunk]: ...
+    def __getitem__(self, ids: Sequence[int]) -> list[Chunk]:
+        """Returns the chunks with these ids, in the same order."""
 
     def near(self, ids: Sequence[int], k: int) -> list[list[int]]:
-        """For each passage its k nearest others."""
-        ...
+        """Finds the ids of the k nearest other passages of each passage."""
 
     def search(self, queries: Sequence[Query], k: int) -> Rankings:
-        """What the stages before the rerankers find for other queries."""
-        ...
+        """Runs the stages before the rerankers for other queries, and returns the best k chunks of each."""

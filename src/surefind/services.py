@@ -1,4 +1,4 @@
-"""What stages may use besides their input: encoders, language models, their caches. Made once per knowledge base."""
+"""Provides encoders, language models, prompts and caches to stages. Made once per knowledge base."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from surefind.store.vectors import CachedEmbedder, VectorCache
 
 
 class LocalServices:
-    """Loads each encoder and connects to each language model once, behind the cache where there is one."""
+    """Loads each encoder and connects to each language model once. With a cache folder, results are cached."""
 
     def __init__(
         self,
@@ -28,13 +28,13 @@ class LocalServices:
     ) -> None:
         self._cache = VectorCache(cache_folder / "embeddings.db") if cache_folder else None
         self.scores = VectorCache(cache_folder / "scores.db") if cache_folder else None
-        """What rerankers gave pairs of texts, kept for benchmarks."""
+        """Scores of rerankers for pairs of texts, kept for benchmarks; None without a cache folder."""
         self.models_folder = models_folder
-        """Where models trained on this knowledge base are kept."""
+        """Folder of the models trained on this knowledge base."""
         self.prompts_folder = prompts_folder
-        """Where the user keeps prompts of their own."""
+        """Folder of the user's own prompts."""
         self.llm = Models(llm, cache_folder)
-        """The language models, what they cost and what may be spent."""
+        """The language models, their prices and the budget."""
         self._embedders: dict[str, CachedEmbedder] = {}
 
     @property
@@ -46,15 +46,15 @@ class LocalServices:
         return self.llm.replays
 
     def chat(self, model: str = "") -> ChatModel:
-        """A language model by its name (`openai:gpt-4.1-mini`); "" is the one that surefind.toml chooses."""
+        """Returns a language model by its name (`openai:gpt-4.1-mini`); "" means the one chosen in surefind.toml."""
         return self.llm.chat(model)
 
     def chat_name(self, model: str | None) -> str:
-        """The language model that a stage means: the one it names, or the one that surefind.toml chooses."""
+        """The name of the language model that a stage uses: its own, or the one chosen in surefind.toml."""
         return model or self.llm.settings.model
 
     def prompt(self, name: str, version: str, slots: Sequence[str]) -> Prompt:
-        """The prompt of a step: the user's own of that name, or the built-in one."""
+        """Returns the prompt of a step: the user's own of this name, or the built-in one."""
         return load_prompt(name, version, slots, self.prompts_folder)
 
     def embedder(self, model: str) -> CachedEmbedder:

@@ -1,4 +1,4 @@
-"""What is in a knowledge base, for people."""
+"""The report of `surefind status`: what a knowledge base holds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from surefind.write.intake import Problem
 
 @dataclass(frozen=True)
 class Status:
+    """What a knowledge base holds: documents, sources, indexes, generations, problems."""
+
     folder: str
     documents: int
     chunks: int
@@ -26,18 +28,20 @@ class Status:
     layout: str
     pipelines: dict[str, str]
     indexes: dict[str, int]
-    """Index -> bytes on disk."""
+    """Bytes on disk of each index."""
     restricted: int
+    """The number of documents that not everybody may read."""
     problems: list[Problem]
     generations: list[int]
-    """Those that are kept, and can be rolled back to."""
+    """The numbers of the kept generations: a rollback can return to any of them."""
     drafts: int
-    """Versions that wait to be published."""
+    """The number of versions that wait to be published."""
     idle_rules: list[str]
-    """Paths of access rules that cover no document."""
+    """The paths of access rules that cover no document."""
 
 
 def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Reader, settings: Settings) -> Status:
+    """Collects the status of a knowledge base, for the generation that the reader shows."""
     kept = catalogue.generations()
     shown = next(one for one in kept if one.number == reader.generation)
     sizes = backend.sizes(shown.contents, str(settings.layout))
@@ -60,7 +64,7 @@ def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Read
 
 
 def _label(index: str, all_of_them: Sequence[str]) -> str:
-    """An index without its model's fingerprint, unless only that tells two apart."""
+    """Returns the spec of an index without its model's fingerprint, unless two indexes differ only in that."""
     short = index.partition("@")[0]
     return short if sum(spec.partition("@")[0] == short for spec in all_of_them) == 1 else index
 

@@ -1,9 +1,9 @@
-"""The values that flow through Surefind: plain, frozen, without logic of their own.
+"""The values that pass between stages: plain frozen dataclasses with hardly any logic.
 
     Document ──chunk──> Chunk ──retrieve──> Rankings ──fuse, rerank──> Rankings ──> Hit
 
-Between stages a result is `Rankings`: two arrays for a whole batch of queries, so that fusing 1,700
-queries is array arithmetic. Python objects (`Hit`) appear only at the doors.
+Between stages a result is a `Rankings`: two arrays for a whole batch of queries, so that fusing the rankings of 1,700
+queries is array arithmetic. A `Hit`, one Python object per passage, exists only in the result of a search.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ IdArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 Floats = NDArray[np.float64]
 ScoreArray = NDArray[np.floating[Any]]
-"""float32 from retrievers, float64 from fusers: what they add up is exact to 1e-12."""
+"""Scores: float32 from retrievers, float64 from fusers, whose sums are exact to 1e-12."""
 BoolArray = NDArray[np.bool_]
 
 Signal = Literal["sparse", "dense", "graph", "mixed"]
-"""What a ranking's scores say: shared words, closeness in meaning, links, or several at once."""
+"""The kind of evidence that scores express: shared words, closeness in meaning, links, or several at once."""
 
 PAD = -1
-"""The id that fills up the end of a short row of `Rankings`."""
+"""The id that fills the end of a short row of `Rankings`."""
 
 
 _DOCUMENT_BITS, _CHUNK_BITS = 24, 39
 
 
 class Place(NamedTuple):
-    """From character `start` of a document on, its text stands at `name` in the source: `page 3`, `sheet Q2`."""
+    """The source location `name` (`page 3`, `sheet Q2`) of a document's text from character `start` on."""
 
     start: int
     name: str
@@ -52,14 +52,14 @@ class Document:
     format: Literal["markdown", "text"] = "markdown"
     metadata: Mapping[str, Any] = field(default_factory=dict)
     acl: tuple[str, ...] = ()
-    """The groups that may read it; empty means everybody."""
+    """The groups that may read the document; empty means everybody."""
     places: tuple[Place, ...] = ()
-    """Where its parts stand in a source that has pages, sheets, slides, cells or lines; in order."""
+    """The source locations of its parts, in order, if the source has pages, sheets, slides, cells or lines."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A passage: `document.text[start:end] == text`, always. What is searched is `searchable`."""
+    """A passage of a document: `document.text[start:end] == text`, always. Indexes are built from `searchable`."""
 
     document: str
     start: int
@@ -67,31 +67,32 @@ class Chunk:
     text: str
     headings: tuple[str, ...] = ()
     context: str = ""
-    """What is searched beside the text (a breadcrumb, a table's header row, a summary); never returned as text."""
+    """Words searched together with the text (a breadcrumb, a table's header row, a summary); never returned as text."""
     parent: tuple[int, int] | None = None
-    """The span that a search returns in place of this one, where it is another."""
+    """The larger span that a search returns in place of this one; None if it returns the chunk itself."""
     title: str = ""
-    """Of its document."""
+    """The title of its document."""
 
     @cached_property
     def id(self) -> str:
-        """Made of content and position, so that the same folder always gives the same ids."""
+        """A hash of content and position, so that the same folder always gives the same ids."""
         position = f"{self.document}\0{self.start}\0{self.end}\0".encode()
         return hashlib.blake2b(position + self.text.encode(), digest_size=8).hexdigest()
 
     @cached_property
     def number(self) -> int:
-        """Its id as rankings hold it: 63 bits, never negative, of which the first tell its document."""
+        """The id as used in rankings: 63 bits, never negative. The first 24 bits are a hash of the document's id."""
         document = hashlib.blake2b(self.document.encode(), digest_size=_DOCUMENT_BITS // 8).digest()
         return int.from_bytes(document) << _CHUNK_BITS | int(self.id, 16) & ((1 << _CHUNK_BITS) - 1)
 
     @property
     def searchable(self) -> str:
+        """The context, if there is one, and the text: what indexes are built from."""
         return f"{self.context}\n{self.text}" if self.context else self.text
 
 
 def document_part(ids: IdArray) -> IdArray:
-    """Equal for chunks of one document."""
+    """Returns the document bits of chunk ids, which are equal for chunks of one document."""
     return ids >> _CHUNK_BITS
 
 
@@ -101,18 +102,18 @@ class Mention(NamedTuple):
     name: str
     sentence: int
     type: str = ""
-    """Person, organisation, …, where the extractor can tell."""
+    """Person, organisation …; empty if the extractor does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What a text says about entities. Every name stands in the text itself."""
+    """The entities that a text mentions. Every name occurs in the text itself."""
 
     mentions: tuple[Mention, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
-    """(short, long) names that the text declares to mean the same."""
+    """Pairs (short, long) of names that the text declares to mean the same."""
     relations: tuple[tuple[str, str, str], ...] = ()
-    """(entity, relation, entity) that the text states, where the extractor can read that."""
+    """Triples (entity, relation, entity) that the text states; empty if the extractor reads no relations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,63 +124,63 @@ class Query:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rankings:
-    """The answers to a batch of queries: row i holds the ids of chunks for query i, best first.
+    """The results of a batch of queries: row i holds the chunk ids for query i, best first.
 
-    Above a backend an id is `Chunk.number`: the same in every process and every generation. An `Index`, which knows
-    only the list it was built over, uses the place in that list. A short row ends in `PAD` with score -inf. Equal
-    scores are in order of id, so that a result never depends on chance.
+    An id is `Chunk.number`, the same in every process and every generation. The rankings of an `Index` are different:
+    an index knows only the list it was built over, so its ids are places in that list. A short row ends in `PAD` with
+    score -inf. Equal scores are in order of id, so that a result never depends on chance.
     """
 
     ids: IdArray
     scores: ScoreArray
     source: str = ""
-    """The name of the stage that made it, such as `bm25`."""
+    """The name of the stage that made the rankings, such as `bm25`."""
     signal: Signal = "mixed"
     floor: float = float("nan")
-    """The least score the stage could give: 0 for BM25, -1 for cosine; NaN where there is none."""
+    """The lowest score the stage can give: 0 for BM25, -1 for cosine; NaN if there is no lower bound."""
 
     def __post_init__(self) -> None:
-        if self.ids.dtype != np.int64:  # compiled code and plugins count places in 32 bits
+        if self.ids.dtype != np.int64:  # compiled code and plugins return 32-bit places
             object.__setattr__(self, "ids", self.ids.astype(np.int64))
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])
 
     def row(self, i: int) -> tuple[IdArray, ScoreArray]:
-        """Query i's ids and scores without the padding."""
+        """Returns the ids and scores of query i without padding."""
         n = int(np.count_nonzero(self.ids[i] != PAD))
         return self.ids[i, :n], self.scores[i, :n]
 
 
 class Mask:
-    """The chunks of one index that a search may find. Immutable; what is derived from it is derived once."""
+    """The chunks of one index that a search may find. Immutable; derived values are computed once and kept."""
 
     def __init__(self, bits: BoolArray | None) -> None:
-        """`bits[place]` for every chunk; None allows all of them."""
+        """`bits[place]` says whether a chunk is allowed; None allows all of them."""
         self.bits = None if bits is None or bool(bits.all()) else np.ascontiguousarray(bits)
 
     @cached_property
     def count(self) -> int | None:
-        """How many are allowed; None for all."""
+        """The number of allowed chunks; None if all are allowed."""
         return None if self.bits is None else int(np.count_nonzero(self.bits))
 
     @cached_property
     def key(self) -> bytes:
-        """Equal for equal masks; empty where everything is allowed."""
+        """A key that is equal for equal masks; empty if everything is allowed."""
         return b"" if self.bits is None else hashlib.blake2b(self.bits.tobytes(), digest_size=16).digest()
 
     @cached_property
     def packed(self) -> NDArray[np.uint8]:
-        """Eight chunks a byte, the first in the lowest bit."""
+        """The bits packed eight to a byte, the first in the lowest bit."""
         return np.packbits(np.zeros(0, np.bool_) if self.bits is None else self.bits, bitorder="little")
 
     @property
     def kernel(self) -> BoolArray:
-        """As compiled code takes it: empty where everything is allowed."""
+        """The bits as compiled code expects them: empty if everything is allowed."""
         return _ALL if self.bits is None else self.bits
 
     def places(self, n: int) -> IntArray:
-        """The allowed ones of n chunks, by place."""
+        """Returns the places of the allowed chunks of an index of n chunks."""
         return (np.arange(n) if self.bits is None else np.flatnonzero(self.bits)).astype(np.int32)
 
 
@@ -189,7 +190,7 @@ EVERY = Mask(None)
 
 
 class StageScore(NamedTuple):
-    """Where one stage put a hit, and with what score."""
+    """The rank and the score of a hit in one stage."""
 
     rank: int
     score: float
@@ -208,25 +209,25 @@ class Hit:
     text: str
     metadata: Mapping[str, Any]
     stages: Mapping[str, StageScore]
-    """For each stage that saw this passage: its rank and score there."""
+    """The rank and score of this passage in each stage that saw it."""
     location: str = ""
-    """Where in its source what matched stands, if that has pages, sheets or the like: `page 3`, `sheet Q2`."""
+    """The source location of the matching text, such as `page 3` or `sheet Q2`; empty if the source has none."""
     matched: tuple[int, int] | None = None
-    """Where in the document the best matching part lies, if a larger passage is returned around it."""
+    """The span of the best matching part in the document, if a larger passage is returned around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceEntry:
-    """What one stage did for one query."""
+    """A record of what one stage did for one query."""
 
     stage: str
     spec: str
     candidates: int
     ms: float
     note: str = ""
-    """Said when the stage fell back or cut something."""
+    """A remark of the stage, for example that it fell back or cut something."""
     calls: int = 0
-    """Requests to a paid service."""
+    """The number of requests to a paid service."""
     dollars: float = 0.0
 
 
@@ -237,6 +238,6 @@ class SearchResult:
     trace: tuple[TraceEntry, ...]
     pipeline: str = ""
     withheld: int = 0
-    """How many documents the filters and access groups left out before ranking."""
+    """The number of documents that the filters and access groups left out before ranking."""
     generation: int = 0
-    """The generation that answered: every hit is of it."""
+    """The number of the generation that was searched."""

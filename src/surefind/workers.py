@@ -1,11 +1,11 @@
-"""Work side by side, in threads that end with the program.
+"""Runs work in parallel, in threads that end with the program.
 
     with Workers(8) as workers:
         for result in workers.map(ask, prompts):
             ...
 
-When the block ends early, work that has not begun is dropped and work under way is waited for: its answer may have been
-paid for. Ctrl-C is the exception: a server that hangs would hold the user for minutes, so running work gets half a
+When the block ends early, work that has not begun is dropped and running work is waited for: its answer may have been
+paid for. Ctrl-C is the exception: a server that hangs would hold up the user for minutes, so running work gets half a
 second to finish and is then abandoned. (`concurrent.futures` would wait for its threads when the program ends.)
 """
 
@@ -25,8 +25,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _MOMENT = 0.5
-"""Seconds that work under way is waited for after Ctrl-C."""
-_left: WeakSet[threading.Thread] = WeakSet()
+"""Seconds to wait for running work after Ctrl-C."""
+_abandoned: WeakSet[threading.Thread] = WeakSet()
 
 
 class Workers:
@@ -45,13 +45,13 @@ class Workers:
         try:
             for thread in self._threads:
                 thread.join(max(0.0, end - time.monotonic()) if stopped else None)
-        finally:  # a second Ctrl-C ends the waiting, too
-            _left.update(thread for thread in self._threads if thread.is_alive())
+        finally:  # also if a second Ctrl-C ends the waiting
+            _abandoned.update(thread for thread in self._threads if thread.is_alive())
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """The results in the order of the items, as they come; an error is raised in the place of its result.
+        """Yields the results in the order of the items, as they arrive; an error is raised in place of its result.
 
-        Each runs in a copy of the context, so that its notes are heard.
+        Each item runs in a copy of the context, so that its notes are collected.
         """
         futures = [self._put(work, item) for item in items]
         for _ in range(min(self._workers, len(futures))):
@@ -83,12 +83,12 @@ class Workers:
 
 
 def still_working() -> bool:
-    """Whether work that was left alone after Ctrl-C goes on."""
-    return any(thread.is_alive() for thread in _left)
+    """Whether work that was abandoned after Ctrl-C is still running."""
+    return any(thread.is_alive() for thread in _abandoned)
 
 
 def within(seconds: float, work: Callable[[], Any]) -> Any:
-    """What `work` gives, or a TimeoutError, for clients that cannot be told when to stop: it is then left alone."""
+    """Returns the result of `work`, or raises TimeoutError and abandons it: for clients without a time limit of their own."""
     future: Future[Any] = Future()
 
     def run() -> None:

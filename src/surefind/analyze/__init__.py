@@ -1,7 +1,7 @@
-"""Analyzers: text -> terms, for lexical retrieval. One analyzer a file.
+"""Analyzers: text -> terms, for lexical retrieval. One analyzer per file.
 
-An analyzer is two steps: `tokens(text)` finds raw tokens, `terms(token)` gives the terms of one. The second is a
-pure function of the token, so an index computes it once per distinct token instead of once per occurrence.
+An analyzer has two steps: `tokens(text)` finds raw tokens, `terms(token)` returns the terms of one token. The second is
+a pure function of the token, so an index computes it once per distinct token instead of once per occurrence.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from surefind.protocols import Analyzer
 
 VERSION = 2
-"""Raised when the same text gives other terms than before: part of the name of every index of terms, so that one is
-built anew and never searched, or continued, with terms that it does not know."""
+"""Version of the analyzers; increase it when a text gives other terms than before. It is part of the name of every term
+index, so that an index is rebuilt and never searched or extended with terms it does not know."""
 
 
 def analyze(analyzer: Analyzer, text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Finding words and identifiers in text, the parts of an identifier, and the terms of other scripts."""
+"""Finds words and identifiers in text, splits identifiers into parts, and makes terms for other scripts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from itertools import pairwise
 from surefind.text.fold import fold
 from surefind.text.scripts import CLUSTER, HAN, HANGUL, MARKS, UNSPACED_RUN, pattern
 
-# An amount with thousands separators, or
-# a run of letters and digits, then any number of runs joined by one of the characters that hold identifiers
-# together (or by marks and other characters inside a word), then clause letters as in 1020.320(d)(2).
+# A token is an amount with thousands separators, or runs of letters and digits joined by the characters that occur in
+# identifiers (or by marks and other characters inside a word), followed by clause letters as in 1020.320(d)(2).
 _TOKEN = (
     r"\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?!\w|,\d)"
     r"|[^\W_]+(?:[-.*/@&+'_:{joins}]+[^\W_]+)*{marks}(?:\([^\W_]{{1,4}}\))*"
@@ -28,14 +27,15 @@ _GRAMS = rf"({UNSPACED_RUN}|[{HANGUL}]+)"
 
 
 def raw_tokens(text: str) -> list[str]:
-    """`CU*BASE job EOD-7 (see 31 CFR 1020.320(d))` -> CU*BASE, job, EOD-7, see, 31, CFR, 1020.320(d)."""
+    """Words and identifiers: `CU*BASE job EOD-7 (see 31 CFR 1020.320(d))` -> CU*BASE, job, EOD-7, see, 31, CFR,
+    1020.320(d)."""
     return _ASCII_TOKEN.findall(text) if text.isascii() else pattern(WIDE_TOKEN).findall(text)
 
 
 def terms_of(token: str, of_word: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
-    """The terms of any token, where `of_word` knows those of an English word or identifier.
+    """The terms of any token; `of_word` returns the terms of an English word or identifier.
 
-    `ＡＭＬ－２０４の手順` -> AML-204's, and pairs of characters: の手, 手順.
+    `ＡＭＬ－２０４の手順` -> the terms of AML-204, and pairs of characters: の手, 手順.
     """
     if token.isascii():
         return of_word(token)
@@ -49,8 +49,8 @@ def terms_of(token: str, of_word: Callable[[str], tuple[str, ...]]) -> tuple[str
 
 
 def grams(run: str) -> list[str]:
-    """Overlapping pairs of characters (clusters), since words cannot be told apart, as Lucene's CJKAnalyzer does:
-    `東京都` -> 東京, 京都. Chinese characters also by themselves: many a word has but one."""
+    """Overlapping pairs of characters (clusters), for scripts that do not mark words, as in Lucene's CJKAnalyzer:
+    `東京都` -> 東京, 京都. Chinese characters are also terms by themselves, since many words have only one."""
     pieces = pattern(_PIECE).findall(run)
     if len(pieces) == 1:
         return pieces

@@ -1,4 +1,4 @@
-"""`plain`: lower-cased words and identifiers, whole, unstemmed, nothing removed. For exactness."""
+"""`plain`: words and identifiers in lower case, whole and unstemmed, with no stop words removed. For exact matching."""
 
 from __future__ import annotations
 

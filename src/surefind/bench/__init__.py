@@ -1,1 +1,1 @@
-"""The benchmark: a plan of pipelines sits an exam; shared work runs once; the report says who won and how surely."""
+"""The benchmark: runs every configuration of a plan on an exam and reports which is best, and how certain that is."""

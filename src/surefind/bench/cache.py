@@ -1,4 +1,7 @@
-"""What a benchmark has computed, on disk, named by everything it depends on: a second run finds it all."""
+"""Keeps benchmark results on disk, so that a repeated run computes nothing again.
+
+The key of a result is a hash of everything it depends on.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class RunCache:
     def __init__(self, folder: Path, read: bool = True) -> None:
         self.folder = folder
         self._read = read
-        """False: compute everything again, and write it."""
+        """False: ignore stored results, compute everything again and overwrite them."""
 
     def key(self, *parts: object) -> str:
         text = "\0".join([str(_FORMAT), *map(str, parts)])
@@ -33,7 +36,7 @@ class RunCache:
                 meta = json.loads(str(data["meta"]))
                 return Rankings(data["ids"], data["scores"], meta["source"], meta["signal"], meta["floor"])
         except (OSError, ValueError, KeyError):
-            return None  # half-written or damaged: it is only a cache
+            return None  # a half-written or damaged file is computed again
 
     def put_rankings(self, key: str, rankings: Rankings) -> None:
         meta = json.dumps({"source": rankings.source, "signal": rankings.signal, "floor": rankings.floor})

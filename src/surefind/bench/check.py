@@ -1,7 +1,7 @@
-"""The regression gate: is retrieval worse than in an earlier report, beyond noise?
+"""The regression gate: tells whether retrieval is significantly worse than in an earlier report.
 
-Questions are paired by their words. An id alone proves nothing: where a file numbers its questions, one new row gives
-every id below it to another question.
+Questions are paired by their text. Ids alone are not enough: in a file that numbers its questions, one new row shifts
+the ids of all questions below it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Regression:
 class CheckResult:
     rows: tuple[Regression, ...]
     shared: int
-    """Questions that both reports asked."""
+    """Number of questions that are in both reports."""
 
     @property
     def failed(self) -> bool:
         return any(row.failed for row in self.rows)
 
     def __str__(self) -> str:
-        lines = [f"Compared on {self.shared} questions that both runs asked:"]
+        lines = [f"Compared on {self.shared} questions that are in both reports:"]
         for row in self.rows:
             verdict = "WORSE" if row.failed else "ok"
             lines.append(f"  {verdict:<6}{row.name}: {row.before:.3f} -> {row.after:.3f} (p {row.p:.3f} after Holm)")
@@ -50,7 +50,7 @@ class CheckResult:
 
 
 Question = tuple[str, str]
-"""Its words and its id."""
+"""The text and the id of a question."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,15 @@ def read_baseline(path: Path) -> Baseline:
         data = json.loads(path.read_text(encoding="utf-8"))
         if "primary" in data and "query_texts" not in data:
             raise UsageError(
-                f"{path} has no question texts: an earlier version of Surefind wrote it, and ids alone do not prove "
-                "that two questions are the same. Write a new baseline with: surefind bench --save FILE."
+                f"{path} has no question texts, because an earlier version of Surefind wrote it. Questions cannot be "
+                "matched by their ids alone. Write a new baseline with: surefind bench --save FILE."
             )
         return Baseline(path, data["primary"], _scores(data))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is not a report that surefind bench --save wrote ({error}).") from None
+        raise UsageError(
+            f"{path} is not a report written by surefind bench --save ({error}). "
+            "Write a baseline with: surefind bench --save FILE."
+        ) from None
 
 
 def _scores(report: dict[str, Any]) -> dict[str, dict[Question, float]]:
@@ -80,7 +83,8 @@ def _scores(report: dict[str, Any]) -> dict[str, dict[Question, float]]:
 
 
 def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
-    """Paired per question, over the configurations of the same name, Holm-corrected together."""
+    """Compares a report to the baseline: paired by question, for each configuration that both have by name, with Holm's
+    correction over all of them."""
     before, after = baseline.scores, _scores(report)
     names = [name for name in after if name in before]
     shared = _pairs(before[names[0]], after[names[0]]) if names else []
@@ -97,7 +101,8 @@ def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
 
 
 def _pairs(before: Iterable[Question], after: Iterable[Question]) -> list[tuple[Question, Question]]:
-    """The same question in both reports: of the same words and, where those are asked more than once, the same id."""
+    """Pairs the questions that are in both reports, by text; a text that occurs more than once also needs the same
+    id."""
     sides = [list(before), list(after)]
     repeated = {text for side in sides for text, count in Counter(text for text, _ in side).items() if count > 1}
     old, new = ({(text, id if text in repeated else ""): (text, id) for text, id in side} for side in sides)

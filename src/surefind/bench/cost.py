@@ -1,4 +1,4 @@
-"""What a benchmark will cost, before it runs: time, embeddings, calls to language models, money."""
+"""Estimates the time, embeddings, LLM calls and dollars of a benchmark before it starts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from surefind.types import Query
 from surefind.write.quote import offline
 
 _PROBES = 5
+"""Queries (or chunks, if an index is missing) that are timed to estimate the time of all of them."""
 
 
 @dataclass(frozen=True)
 class Quote:
-    """What a run will cost, before it runs."""
+    """The estimated cost of a run."""
 
     queries: int
     configurations: int
@@ -45,7 +46,7 @@ class Quote:
 
 
 def quote_for(bench: Bench, plan: Plan) -> Quote:
-    """Layouts that are not made yet are judged by a piece of text, and not made for it."""
+    """Estimates the cost of a plan. A layout that is not built yet is timed on a sample of text, not built."""
     jobs = plan.retrievers().values()
     made = [job for job in jobs if bench.kb.has_cut(job[0].layout)]
     keys = {bench.run_key(plan, *job): job for job in made}
@@ -58,21 +59,24 @@ def quote_for(bench: Bench, plan: Plan) -> Quote:
     seconds += _seconds_to_make(bench, unmade) + _rerank_seconds(bench, plan)
     runs = len(keys) + len(unmade)
     cached = len(keys) - len(missing)
-    asked = quote(bench.kb.services.llm, llm_calls(bench.kb, plan))
-    minutes = seconds / 60 + asked.minutes
+    llm = quote(bench.kb.services.llm, llm_calls(bench.kb, plan))
+    minutes = seconds / 60 + llm.minutes
     size = len(plan.exam.queries), len(plan.contenders), runs, cached, embeddings
-    return Quote(*size, minutes, asked.calls, asked.dollars)
+    return Quote(*size, minutes, llm.calls, llm.dollars)
 
 
 def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:
-    """How long all questions will take, judged by a few of them; and building first what is not there yet. Without
-    what a model around the retriever will take: that is quoted in calls."""
+    """Estimated seconds to retrieve for all questions, and to build the index first if it is missing.
+
+    A few questions (or chunks) are timed. LLM calls of a retriever that wraps another one are not included: they are
+    estimated as calls.
+    """
     retriever = innermost(retriever)
     if view.missing([retriever]):
         ids = view.spans().ids
         sample = view.chunks(ids[:: max(1, len(ids) // _PROBES)][:_PROBES].tolist(), OWNER)
         timed = offline(retriever)
-        timed.build(sample, LocalServices())  # kernels compile and models load here, outside the time
+        timed.build(sample, LocalServices())  # not timed: compiles kernels and loads models
         started = time.perf_counter()
         timed.build(sample, LocalServices())
         return (time.perf_counter() - started) / max(1, len(sample)) * (len(view) + len(exam.queries))
@@ -85,7 +89,7 @@ def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:
 
 
 def _rerank_seconds(bench: Bench, plan: Plan) -> float:
-    """Of rerankers that run here, at most: a pair that was scored before costs nothing again."""
+    """Estimated seconds of the rerankers that run on this machine; an upper bound, since scored pairs are cached."""
     if not plan.exam.queries:
         return 0.0
     work = {
@@ -105,6 +109,7 @@ def _rerank_seconds(bench: Bench, plan: Plan) -> float:
 
 
 def _seconds_to_make(bench: Bench, jobs: Sequence[tuple[Contender, Retriever]]) -> float:
+    """Estimated seconds to cut and index the documents in the layouts of these jobs."""
     documents = bench.kb.documents(OWNER) if jobs else []
     characters = sum(len(document.text) for document in documents)
     layouts = {str(contender.layout): contender.layout for contender, _ in jobs if contender.layout}

@@ -1,4 +1,4 @@
-"""Running a plan: each retriever once over all queries, every fusion as array arithmetic, every measure at once."""
+"""Runs a plan: each retriever once over all queries, fusions as array arithmetic, then all measures."""
 
 from __future__ import annotations
 
@@ -36,60 +36,63 @@ from surefind.store.needs import identity, needed
 from surefind.types import Floats, Query, Rankings
 
 OWNER = Access.owner()
-"""A benchmark measures over all documents."""
+"""Benchmarks search all documents, whatever their access rules."""
 _BATCH = 256
+"""Queries per search call; progress is reported and the budget checked between calls."""
 _SEEN = 10
-"""Measures down to this rank share one retrieval."""
+"""Every ranking has at least this many passages, so that all measures up to @10 share one retrieval."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out: rankings and per-query scores of every contender."""
+    """The result of a run: rankings and per-query scores of every contender."""
 
     plan: Plan
     views: tuple[View, ...]
-    """What each contender searched; contenders of one layout share it."""
+    """The view that each contender searched; contenders with the same layout share it."""
     judges: tuple[Judge, ...]
     rankings: tuple[Rankings, ...]
     scores: Mapping[str, Floats]
-    """Measure -> (queries, contenders)."""
+    """For each measure, the scores as an array of shape (queries, contenders)."""
     latency: list[dict[str, Any]]
     index_bytes: list[int]
     ingestion: list[float | None]
-    """Seconds per document, from nothing; known where layouts are compared."""
+    """Seconds per document to cut, embed and index with an empty cache; None unless layouts are compared."""
     memory_bytes: int
     dropped: int
-    """Questions left out because their passage is gone."""
+    """Number of questions left out because their passage is no longer in the documents."""
     steps: tuple[tuple[Step, ...], ...] = ()
-    """What each contender's rerankers did, in order."""
+    """For each contender, the effect of its rerankers in order."""
     problems: tuple[str, ...] = ()
-    """Where retrievers and fusers had to do without a model."""
+    """Messages about retrievers and fusers whose model failed."""
     retrieved: Mapping[tuple[str, str, int], Rankings] = field(default_factory=dict)
-    """What each retriever found, by the keys of `Plan.retrievers`."""
+    """The rankings of each retriever, by the keys of `Plan.retrievers`."""
 
     @property
     def view(self) -> View:
-        """That of the first contender: the only one unless layouts are compared."""
+        """The view of the first contender, which is the only view unless layouts are compared."""
         return self.views[0]
 
 
 class Bench:
+    """Runs plans on a knowledge base and caches the results."""
+
     def __init__(self, kb: KnowledgeBase, report: OnProgress | None = None, fresh: bool = False) -> None:
         self.kb = kb
         self.cache = RunCache(kb.data / "runs", read=not fresh)
         self.report: OnProgress = report or (lambda what, done, total: None)
         self._readers: dict[str, Reader] = {}
-        """One for each layout, for as long as the benchmark lasts: a sync meanwhile changes nothing."""
+        """One reader per layout, held for the whole benchmark, so that a sync in the meantime changes nothing."""
         self._problems: list[str] = []
 
     def build(self, plan: Plan) -> None:
-        """Cut and index what the plan's layouts and retrievers need and do not have."""
+        """Builds the missing layouts and indexes that the plan needs."""
         for layout in dict.fromkeys(contender.layout for contender in plan.contenders):
             wanted = [r for c in plan.contenders if c.layout == layout for r in c.pipeline.retrieve]
             self.kb.build_for(wanted, layout, self.report)
 
     def reader(self, contender: Contender) -> Reader:
-        """The documents as this contender has them cut."""
+        """The reader of this contender's layout."""
         spec = str(contender.layout or "")
         if spec not in self._readers:
             self._readers[spec] = self.kb.reader(contender.layout)
@@ -99,7 +102,7 @@ class Bench:
         return self.reader(contender).view
 
     def fingerprint(self, plan: Plan) -> str:
-        """That of the documents, cut in every way that the plan asks for."""
+        """The fingerprint of the documents in all layouts of the plan."""
         return " ".join(dict.fromkeys(self.view(contender).fingerprint for contender in plan.contenders))
 
     # ------------------------------------------------------------ the run
@@ -109,14 +112,17 @@ class Bench:
         documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
         exam, dropped = relocate(plan.exam, documents)
         if not exam.queries:
-            raise ExamError(f"None of the questions of {plan.exam.label} points at a document that is here.")
+            raise ExamError(
+                f"No question of {plan.exam.label} points at a document of this knowledge base. Sync the documents "
+                "that the exam was written for, or choose another exam with --exam."
+            )
         plan = replace(plan, exam=exam)
         self._problems = []
         queries = [Query(query.text, query.id) for query in exam.queries]
         if len({self.reader(contender).generation for contender in plan.contenders}) > 1:
-            raise ExamError("The documents changed while the benchmark was set up. Run it again.")
+            raise ExamError("The documents changed while the benchmark was starting. Run it again.")
         views = tuple(self.view(contender) for contender in plan.contenders)
-        for contender, view in zip(plan.contenders, views, strict=True):  # before anything is spent
+        for contender, view in zip(plan.contenders, views, strict=True):  # find mistakes before computing anything
             contender.pipeline.check(view, self.kb.services)
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
         finished = [self._finish(plan, contender, found, queries) for contender in plan.contenders]
@@ -153,17 +159,17 @@ class Bench:
                 parts.append(view.search(retriever, queries[at : at + _BATCH], depth, OWNER))
                 self.kb.services.llm.meter.check()
         rankings = stack(parts)
-        if not self._wanting(retriever.name, heard):
+        if not self._fell_back(retriever.name, heard):
             self.cache.put_rankings(key, rankings)
         self.report(what, len(queries), len(queries))
         return rankings
 
-    def _wanting(self, who: str, heard: Heard) -> bool:
-        """Whether a model did not answer all that it was asked, which is a problem of the report."""
+    def _fell_back(self, stage: str, heard: Heard) -> bool:
+        """Whether the model failed for some questions; if so, adds this to the problems of the report."""
         if heard.without:
-            self._problems.append(f"{who} went without a model for {heard.without} questions ({heard.text})")
+            self._problems.append(f"{stage}: the model failed for {heard.without} questions ({heard.text})")
         elif heard.stood_in:
-            self._problems.append(f"{who} had {heard.stood_in} answers from the fallback ({heard.text})")
+            self._problems.append(f"{stage} got {heard.stood_in} answers from the fallback model ({heard.text})")
         return bool(heard.without or heard.stood_in)
 
     def _finish(
@@ -173,18 +179,19 @@ class Bench:
         found: Mapping[tuple[str, str, int], Rankings],
         queries: Sequence[Query],
     ) -> tuple[Rankings, tuple[Step, ...]]:
-        """The ranking that a search would give: fused, reranked, each passage once, as deep as the measures look."""
+        """The ranking that a search would return (fused, reranked, each passage once), as deep as the measures need,
+        and the effect of each reranker."""
         pipeline, view, services = contender.pipeline, self.view(contender), self.kb.services
         lists = [found[str(contender.layout or ""), str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
         with collecting() as heard:
             best = pipeline.join(queries, lists, view, services, OWNER)
         services.meter.check()
-        self._wanting(contender.name, heard)
+        self._fell_back(contender.name, heard)
         steps: list[Step] = []
         reranking = self.reranking(contender, plan.exam)
         for reranker in pipeline.rerank:
-            told = partial(self.report, f"Reranking {contender.name}")
-            steps.append(reranking.run(reranker, queries, best, max(1, best.ids.shape[1]), told))
+            progress = partial(self.report, f"Reranking {contender.name}")
+            steps.append(reranking.run(reranker, queries, best, max(1, best.ids.shape[1]), progress))
             best = steps[-1].after
         if steps and not any(step.fell_back or step.stood_in for step in steps):
             self.cache.put_data(self.reranked_key(contender, plan.exam), True)
@@ -195,7 +202,8 @@ class Bench:
         return pipeline.deepen(queries, best, lists, want, view, services, OWNER), tuple(steps)
 
     def reranked_key(self, contender: Contender, exam: Exam) -> str:
-        """Of the mark that a pipeline's rerankers have been through an exam, so that a second run is not quoted."""
+        """The cache key that records that a pipeline's rerankers have run on an exam, so that the cost estimate of a
+        second run leaves them out."""
         stamps = [stamp_of(reranker, self.kb.services) for reranker in contender.pipeline.rerank]
         fingerprint = self.view(contender).fingerprint
         return self.cache.key("reranked", fingerprint, exam.fingerprint, contender.pipeline, *stamps)
@@ -230,7 +238,7 @@ class Bench:
     # ------------------------------------------------------------ latency, size, ingestion
 
     def _latency(self, plan: Plan, queries: Sequence[Query]) -> list[dict[str, Any]]:
-        """Measured once per stage and machine; a repeated run reports what the first one measured."""
+        """Latency of every contender. Measured on the first run on this machine; later runs report the same times."""
         key = self.cache.key("latency", self.fingerprint(plan), plan.exam.fingerprint, *plan.contenders)
         known: list[dict[str, Any]] | None = self.cache.data(key)
         if known is not None:
@@ -246,11 +254,11 @@ class Bench:
         return found
 
     def _timed(self, contenders: Sequence[Contender], queries: Sequence[Query]) -> list[dict[str, Any]]:
-        """Contenders of one layout."""
+        """Latency of contenders that share a layout."""
         return measure_latency(contenders, queries, self.view(contenders[0]), self.kb.services, OWNER)
 
     def _ingestion(self, contender: Contender) -> float | None:
-        """Seconds per document, on the first run on this machine."""
+        """Seconds to ingest a document, measured on the first run on this machine."""
         if contender.layout is None:
             return None
         specs = [identity(retriever) for retriever in contender.pipeline.retrieve]
@@ -265,18 +273,18 @@ class Bench:
         return known
 
     def _index_bytes(self, contender: Contender) -> int:
-        """Of all indexes that the contender's retrievers need."""
+        """Size of all indexes that the contender's retrievers need."""
         sizes = self.kb.index_sizes(contender.layout)
         return sum(sizes.get(one.index_spec, 0) for one in needed(contender.pipeline.retrieve))
 
 
 def path_of(pipeline: Pipeline) -> str:
-    """What a reranker is given: the pipeline without its rerankers."""
+    """The spec of the pipeline without its rerankers."""
     return str(replace(pipeline, rerank=()))
 
 
 def stack(parts: Sequence[Rankings]) -> Rankings:
-    """Batches of queries as one."""
+    """Joins the rankings of several batches of queries."""
     ids = np.concatenate([part.ids for part in parts])
     return replace(parts[0], ids=ids, scores=np.concatenate([part.scores for part in parts]))
 

@@ -1,4 +1,4 @@
-"""A report as files: HTML, Markdown, JSON, CSV and TREC runs."""
+"""Writes a report as files: HTML, Markdown, JSON, CSV and TREC runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from surefind.types import Rankings
 
 
 def write_files(report: dict[str, Any], folder: Path) -> Path:
-    """Everything but the runs. Returns the HTML page."""
+    """Writes all files except the TREC runs. Returns the path of the HTML page."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
     (folder / "report.md").write_text(markdown(report), encoding="utf-8")
@@ -61,10 +61,10 @@ def markdown(report: dict[str, Any]) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
-        "`*` winner, `>` recommended. Rows that share a letter cannot be told apart (p >= 0.05 after Holm).",
+        "`*` winner, `>` recommended. Rows that share a letter are statistically tied (p >= 0.05 after Holm).",
         "",
     ]
-    lines += _asking(report)
+    lines += _llm_costs(report)
     lines += _reranking(report)
     lines += _grouped(report, "families", "family")
     if report["leakage"]:
@@ -73,20 +73,20 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _asking(report: dict[str, Any]) -> list[str]:
-    """What each stage that asks a language model takes and costs."""
+def _llm_costs(report: dict[str, Any]) -> list[str]:
+    """Calls, time and cost of each stage that calls a language model."""
     lines = [
-        f"- {row['name']}, {name}: {stage['calls']:.1f} calls and {stage['p50']:.0f} ms a query, "
-        f"${1000 * stage['dollars']:.2f} for 1,000"
+        f"- {row['name']}, {name}: {stage['calls']:.1f} calls and {stage['p50']:.0f} ms per query, "
+        f"${1000 * stage['dollars']:.2f} per 1,000 queries"
         for row in ordered(report)
         for name, stage in row["latency_ms"].get("stages", {}).items()
         if stage.get("calls")
     ]
-    return ["What asking language models costs:", "", *lines, ""] if lines else []
+    return ["Cost of language models:", "", *lines, ""] if lines else []
 
 
 def _reranking(report: dict[str, Any]) -> list[str]:
-    """What rerankers moved, and the questions they harmed most."""
+    """What each reranker changed, the problems of the run, and the questions that reranking harmed most."""
     lines = [f"- {text}" for row in ordered(report) for text in in_words(row)]
     lines = ["What reranking changed:", "", *lines, ""] if lines else []
     if report["problems"]:
@@ -94,8 +94,8 @@ def _reranking(report: dict[str, Any]) -> list[str]:
     for row in ordered(report):
         for moved in row["reranking"]:
             if moved.get("worst"):
-                lines += [f"Most degraded by {moved['stage']} in {row['name']}:", ""]
-                lines += [f"| {moved['measure']} | first relevant | question |", "|---|---|---|"]
+                lines += [f"Questions that {moved['stage']} harmed most in {row['name']}:", ""]
+                lines += [f"| change of {moved['measure']} | rank of the first relevant | question |", "|---|---|---|"]
                 lines += [_degraded(worst) for worst in moved["worst"]]
                 lines.append("")
     return lines
@@ -111,7 +111,7 @@ def _cell(text: str) -> str:
 
 
 def _grouped(report: dict[str, Any], key: str, title: str) -> list[str]:
-    """The primary measure by family or by overlap band."""
+    """A table of the primary measure by family or by overlap band."""
     groups = list(report["rows"][0][key])
     if not groups:
         return []
@@ -169,10 +169,10 @@ def write_runs(
     queries: Sequence[str],
     spans: Sequence[Spans],
 ) -> None:
-    """One TREC run a configuration: documents, each at the rank of its first chunk; spaces in ids are %20.
+    """Writes one TREC run per configuration: documents, each at the rank of its first chunk; spaces in ids are %20.
 
-    trec_eval goes by the score, in single precision, and puts equal ones in an order of its own: so that it measures
-    the ranking that was measured here, a score that would be equal is written as the next lower number.
+    trec_eval sorts by score in single precision and breaks ties in its own way. A score that would be equal to the one
+    before it is therefore written as the next lower number, so that trec_eval sees the ranking that was measured here.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, ranking, where in zip(names, rankings, spans, strict=True):

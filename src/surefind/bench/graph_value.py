@@ -1,5 +1,8 @@
-"""Whether the graph pays for itself on this corpus, in a sentence: the best configuration with it against the best
-without that reranks in the same way. Both are picked after looking, so the test is the one over all pairs."""
+"""Says whether the graph is worth its cost on this corpus.
+
+Compares the best configuration with the graph to the best one without it that has the same rerankers. Both are picked
+after looking at the results, so significance comes from the comparison of all pairs.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,32 @@ def graph_value(
     comparisons: Sequence[Comparison],
     latency: Sequence[float | None],
 ) -> str:
-    """Empty where there is nothing to compare."""
+    """A sentence about the graph; empty if all configurations use the graph, or none does."""
     uses = [any(r.signal == "graph" for r in contender.pipeline.retrieve) for contender in contenders]
     if all(uses) or not any(uses):
         return ""
-    ours = max((i for i, used in enumerate(uses) if used), key=lambda i: means[i])
+    best_with = max((i for i, used in enumerate(uses) if used), key=lambda i: means[i])
     without = [i for i, used in enumerate(uses) if not used]
-    # A reranker on one side only would be what is compared.
-    alike = [i for i in without if contenders[i].pipeline.rerank == contenders[ours].pipeline.rerank]
-    theirs = max(alike or without, key=lambda i: means[i])
+    # With a reranker on one side only, the reranker would be compared and not the graph.
+    alike = [i for i in without if contenders[i].pipeline.rerank == contenders[best_with].pipeline.rerank]
+    best_without = max(alike or without, key=lambda i: means[i])
     scores = (
-        f"{contenders[ours].name} has {measure} {means[ours]:.3f}, "
-        f"the best without it, {contenders[theirs].name}, {means[theirs]:.3f}"
+        f"{contenders[best_with].name} scores {measure} {means[best_with]:.3f}; "
+        f"{contenders[best_without].name}, the best configuration without the graph, scores {means[best_without]:.3f}"
     )
-    price = _price(latency[ours], latency[theirs])
-    sure = any(c.significant for c in comparisons if {c.a, c.b} == {ours, theirs})
-    if sure and means[ours] > means[theirs]:
-        return f"The graph pays on this corpus: {scores}, a significant difference{price}."
-    if sure:
-        return f"The graph does not pay on this corpus: {scores}, which is significantly better. Leave it out."
-    return f"The graph does not pay on this corpus: {scores}, a difference within chance{price}. Leave it out."
+    speed = _speed(latency[best_with], latency[best_without])
+    significant = any(c.significant for c in comparisons if {c.a, c.b} == {best_with, best_without})
+    if significant and means[best_with] > means[best_without]:
+        return f"The graph improves results on this corpus: {scores}. The difference is significant{speed}."
+    if significant:
+        return f"The graph makes results worse on this corpus: {scores}, significantly better. Leave the graph out."
+    return (
+        f"The graph does not improve results on this corpus: {scores}. "
+        f"The difference is not significant{speed}. Leave the graph out."
+    )
 
 
-def _price(ours: float | None, theirs: float | None) -> str:
-    if ours is None or theirs is None:
+def _speed(with_graph: float | None, without: float | None) -> str:
+    if with_graph is None or without is None:
         return ""
-    return f", at {ours:.1f} ms against {theirs:.1f} ms (p50)"
+    return f" (p50 {with_graph:.1f} ms against {without:.1f} ms)"

@@ -1,7 +1,7 @@
-"""The report as one page: `report.html` draws itself from the JSON that `render` puts into it.
+"""Renders the report as one HTML page: a script in `report.html` draws it from the JSON that `render` inserts.
 
-The page holds the text of arbitrary documents and is opened from a disk or attached to a mail, so it must not be
-possible for a document to end the script element it travels in, and nothing may be loaded from elsewhere.
+The page contains text of arbitrary documents and is opened from disk or sent by e-mail. So no document may be able to
+close the script element that contains it, and the page must not load anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SLOT = '<script type="application/json" id="report">null</script>'
 
 
 def render(report: dict[str, Any]) -> str:
-    """The whole page. A NaN or an infinity is an error here, for the browser could not read it: write None instead."""
+    """The whole page. Raises ValueError for NaN or infinity, which browsers cannot parse as JSON: use None instead."""
     page = files("surefind.bench").joinpath("report.html").read_text(encoding="utf-8")
     before, slot, after = page.partition(_SLOT)
     return before + slot.replace("null", _embeddable(report)) + after

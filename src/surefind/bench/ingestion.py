@@ -1,4 +1,4 @@
-"""What it takes to bring documents in with a layout: cutting, embedding, indexing from nothing, on a sample of text."""
+"""Times ingestion with a layout (cutting, embedding and indexing with an empty cache) on a sample of the text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from surefind.write.layout import Layout
 from surefind.write.quote import offline
 
 SAMPLE = 40_000
-"""Characters that are timed for a report."""
+"""Characters of text that are timed for a report."""
 PROBE = 8_000
-"""Characters that are timed for a quote."""
+"""Characters of text that are timed for a cost estimate: fewer, because the user waits for it."""
 _FROM = 10
+"""Documents that a sample is taken from, about."""
 _WARM = Document(
     "warm-up", "The first text compiles kernels and loads models.\n\nThe second one is not slowed down by it."
 )
@@ -26,21 +27,24 @@ _WARM = Document(
 def seconds_per_character(
     documents: Sequence[Document], layout: Layout, retrievers: Iterable[Retriever], characters: int = SAMPLE
 ) -> float:
-    """Without any cache: what was computed before for another layout does not make this one look cheap. And without
-    what a language model does, which is quoted in calls."""
+    """Seconds per character of text to cut, embed and index documents.
+
+    No cache is used, so that work done earlier for another layout does not make this one look cheap. Work of language
+    models is left out: it is estimated in calls.
+    """
     layout = layout.offline()
     taken = sample(documents, characters)
     services = LocalServices()
     wanted = needed(offline(r) for r in retrievers)
-    _take_in([_WARM], layout, wanted, services)
+    _ingest([_WARM], layout, wanted, services)
     started = time.perf_counter()
-    _take_in(taken, layout, wanted, services)
+    _ingest(taken, layout, wanted, services)
     return (time.perf_counter() - started) / max(1, sum(len(document.text) for document in taken))
 
 
 def sample(documents: Sequence[Document], characters: int) -> list[Document]:
-    """Documents from all over, whole until they have so many characters: how long texts are decides what some layouts
-    cost."""
+    """Documents spread evenly over the collection, up to `characters` in all. Only the last one is cut, because the
+    cost of some layouts depends on the length of a document."""
     taken: list[Document] = []
     left = characters
     for document in documents[:: max(1, len(documents) // _FROM)]:
@@ -50,9 +54,7 @@ def sample(documents: Sequence[Document], characters: int) -> list[Document]:
     return taken
 
 
-def _take_in(
-    documents: Sequence[Document], layout: Layout, retrievers: Sequence[Retriever], services: Services
-) -> None:
+def _ingest(documents: Sequence[Document], layout: Layout, retrievers: Sequence[Retriever], services: Services) -> None:
     chunks = [chunk for document in documents for chunk in layout.cut(document, services)]
     for retriever in retrievers:
         retriever.build(chunks, services)

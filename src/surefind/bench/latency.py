@@ -1,7 +1,7 @@
-"""How long one query takes and what it costs, stage by stage, on the warm path that a server has: one query at a time.
+"""Measures time and cost per query, stage by stage, as in a warm server that answers one query at a time.
 
-A stage that several pipelines share is timed once; a pipeline's time for a query is the sum over its stages. An answer
-of a language model that is in the cache counts with the time that it took, and with its price.
+A stage that several pipelines share is timed once; a pipeline's time for a query is the sum over its stages. A cached
+answer of a language model counts with its original time and price.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from surefind.store.backend import View
 from surefind.types import Query, Rankings
 
 SAMPLE = 30
+"""Queries that each stage is timed on, at most."""
 _WARM = 3
+"""Untimed queries that warm a stage up before it is timed."""
 _SLOW = 1.0
-"""Seconds of warming up after which a stage is warm, however few queries that were."""
+"""Seconds after which the warm-up ends, even with fewer queries."""
 _LEAST, _LONGEST = 8, 10.0
-"""A stage is timed on at least 8 queries, and on no more once that has taken 10 seconds."""
+"""A stage is timed on at least 8 queries; after these, timing stops once it has taken 10 seconds."""
 
 
 def measure_latency(
@@ -38,7 +40,7 @@ def measure_latency(
     services: Services,
     access: Access,
 ) -> list[dict[str, Any]]:
-    """For each contender p50 and p95 in milliseconds, in all and by stage."""
+    """For each contender, p50 and p95 in milliseconds: in total and by stage."""
     step = max(1, len(queries) // SAMPLE)
     sample = queries[::step][:SAMPLE]
     timed: dict[str, list[float]] = {}
@@ -51,8 +53,11 @@ def measure_latency(
         before: Callable[[int], object] | None = None,
         reach: int = len(sample),
     ) -> list[Rankings]:
-        """`before` brings things into the state in which this stage finds them in a search; it is not timed. `reach` is
-        how many queries the stage before was timed on. One that takes seconds a query is timed on fewer of them."""
+        """Times `work` on the sample, unless `key` was timed already, and returns its rankings.
+
+        `before` runs untimed before each query and restores the state that the stage has in a search. `reach` is the
+        number of queries that the previous stage was timed on; a stage that takes seconds per query is timed on fewer.
+        """
         if key not in timed:
             begun = time.perf_counter()
             for i in range(min(_WARM, reach)):
@@ -122,7 +127,7 @@ def _reranked(
     services: Services,
     i: int,
 ) -> Rankings:
-    """As in a search: a stage that fails leaves the ranking before it, and its time counts."""
+    """Reranks as a search does: if the stage fails, the ranking before it is kept and the time still counts."""
     try:
         return reranker.rerank([sample[i]], given[i], passages, max(1, given[i].ids.shape[1]), services)
     except Exception:
@@ -143,7 +148,7 @@ def _search_again(pipeline: Pipeline, sample: Sequence[Query], view: View, acces
 def _by_stage(
     keys: Sequence[tuple[str, str]], timed: dict[str, list[float]], spent: dict[str, list[Heard]]
 ) -> dict[str, dict[str, float]]:
-    """By name; the second `bm25` of a pipeline is `bm25:2`, as in a trace."""
+    """Times and costs by stage name; the second `bm25` of a pipeline is `bm25:2`, as in a trace."""
     found: dict[str, dict[str, float]] = {}
     for name, key in keys:
         same = sum(label.partition(":")[0] == name for label in found)
@@ -152,7 +157,7 @@ def _by_stage(
 
 
 def _costs(heard: Sequence[Heard]) -> dict[str, float]:
-    """Of stages that ask a language model: calls and dollars for a query, on average."""
+    """Mean calls and dollars per query; empty for a stage that calls no language model."""
     calls = sum(one.calls for one in heard) / max(1, len(heard))
     dollars = sum(one.dollars for one in heard) / max(1, len(heard))
     return {"calls": round(calls, 3), "dollars": round(dollars, 8)} if calls else {}

@@ -1,4 +1,4 @@
-"""What a plan will ask of language models, before it asks: by its stages' estimates, each stage of a pipeline once."""
+"""Estimates the LLM calls of a plan before it starts, by the estimates of its stages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from surefind.write.quote import paid_reader
 
 
 def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
-    """At most: what is in the cache is free. Layouts that are made already cost nothing again."""
+    """The estimated calls of each stage; an upper bound, since cached answers are free. Layouts that are already built
+    cost nothing."""
     found: dict[str, Priced] = {}
     for contender in plan.contenders:
         found |= {path: stage for path, stage in _stages(kb, contender) if isinstance(stage, Priced)}
@@ -23,7 +24,8 @@ def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
 
 
 def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]:
-    """Each stage with the path that leads to it: the same reranker after other candidates asks anew."""
+    """Each stage with the path of stages before it. The same reranker after other candidates makes new calls, so the
+    path tells the two apart."""
     layout, pipeline = contender.layout, contender.pipeline
     before = str(layout or "")
     stages: list[tuple[str, object]] = []
@@ -37,9 +39,8 @@ def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]
     path = " + ".join([before, *map(str, pipeline.retrieve)])
     for later in (pipeline.fuse, *pipeline.rerank):
         path = f"{path} >> {later}"
-        stages.append(
-            (path, later.inner if isinstance(later, Wrapping) else later)
-        )  # of one that asks another one now and then: that one
+        # A reranker that wraps another one (`conditional`) calls it for some queries: count the inner one's calls.
+        stages.append((path, later.inner if isinstance(later, Wrapping) else later))
     return stages
 
 

@@ -1,11 +1,13 @@
-"""What rerankers changed: how much they moved, and whom they harmed (the cascade study's tables IV to VI).
+"""Measures what rerankers changed: how much they moved, and which questions they harmed (the cascade study's tables IV
+to VI).
 
-- *Swaps*: of the first ten places, how many hold another passage than before; on average over the questions.
-- *Top-1 changed*: the share of questions whose first passage is another one.
-- *By family*: the mean change of the primary measure within each family of questions; a star where its interval leaves
-  out no change at all.
-- *Degraded*: questions whose primary measure fell, how many of them hold a number, how long they are against all; the
-  worst with their text and what moved. *Improved* stands beside it: a stage is judged by both.
+- *Swaps*: how many of the first ten places hold another passage than before; the mean over the questions.
+- *Top-1 changed*: the share of questions whose first passage changed.
+- *By family*: the mean change of the primary measure within each family of questions; a star marks a change whose
+  interval does not contain zero.
+- *Degraded*: the questions whose primary measure fell, how many of them contain a number, and their length compared to
+  all questions; the worst ones with their text and what moved. *Improved* is reported beside it: a stage is judged by
+  both.
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ from surefind.text.scripts import count_words
 from surefind.types import Floats, Rankings
 
 PLACES = 10
+"""Ranks that are compared before and after a reranker."""
 _WORST = 10
+"""Most degraded questions that a report lists for each reranker."""
 _HELD = 0.00005
-"""Changes below this are rounding."""
+"""A smaller change of a question's score counts as none: it is a rounding error."""
 
 
 def swaps(before: Rankings, after: Rankings, places: int = PLACES) -> Floats:
-    """For each question the places, of the first ten, that hold another passage than before (or none any more)."""
+    """For each question, how many of the first `places` ranks hold another passage than before, or none any more."""
     width = min(places, max(before.ids.shape[1], after.ids.shape[1]))
     return np.asarray((_wide(before, width) != _wide(after, width)).sum(axis=1), np.float64)
 
@@ -50,7 +54,7 @@ def _wide(rankings: Rankings, width: int) -> NDArray[np.int64]:
 
 
 class Movement:
-    """Measures steps of rerankers against an exam."""
+    """Measures the steps of rerankers on an exam."""
 
     def __init__(
         self,
@@ -67,7 +71,8 @@ class Movement:
         self._titles = titles
 
     def of(self, step: Step) -> dict[str, Any]:
-        """As plain data for the report. Without judgments by rank (a gold-span measure), only the swaps."""
+        """The changes as plain data for the report. If the primary measure is a gold-span measure, which has no
+        judgments by rank, only the moved places are reported."""
         moved = {
             "stage": step.name,
             "swaps": round(float(swaps(step.before, step.after).mean()), 3),
@@ -110,7 +115,8 @@ class Movement:
         }
 
     def _families(self, change: Floats) -> dict[str, dict[str, float]]:
-        """The change within each family of questions, if there are several: a stage may help one and harm another."""
+        """The change within each family of questions, since a stage may help one and harm another; empty if there is
+        only one family."""
         labels = np.array([query.family for query in self._queries])
         families = sorted(set(labels.tolist()))
         if len(families) < 2:
@@ -124,7 +130,7 @@ class Movement:
         }
 
     def _passage(self, rankings: Rankings, q: int) -> str:
-        """The title of what stands first."""
+        """The title of the first document."""
         ids = rankings.row(q)[0]
         if not len(ids):
             return ""
@@ -141,12 +147,12 @@ def _mean(values: NDArray[Any]) -> float | None:
 
 
 def _clear(effect: dict[str, float]) -> bool:
-    """Whether an interval leaves no change out."""
+    """Whether the interval does not contain zero."""
     return effect["low"] > 0 or effect["high"] < 0
 
 
 def in_words(row: dict[str, Any]) -> list[str]:
-    """For the terminal and Markdown: a line for each reranker of a row of the report, and its worst question."""
+    """A line about each reranker of a report row, for the terminal and Markdown."""
     lines = []
     for moved in row["reranking"]:
         text = (
@@ -161,9 +167,11 @@ def in_words(row: dict[str, Any]) -> list[str]:
             )
         families = moved.get("families", {})
         if families:
-            told = (f"{name} {effect['mean']:+.3f}{'*' if _clear(effect) else ''}" for name, effect in families.items())
-            text += f"; by family: {', '.join(told)}"
+            changes = (
+                f"{name} {effect['mean']:+.3f}{'*' if _clear(effect) else ''}" for name, effect in families.items()
+            )
+            text += f"; by family: {', '.join(changes)}"
         if moved["fell_back"]:
-            text += f"; {moved['fell_back']} questions kept the ranking before: {moved['why']}"
+            text += f"; it failed for {moved['fell_back']} questions, which kept the ranking before it: {moved['why']}"
         lines.append(text)
     return lines

@@ -1,8 +1,8 @@
-"""What a benchmark will run, checked and priced before anything runs.
+"""The plan of a benchmark, checked before anything runs: layouts × pipelines × an exam × measures.
 
-A plan is layouts × pipelines × an exam × measures. In a text a list stands for alternatives:
-`bm25 + dense >> convex(alpha=[0.1, 0.3])` are two contenders (`weights=[1, 2]` is one, since weights are a list), and
-`fixed(tokens=[700, 1000], overlap=140) + headings` are two layouts.
+In a spec, a list of values means alternatives (a grid). `bm25 + dense >> convex(alpha=[0.1, 0.3])` means two
+contenders, but `weights=[1, 2]` only one, since that parameter is itself a list.
+`fixed(tokens=[700, 1000], overlap=140) + headings` means two layouts.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ DEFAULT_MEASURES = ("nDCG@10", "R@5", "R@10", "RR@10", "P@5")
 
 @dataclass(frozen=True)
 class Contender:
+    """One configuration of a benchmark: a pipeline and a layout, under the name that the report shows."""
+
     name: str
     pipeline: Pipeline
     layout: Layout | None = None
-    """How documents are cut for it; None: as the settings say."""
+    """How its documents are cut; None: the layout of the settings."""
 
     def __str__(self) -> str:
         return f"{self.pipeline}" if self.layout is None else f"{self.layout} | {self.pipeline}"
@@ -49,7 +51,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not self.contenders:
-            raise SpecError("A benchmark needs at least one pipeline. Name one with --pipeline or --preset.")
+            raise SpecError("A benchmark needs at least one pipeline. Choose one with --pipeline or --preset.")
         if not self.measures:
             raise SpecError("A benchmark needs at least one measure, for example --measure nDCG@10.")
 
@@ -62,7 +64,7 @@ class Plan:
         return any(contender.layout is not None for contender in self.contenders)
 
     def retrievers(self) -> dict[tuple[str, str, int], tuple[Contender, Retriever]]:
-        """Each distinct (layout, retriever, depth), which runs once however many pipelines share it."""
+        """The distinct retrievers by (layout, retriever, depth). Each runs once, even if several pipelines share it."""
         return {
             (str(c.layout or ""), str(r), c.pipeline.depth): (c, r)
             for c in self.contenders
@@ -77,8 +79,10 @@ def preset_names() -> list[str]:
 def preset(
     name: str, pipelines: Sequence[Contender] = (), layouts: Mapping[str, Layout] | None = None
 ) -> tuple[list[Contender], tuple[str, ...]]:
-    """A preset's contenders and measures, with more pipelines and layouts. Where it compares layouts, pipelines that
-    are given take the place of its own."""
+    """A preset's contenders and measures, with the given pipelines and layouts added.
+
+    In a preset that compares layouts, the given pipelines replace the preset's own.
+    """
     if name not in preset_names():
         raise SpecError(f"There is no preset {name!r}; {choices(name, preset_names())}")
     module = importlib.import_module(f"surefind.bench.presets.{name.replace('-', '_')}")
@@ -89,7 +93,7 @@ def preset(
 
 
 def from_texts(texts: Sequence[str], named: Mapping[str, Pipeline]) -> list[Contender]:
-    """Pipelines by name or by text, grids spread out."""
+    """Contenders from names of pipelines or from specs, with grids expanded."""
     found = []
     for text in texts:
         if text in named:
@@ -100,13 +104,16 @@ def from_texts(texts: Sequence[str], named: Mapping[str, Pipeline]) -> list[Cont
 
 
 def layouts_from_texts(texts: Sequence[str]) -> dict[str, Layout]:
-    """Layouts by text, grids spread out, named by what is not a default."""
+    """Layouts from specs, with grids expanded. A layout's name is its spec without default parameters."""
     found = [Layout.read(text) for given in texts for text in expand_layout(given)]
     return {" + ".join(_short(stage) for stage in (one.chunk, *one.enrich)): one for one in found}
 
 
 def across(contenders: Sequence[Contender], layouts: Mapping[str, Layout]) -> list[Contender]:
-    """Every pipeline on every layout; without layouts the pipelines as they are. A name says only what differs."""
+    """Every contender on every layout, or the contenders unchanged if there are no layouts.
+
+    With a single contender, a name is only that of the layout.
+    """
     if not layouts:
         return list(contenders)
     return [
@@ -117,7 +124,7 @@ def across(contenders: Sequence[Contender], layouts: Mapping[str, Layout]) -> li
 
 
 def distinct(contenders: Sequence[Contender]) -> list[Contender]:
-    """The same pipeline under two names is run once, under the first; two pipelines never share a name."""
+    """Drops repeated pipelines (the first name is kept) and numbers names that two pipelines share."""
     seen: dict[str, Contender] = {}
     for contender in contenders:
         seen.setdefault(str(contender), contender)
@@ -130,7 +137,8 @@ def distinct(contenders: Sequence[Contender]) -> list[Contender]:
 
 
 def from_settings(bench: Mapping[str, Any], named: Mapping[str, Pipeline]) -> tuple[list[Contender], tuple[str, ...]]:
-    """The `[bench]` table of surefind.toml: `preset`, `pipelines` and `layouts` (grids allowed), `measures`."""
+    """Contenders and measures from the `[bench]` table of surefind.toml, whose settings are `preset`, `pipelines` and
+    `layouts` (both may have grids) and `measures`."""
     for key in bench:
         if key not in _SETTINGS:
             raise ConfigError(f"[bench] has no setting {key!r}; {choices(key, _SETTINGS)}")
@@ -154,7 +162,7 @@ def parse_measures(texts: Sequence[str]) -> tuple[Measure, ...]:
 
 
 def expand(text: str) -> list[str]:
-    """Every pipeline that a text with alternatives stands for."""
+    """The specs of all pipelines of a grid."""
     first, *later = split_outside(text, ">>")
     first, *depths = split_outside(first, "@")
     retrieve = split_outside(first, "+")
@@ -169,7 +177,7 @@ def expand(text: str) -> list[str]:
 
 
 def expand_layout(text: str) -> list[str]:
-    """Every layout that a text with alternatives stands for."""
+    """The specs of all layouts of a grid."""
     stages = split_outside(text, "+")
     kinds = ["chunk"] + ["enrich"] * (len(stages) - 1)
     options = [_alternatives(kind, stage) for kind, stage in zip(kinds, stages, strict=True)]
@@ -188,7 +196,7 @@ def _alternatives(kind: str, text: str) -> list[str]:
 
 
 def short(pipeline: Pipeline) -> str:
-    """A name for a row: the pipeline's text without the default parameters of retrievers and rerankers."""
+    """The name of a report row: the pipeline's spec without the default parameters of retrievers and rerankers."""
     head = " + ".join(_short(retriever) for retriever in pipeline.retrieve)
     later = [str(pipeline.fuse)] if pipeline.fuse else []
     later += [_short(reranker) for reranker in pipeline.rerank]

@@ -1,4 +1,4 @@
-"""The report of a benchmark as plain data: what every renderer and every door shows."""
+"""Builds the report of a benchmark as plain data, which the terminal table, the files and the HTML page show."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ from surefind.measure.statistics import Interval, bootstrap, letters
 
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
 _SAMPLED = 300
+"""Questions whose hits the report keeps, to look at on the HTML page."""
 _HITS = 5
+"""Hits kept for each of these questions and each configuration."""
 
 
 def build_report(
     outcome: Outcome, documents: Mapping[str, str], titles: Mapping[str, str], command: str
 ) -> dict[str, Any]:
-    """`documents` are texts and `titles` titles, by id."""
+    """The report of a run. `documents` maps document ids to texts, `titles` maps them to titles."""
     plan, exam = outcome.plan, outcome.plan.exam
     names = [contender.name for contender in plan.contenders]
     primary = str(plan.primary)
@@ -56,7 +58,7 @@ def build_report(
         [Movement(exam.queries, judge, plan.primary, view.spans(), titles).of(step) for step in steps]
         for steps, judge, view in zip(outcome.steps, outcome.judges, outcome.views, strict=True)
     ]
-    paid = [
+    assessments = [
         llm_value(names, primary, means, outcome.latency, comparisons),
         graph_value(plan.contenders, primary, means, comparisons, p50),
     ]
@@ -102,7 +104,7 @@ def build_report(
         "winner": names[verdict.winner],
         "ties": [names[i] for i in verdict.ties],
         "recommended": names[verdict.recommended],
-        "verdict": " ".join(filter(None, [verdict.text, *paid])),
+        "verdict": " ".join(filter(None, [verdict.text, *assessments])),
         "comparisons": [{**asdict(c), "a": names[c.a], "b": names[c.b]} for c in comparisons],
         "leakage": asdict(known) if known else None,
         "alpha_sweep": alpha_sweep(outcome, documents),
@@ -120,7 +122,7 @@ def _problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str
         if step.fell_back
     ]
     others = [
-        f"{name}: {step.name} had {step.stood_in} answers from the fallback, not from its own model ({step.why})"
+        f"{name}: {step.name} got {step.stood_in} answers from the fallback, not from its own model ({step.why})"
         for name, step in every
         if step.stood_in
     ]
@@ -144,7 +146,7 @@ def _version(package: str) -> str:
 
 
 def _intervals(scores: Any) -> dict[str, list[Interval]]:
-    """All measures resampled together: one set of draws for everything."""
+    """Bootstrap intervals of all measures, with the same resamples for each."""
     names = list(scores)
     stacked = np.concatenate([scores[name] for name in names], axis=1)
     columns = stacked.shape[1] // len(names)
@@ -155,7 +157,7 @@ def _intervals(scores: Any) -> dict[str, list[Interval]]:
 def _groups(
     outcome: Outcome, labels: Sequence[str | None], order: Sequence[str] = ()
 ) -> list[dict[str, dict[str, float]]]:
-    """For each contender the mean of every measure within each group of queries."""
+    """For each contender, the mean of every measure within each group of queries; empty if there is only one group."""
     groups = [label for label in order or sorted({label for label in labels if label}) if label in labels]
     if len(groups) < 2:
         return [{} for _ in outcome.plan.contenders]
@@ -168,9 +170,9 @@ def _groups(
 
 
 def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:
-    """The queries on which contenders differ most, with what each found: for looking at, not for counting.
+    """The queries on which the contenders differ most, with the hits of each: examples to read, not for statistics.
 
-    A hit is marked relevant, and the first relevant rank counted, at the level of the primary measure.
+    Relevance of a hit, and the rank of the first relevant hit, are at the level of the primary measure.
     """
     primary = outcome.plan.primary
     scores = outcome.scores[str(primary)]

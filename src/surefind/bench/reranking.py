@@ -1,15 +1,15 @@
-"""Rerankers in a benchmark: run in batches, cached by what they were given, failures counted and not hidden.
+"""Runs rerankers over an exam, in batches; results are cached by their input, and failures are counted.
 
-In a search a reranker that fails leaves the ranking before it. So it does here, batch by batch; but a benchmark says
-for how many questions that was so, and stops at once where the reranker is not set up (a missing package, model or
-key), for a row that silently equals another one would be a lie.
+If a reranker fails, the ranking before it is kept, as in a search. But a benchmark reports for how many questions this
+happened, and stops at once if the reranker is not set up (a missing package, model or key): a report row that silently
+shows another configuration's scores would be wrong.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,34 +18,33 @@ from surefind.abilities import name_of, reaches, runs_here, stamp_of
 from surefind.bench.cache import RunCache
 from surefind.errors import BudgetError, MissingPartError, SpecError, SurefindError, UsageError
 from surefind.notes import collecting
-from surefind.protocols import Passages, Reranker, Services
+from surefind.protocols import Passages, Progress, Reranker, Services
 from surefind.types import PAD, IdArray, Query, Rankings
 
 _BATCH, _SLOW_BATCH = 64, 8
-"""Questions between two reports of progress: many where they can wait for a service together, few where each costs this
-machine its time."""
+"""Questions per batch, between two reports of progress: many for a reranker that calls a service, which answers in
+parallel; few for one that computes on this machine."""
 _GIVE_UP = 2
-"""Batches in a row that may fail before the others are not tried."""
+"""After this many failed batches in a row, the remaining batches are not tried."""
 _TRIED = 100
-"""Candidates shown to a reranker whose time is to be quoted."""
+"""Candidates given to a reranker when its time is estimated."""
 _STOP = (MissingPartError, SpecError, UsageError, BudgetError)
-
-Told = Callable[[int, int], None]
+"""Errors that end the benchmark instead of counting as a failed batch."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one reranker of one configuration did."""
+    """The rankings before and after one reranker of one configuration."""
 
     name: str
     before: Rankings
     after: Rankings
     fell_back: int = 0
-    """Questions that kept the ranking before because the stage failed."""
+    """Number of questions that kept the ranking before because the stage failed."""
     why: str = ""
-    """The first failure."""
+    """The message of the first failure."""
     stood_in: int = 0
-    """Calls that the fallback answered for the model that the stage names."""
+    """Number of calls answered by the fallback model instead of the stage's own."""
 
 
 class Reranking:
@@ -62,23 +61,24 @@ class Reranking:
 
     def key(self, reranker: Reranker, given: Rankings, k: int) -> str:
         digest = hashlib.blake2b(given.ids.tobytes() + given.scores.tobytes(), digest_size=16).hexdigest()
-        # One that looks further than the ranking depends on what stands behind it.
+        # The result of a reranker that looks beyond its ranking also depends on the pipeline before it.
         behind = self._behind if reaches(reranker) else ""
         return self._cache.key("rerank", *self._scope, reranker, stamp_of(reranker, self._services), digest, k, behind)
 
     def seconds(self, reranker: Reranker, query: Query, ids: IdArray) -> float:
-        """What one question takes, by trying it on passages from all over; nothing is said where it is not set up."""
+        """Seconds per question, measured on passages from the whole collection; 0 if the reranker is not set up."""
         tried = ids[np.unique(np.linspace(0, len(ids) - 1, min(len(ids), _TRIED)).astype(np.int64))]
         given = Rankings(tried[None], -np.arange(len(tried), dtype=np.float32)[None])
         try:
-            for _ in range(2):  # models load in the first, outside the time
+            for _ in range(2):  # only the second is timed: the first loads the models
                 started = time.perf_counter()
                 reranker.rerank([query], given, self._passages, 10, self._services)
         except SurefindError:
             return 0.0
         return time.perf_counter() - started
 
-    def run(self, reranker: Reranker, queries: Sequence[Query], given: Rankings, k: int, told: Told) -> Step:
+    def run(self, reranker: Reranker, queries: Sequence[Query], given: Rankings, k: int, progress: Progress) -> Step:
+        """Reranks `given` for all queries."""
         name = name_of(reranker)
         key = self.key(reranker, given, k)
         known = self._cache.rankings(key)
@@ -88,7 +88,7 @@ class Reranking:
         parts: list[Rankings] = []
         failed, in_a_row, why, stood_in = 0, 0, "", 0
         for at in range(0, len(queries), size):
-            told(at, len(queries))
+            progress(at, len(queries))
             rows = _rows(given, at, at + size)
             try:
                 if in_a_row >= _GIVE_UP:
@@ -97,7 +97,7 @@ class Reranking:
                     parts.append(reranker.rerank(queries[at : at + size], rows, self._passages, k, self._services))
                 self._services.meter.check()
                 in_a_row = 0
-                if heard.without or heard.stood_in:  # the stage went on, but not for all, or not with this model
+                if heard.without or heard.stood_in:  # no failure, but some answers are missing or the fallback's
                     failed, stood_in = failed + heard.without, stood_in + heard.stood_in
                     why = why or heard.text
             except _STOP:
@@ -105,7 +105,7 @@ class Reranking:
             except SurefindError as error:
                 parts.append(rows)
                 failed, in_a_row, why = failed + len(rows), in_a_row + 1, why or str(error)
-        told(len(queries), len(queries))
+        progress(len(queries), len(queries))
         after = stacked(parts, k)
         if not (failed or stood_in):
             self._cache.put_rankings(key, after)
@@ -117,7 +117,7 @@ def _rows(rankings: Rankings, start: int, end: int) -> Rankings:
 
 
 def stacked(parts: Sequence[Rankings], k: int) -> Rankings:
-    """Batches as one, cut or padded to the widest, which is at most k."""
+    """Joins the rankings of several batches, cut or padded to the width of the widest, and to k at most."""
     width = min(k, max(part.ids.shape[1] for part in parts))
     shape = (sum(len(part) for part in parts), width)
     precision = np.result_type(*(part.scores for part in parts))

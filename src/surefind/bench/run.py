@@ -1,4 +1,4 @@
-"""One call for a whole benchmark: plan in, report out, everything unchanged taken from the cache."""
+"""Runs a whole benchmark: takes a plan and returns the report, using cached results for everything unchanged."""
 
 from __future__ import annotations
 
@@ -49,8 +49,11 @@ def run_bench(
     report: OnProgress | None = None,
     ask_again: bool = False,
 ) -> Finished:
-    """`ask_again`: where a language model's answer of an earlier run is of no use. Without, a benchmark repeated is
-    free and comes out the same."""
+    """Runs a plan and returns the report.
+
+    Cached answers of language models are reused, so a repeated benchmark is free and gives the same report;
+    `ask_again` calls the models anew.
+    """
     with contextlib.nullcontext() if ask_again else kb.services.llm.replaying():
         return _run(kb, plan, command, fresh, report)
 
@@ -78,14 +81,16 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     titles = {document.id: document.title for document in documents}
     made = build_report(outcome, texts, titles, command)
     made["learned"] = [_learned(contender, kb.services) for contender in _trained(plan)]
-    if not made["problems"]:  # what failed is tried again next time
+    if not made["problems"]:  # after a failure, the next run tries again
         bench.cache.put_data(key, made)
     return Finished(made, outcome)
 
 
 def unseen(plan: Plan, services: Services) -> Plan:
-    """The plan on questions that no contender learnt from: after training on this exam the held-out half, and of any
-    other exam what the two do not share."""
+    """The plan without the questions that any contender was trained on.
+
+    On the exam of the training, the held-out half is left; on another exam, all questions that the two do not share.
+    """
     learnt = {contender.name: _learnt(contender, services) for contender in plan.contenders}
     every = frozenset[str]().union(*learnt.values())
     kept = tuple(query for query in plan.exam.queries if question_key(query.text) not in every)
@@ -94,8 +99,8 @@ def unseen(plan: Plan, services: Services) -> Plan:
     if not kept:
         names = ", ".join(name for name, questions in learnt.items() if questions)
         raise ExamError(
-            f"All questions of {plan.exam.label} were learnt from by {names}, so they say nothing about it. "
-            "Choose another exam with --exam, or leave the model out."
+            f"Every question of {plan.exam.label} was used to train {names}, so none is left to measure with. "
+            "Choose another exam with --exam, or leave the trained model out."
         )
     return replace(plan, exam=replace(plan.exam, name=f"{plan.exam.name}-held-out", queries=kept))
 
@@ -105,7 +110,7 @@ def _trained(plan: Plan) -> list[Contender]:
 
 
 def _learned(contender: Contender, services: Services) -> dict[str, Any]:
-    """What a trained fusion looks at, and how near its α come to α*: as it was found in training."""
+    """What training recorded about a trained fusion: feature importance, and how close its α are to α*."""
     fuser = contender.pipeline.fuse
     about = fuser.about(services) if isinstance(fuser, Learned) else {}
     metrics = about["metrics"]
@@ -121,7 +126,7 @@ def _learned(contender: Contender, services: Services) -> dict[str, Any]:
 
 
 def _learnt(contender: Contender, services: Services) -> frozenset[str]:
-    """The questions that parts of a pipeline learnt from: its fuser, its rerankers, its encoders."""
+    """The questions that the fuser, rerankers and encoders of a pipeline were trained on."""
     found = [learnt_by(stage, services) for stage in (contender.pipeline.fuse, *contender.pipeline.rerank)]
     for retriever in contender.pipeline.retrieve:
         encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
@@ -131,12 +136,12 @@ def _learnt(contender: Contender, services: Services) -> frozenset[str]:
 
 
 def _stamp(contender: Contender, services: Services) -> str:
-    """What the pipeline's text only names: the weights of models, the words of prompts."""
+    """Fingerprints of what the pipeline's spec only names: weights of models and texts of prompts."""
     return "".join(f" {stamp_of(stage, services)}" for stage in contender.pipeline.stages)
 
 
 def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int = 42) -> Exam:
-    """The exam of the documents as they are: written once, and again when they change."""
+    """The known-item exam of the current documents: loaded, or generated and saved if the documents have changed."""
     store = ExamStore(kb.data / "exams")
     origin = origin_of(per_family, seed=seed)
     reader = kb.reader()
@@ -152,13 +157,14 @@ def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int =
 def beir_base(
     kb_folder: Path, folder: Path, split: str, report: OnProgress | None = None
 ) -> tuple[KnowledgeBase, Exam]:
-    """A BEIR folder as corpus and exam in one go: documents whole, indexed under the current knowledge base's data."""
+    """Opens a BEIR folder as a knowledge base and an exam. Its documents are not cut; its data goes into a subfolder of
+    the current knowledge base's data."""
     from surefind.config import DATA_FOLDER
 
     folder = folder.resolve()
     if not (folder / "corpus.jsonl").exists():
         raise ExamError(f"{folder} is not a BEIR folder: it has no corpus.jsonl.")
-    place = hashlib.blake2b(str(folder).encode(), digest_size=4).hexdigest()  # two folders may have one name
+    place = hashlib.blake2b(str(folder).encode(), digest_size=4).hexdigest()  # two folders may have the same name
     home = kb_folder.resolve() / DATA_FOLDER / "beir" / f"{folder.name}-{place}"
     home.mkdir(parents=True, exist_ok=True)
     (home / FILE_NAME).write_text(_BEIR_SETTINGS, encoding="utf-8")

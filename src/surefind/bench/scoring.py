@@ -1,4 +1,4 @@
-"""Scoring the rankings of one layout: where its chunks lie, and the measures that compare text."""
+"""Scores the rankings of one layout: positions of its chunks, and the measures that compare text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from surefind.types import Floats, Rankings
 
 
 class SpanScores:
-    """The gold-span measures, computed once per ranking and k however many of them are asked for."""
+    """Computes the gold-span measures, all together once per ranking and k."""
 
     def __init__(self, plan: Plan, spans: Spans, places: Places, documents: Mapping[str, str]) -> None:
         self._plan = plan

@@ -1,8 +1,7 @@
-"""The α sweep: a lexical and a dense ranking fused with every weight, and what knowing the answers would add.
+"""The α sweep: fuses a lexical and a dense ranking with every weight, and computes two oracles.
 
-The fusion is `convex`, or `tm2c2` where the contenders are fused by that alone. Beside the curve stand two oracles: the
-closed-form α* of each question (`train.lss`), and for each question the best α of the curve, which no prediction of α
-can beat.
+The fusion is `convex`, or `tm2c2` if the contenders use that one only. The oracles use the answers: the closed-form α*
+of each question (`train.lss`), and the best α of the sweep for each question, which no prediction of α can beat.
 """
 
 from __future__ import annotations
@@ -29,7 +28,11 @@ PAIR = ["dense", "sparse"]
 
 
 def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any] | None:
-    """The primary measure for α from 0 (words only) to 1 (meaning only), where there is one ranking of each."""
+    """The primary measure for α from 0 (lexical only) to 1 (dense only).
+
+    None if layouts are compared, if the primary measure is a gold-span measure, or if a lexical or a dense ranking is
+    missing.
+    """
     plan = outcome.plan
     path = None if plan.compares_layouts or plan.primary.of_spans else _joined(outcome)
     if path is None:
@@ -60,7 +63,8 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any
 
 
 def _joined(outcome: Outcome) -> Pipeline | None:
-    """A lexical and a dense retriever: those that a contender joins, or the first of each that stand alone."""
+    """A pipeline with a lexical and a dense retriever: the first two that a contender fuses, or else the first of each
+    that a contender uses alone."""
     pipelines = [replace(contender.pipeline, fuse=None, rerank=()) for contender in outcome.plan.contenders]
     for pipeline in pipelines:
         if sorted(retriever.signal for retriever in pipeline.retrieve) == PAIR:
@@ -78,7 +82,7 @@ def _with_alpha_star(outcome: Outcome, rankings: list[Rankings], documents: Mapp
 
 
 def _width(rankings: list[Rankings]) -> int:
-    """Every candidate, as in a search."""
+    """Room for all candidates of the rankings: a search fuses all of them, too."""
     return sum(ranking.ids.shape[1] for ranking in rankings)
 
 

@@ -1,4 +1,4 @@
-"""A report as a table for the terminal."""
+"""Prints a report as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ORACLES = ("star", "best")
 def show(report: dict[str, Any], console: Console) -> None:
     primary = report["primary"]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    # Layouts have long names: better two lines than a table whose figures are cut off.
+    # Layouts have long names: two lines are better than a table with truncated figures.
     table.add_column("configuration", no_wrap=not layout_heads(report), overflow="fold")
     table.add_column(f"{primary} [95%]", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -45,7 +45,7 @@ def show(report: dict[str, Any], console: Console) -> None:
         f"{exam_label(exam)}: {exam['queries']} questions over {corpus['documents']} documents, {cut_into(report)}."
     )
     console.print(table)
-    console.print("* winner, > recommended. Rows that share a letter cannot be told apart (p >= 0.05 after Holm).")
+    console.print("* winner, > recommended. Rows that share a letter are statistically tied (p >= 0.05 after Holm).")
     for row in ordered(report):
         for text in in_words(row):
             console.print(text, highlight=False)
@@ -54,14 +54,13 @@ def show(report: dict[str, Any], console: Console) -> None:
     if (sweep := report["alpha_sweep"] or {}).get("fuser") == "tm2c2":
         oracles = (f"{sweep[key]['mean']:.3f} [{sweep[key]['low']:.3f}, {sweep[key]['high']:.3f}]" for key in _ORACLES)
         console.print(
-            "Knowing the answers: {} with the closed-form α* of each query, {} with the best α of each.".format(
-                *oracles
-            )
+            "Oracles, which know the answers: {} with the closed-form α* of each question, {} with the best α of each "
+            "question.".format(*oracles)
         )
     if report["leakage"]:
         console.print(report["leakage"]["text"])
     if exam["dropped"]:
-        console.print(f"{exam['dropped']} questions were left out: their passage is no longer in the documents.")
+        console.print(f"{exam['dropped']} questions were left out: their passages are no longer in the documents.")
     console.print(report["verdict"], style="bold")
 
 
@@ -70,13 +69,13 @@ def layouts(report: dict[str, Any]) -> set[str]:
 
 
 def cut_into(report: dict[str, Any]) -> str:
-    """How many passages there are; where rows differ in their layout each has its own number."""
+    """The number of passages, or the number of layouts if the rows have different ones."""
     several = len(layouts(report))
     return f"cut in {several} ways" if several > 1 else f"{report['corpus']['chunks']} passages"
 
 
 def layout_heads(report: dict[str, Any]) -> list[str]:
-    """What is shown of each layout, where rows differ in theirs."""
+    """The column headings about layouts; empty if all rows have the same layout."""
     return ["passages", "index MB", "ingest s/doc"] if len(layouts(report)) > 1 else []
 
 
@@ -92,10 +91,11 @@ def exam_label(exam: dict[str, Any]) -> str:
 
 
 def ordered(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows, best first."""
+    """The report's rows, best first."""
     return sorted(report["rows"], key=lambda row: -row["measures"][report["primary"]]["mean"])
 
 
 def mark(report: dict[str, Any], row: dict[str, Any]) -> str:
+    """`*` for the winner, `>` for the recommended configuration, two characters wide."""
     winner, recommended = row["name"] == report["winner"], row["name"] == report["recommended"]
     return ("*" if winner else " ") + (">" if recommended else " ")

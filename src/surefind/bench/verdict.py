@@ -1,10 +1,10 @@
-"""Who won, who cannot be told apart, and which of those to take: in numbers and in a sentence.
+"""Names the winner, the configurations tied with it and the one to use, as numbers and as text.
 
-The winner has the highest mean over all questions. Being picked for that flatters it, so the sentence also says
-what picking costs: the best of one half of the questions, scored on the other half, which picking did not see.
-Of the winner and those that cannot be told apart from it, the cheapest is recommended, unless the exam flatters
-it: questions written from the documents share their words, so a tie must hold on the questions that share few words
-with their passage as well.
+The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
+gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
+The fastest of the winner and its ties is recommended if it also holds up on low-overlap questions. Questions written
+from the documents repeat their words, which favours lexical search, so a tie must hold on questions that share few
+words with their passage as well.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from surefind.measure.statistics import Comparison, Interval, compare_all, compa
 from surefind.types import Floats
 
 _ENOUGH = 30
-"""Fewer questions than this say nothing."""
+"""Low-overlap questions needed to compare configurations on them; with fewer, the result is mostly noise."""
 _AS_FAST = 1.1
-"""Within this factor two latencies are the same on a noisy machine, and quality decides."""
+"""Two latencies within this factor count as equal, because timings are noisy; quality then decides."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,10 @@ class Verdict:
 
 
 def compare(scores: Floats, few_shared: Sequence[bool]) -> tuple[list[Comparison], list[Comparison]]:
-    """All pairs on all questions, and on those that share few words where there are enough of them."""
+    """Compares all pairs on all questions, and again on the low-overlap questions if there are enough of them.
+
+    `few_shared` marks the low-overlap questions. The second list is empty if they are too few, or all there are.
+    """
     hard = scores[np.array(few_shared)]
     if scores.shape[1] > 1 and _ENOUGH <= len(hard) < len(scores):
         everything, part = compare_families([scores, hard])
@@ -52,7 +55,11 @@ def decide(
     held_out_intervals: Sequence[Interval],
     latency: Sequence[float | None],
 ) -> Verdict:
-    """`few_shared` marks the questions with an overlap below two thirds, `hard_comparisons` are those on them."""
+    """Picks the winner, its ties and the recommendation, and explains them.
+
+    `few_shared` marks the low-overlap questions (overlap below two thirds); `hard_comparisons` are the comparisons on
+    these questions alone.
+    """
     means = scores.mean(axis=0)
     winner = int(np.argmax(means))
     worse = _beats(winner, comparisons)
@@ -62,39 +69,37 @@ def decide(
         picked = int(np.argmax(scores[~np.array(held_out)].mean(axis=0)))
         interval = held_out_intervals[picked]
         text.append(
-            f"Picking on half of the questions takes {names[picked]}, which scores {_shown(interval)} on the other."
+            f"The best on one half of the questions, {names[picked]}, scores {_shown(interval)} on the other half."
         )
-    flattered: set[int] = set()
+    behind: set[int] = set()
     if hard_comparisons:
         hard = scores[np.array(few_shared)]
-        flattered, sentence = _on_hard_questions(names, [winner, *ties], hard, hard_comparisons)
-        text.append(sentence)
-    recommended = _cheapest([i for i in (winner, *ties) if i not in flattered], means, latency)
+        behind, sentences = _on_hard_questions(names, [winner, *ties], hard, hard_comparisons)
+        text.append(sentences)
+    recommended = _fastest([i for i in (winner, *ties) if i not in behind], means, latency)
     if ties:
-        text.append(_advice(names, winner, recommended, latency, flattered))
+        text.append(_recommendation(names, winner, recommended, latency, behind))
     return Verdict(winner, ties, recommended, " ".join(text))
 
 
 def _on_hard_questions(
     names: Sequence[str], tied: Sequence[int], hard: Floats, comparisons: Sequence[Comparison]
 ) -> tuple[set[int], str]:
-    """Which of the winner and its ties fall behind where few words are shared, and a sentence about that."""
+    """Returns which of `tied` (the winner and its ties) fall behind on low-overlap questions, and the text about it."""
     means = hard.mean(axis=0)
     leader = int(np.argmax(means))
     best = max(tied, key=lambda i: (means[i], -i))
     behind = sorted(_beats(best, comparisons) & set(tied), key=lambda i: -means[i])
-    lead = f"{names[leader]} leads with {means[leader]:.3f}"
-    text = f"On the {len(hard)} questions that share few words with their passage {lead}"
+    text = f"On the {len(hard)} low-overlap questions, {names[leader]} leads with {means[leader]:.3f}"
     if best != leader and len(tied) > 1:
-        text += f"; of the tied, {names[best]} does best there ({means[best]:.3f})"
+        text += f". Of the winner and its ties, {names[best]} does best on them ({means[best]:.3f})"
     if behind:
-        listed = ", ".join(f"{names[i]} ({means[i]:.3f})" for i in behind[:3])
-        text += f", significantly ahead of {listed}"
+        text += f", significantly better than {_listed([f'{names[i]} ({means[i]:.3f})' for i in behind], 3)}"
     return set(behind), text + "."
 
 
 def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
-    """Those that i is significantly better than."""
+    """The configurations that configuration i is significantly better than."""
     found = set()
     for c in comparisons:
         if c.significant and i in (c.a, c.b):
@@ -104,7 +109,8 @@ def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
     return found
 
 
-def _cheapest(tied: Sequence[int], means: Floats, latency: Sequence[float | None]) -> int:
+def _fastest(tied: Sequence[int], means: Floats, latency: Sequence[float | None]) -> int:
+    """The best of the configurations whose latency is within `_AS_FAST` of the lowest."""
     known = [value for i in tied if (value := latency[i]) is not None]
     if not known:
         return tied[0]
@@ -121,28 +127,33 @@ def _about_winner(
 ) -> str:
     score = f"{measure} {_shown(interval)}"
     if len(names) == 1:
-        return f"{names[winner]} scores {score}; there was nothing to compare it with."
-    than = (
-        f"significantly better than {worse} of {len(names) - 1} others"
-        if worse
-        else "but not significantly better than any"
-    )
-    text = f"{names[winner]} is best ({score}), {than}"
-    if not ties:
-        return f"{text}."
-    listed = ", ".join(names[i] for i in ties[:4]) + (f" and {len(ties) - 4} more" if len(ties) > 4 else "")
-    return f"{text}; it cannot be told apart from {listed}."
+        return f"{names[winner]} scores {score}. There is no other configuration to compare it with."
+    tied = f"statistically tied with {_listed([names[i] for i in ties], 4)}"
+    if not worse:
+        return f"{names[winner]} is best ({score}), but its lead is not significant: it is {tied}."
+    others = len(names) - 1
+    text = f"{names[winner]} is best ({score}). It is significantly better than "
+    if ties:
+        return f"{text}{worse} of {others} others and {tied}."
+    return text + (f"all {others} others." if others > 1 else "the other configuration.")
 
 
-def _advice(
-    names: Sequence[str], winner: int, recommended: int, latency: Sequence[float | None], flattered: set[int]
+def _recommendation(
+    names: Sequence[str], winner: int, recommended: int, latency: Sequence[float | None], behind: set[int]
 ) -> str:
-    if flattered:
-        why = "of those that keep up there it is the cheapest, or as cheap as any"
+    if behind:
+        why = "the fastest of the tied configurations that hold up on low-overlap questions"
     elif recommended == winner:
-        why = "none of its ties is cheaper"
+        why = "because none of the configurations tied with it is noticeably faster"
     else:
         mine, best = latency[recommended], latency[winner]
         speed = f" (p50 {mine:.1f} ms against {best:.1f} ms)" if mine is not None and best is not None else ""
-        why = f"a tie goes to the cheaper{speed}"
-    return f"Take {names[recommended]}: {why}."
+        why = f"the fastest of the tied configurations{speed}"
+    return f"Recommendation: {names[recommended]}, {why}."
+
+
+def _listed(items: Sequence[str], most: int) -> str:
+    """`a, b and c`; beyond `most` items, `a, b and 3 more`."""
+    if len(items) > most:
+        return f"{', '.join(items[:most])} and {len(items) - most} more"
+    return " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))

@@ -1,1 +1,1 @@
-"""Chunkers: Document -> Chunks, offset-exact. One method a file."""
+"""Chunkers: Document -> Chunks with exact character offsets. One chunker per file."""

@@ -1,4 +1,4 @@
-"""The guard-rails of `llm_segments`: how many chunks a text may become, and whether an answer keeps to it.
+"""The limits of `llm_segments`: how many chunks a text may become, and whether an answer respects this.
 
     τ = round(words / per_chunk)        chunks in [max(2, τ - 3), τ + 3]
 
@@ -14,13 +14,15 @@ _FEWEST = 2
 
 
 def chunk_range(words: int, per_chunk: int) -> tuple[int, int]:
-    """The least and the most chunks. Halves round up, so that 500 words of 1,000 are one target and not none."""
+    """The smallest and the largest allowed number of chunks. Halves round up, so that 500 words at 1,000 per chunk give
+    a target of one chunk, not zero."""
     target = int(words / per_chunk + 0.5)
     return max(_FEWEST, target - _SLACK), target + _SLACK
 
 
 def read_breakpoints(reply: str, sentences: int, low: int, high: int) -> list[int] | str:
-    """The sentences that begin a chunk, without the first; or what is wrong with the reply."""
+    """The numbers of the sentences that begin a chunk, without the first; or a text that says what is wrong with the
+    reply. That text becomes part of the next prompt."""
     numbers = re.findall(r"-?\d+", reply)
     if not numbers:
         return "it held no sentence numbers"

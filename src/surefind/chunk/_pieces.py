@@ -1,4 +1,4 @@
-"""The pieces of a document that stay together: what structured chunkers build their chunks of."""
+"""Splits a document into pieces that stay together; structured chunkers build their chunks from them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Piece:
     tokens: int
     path: Path
     opens: bool
-    """Whether it begins a section."""
+    """Whether the piece begins a section."""
     header: str = ""
-    """For rows in the middle of a table: its header row."""
+    """The header row of the table, if the piece is a later row of a table; empty otherwise."""
 
 
 def pieces(document: Document, limit: int, sentences: bool = False) -> Iterator[Piece]:
-    """Blocks, each heading glued to what follows it, too long ones cut at their joints. With `sentences` paragraphs are
-    cut into sentences even if they fit."""
+    """The blocks of a document, each heading together with the block after it. A block of more than `limit` tokens is
+    cut into its parts; with `sentences`, paragraphs are always cut into sentences."""
     text = document.text
     found = blocks(text) if document.format == "markdown" else paragraphs(text)
     trail: list[tuple[int, str]] = []
@@ -56,8 +56,8 @@ def pieces(document: Document, limit: int, sentences: bool = False) -> Iterator[
 
 
 def groups(found: Iterable[Piece], limit: int, least: int) -> Iterator[list[Piece]]:
-    """Consecutive pieces, at most `limit` tokens together; a new section begins a new group once the one before it
-    has `least`."""
+    """Groups consecutive pieces, at most `limit` tokens per group. A new section begins a new group if the current
+    group has at least `least` tokens."""
     group: list[Piece] = []
     size = 0
     for piece in found:
@@ -72,21 +72,21 @@ def groups(found: Iterable[Piece], limit: int, least: int) -> Iterator[list[Piec
 
 
 def joined(group: Sequence[Piece]) -> Piece:
-    """Consecutive pieces as one."""
+    """Joins consecutive pieces into one."""
     first, last = group[0], group[-1]
     tokens = sum(piece.tokens for piece in group)
     return Piece(first.start, last.end, tokens, common_path(p.path for p in group), first.opens, first.header)
 
 
 def chunk_of(document: Document, group: Sequence[Piece], start: int | None = None, parent: Span | None = None) -> Chunk:
-    """The chunk of consecutive pieces, from `start` if it begins before the first of them."""
+    """The chunk of consecutive pieces. It begins at `start` if given, else at the first piece."""
     begins = group[0].start if start is None else start
     headings = common_path(piece.path for piece in group)
     return make_chunk(document, begins, group[-1].end, headings, group[0].header, parent)
 
 
 def common_path(paths: Iterable[Path]) -> Path:
-    """The headings that all of a chunk stands under."""
+    """The headings that all paths begin with."""
     levels = zip(*paths, strict=False)
     return tuple(level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels))
 
@@ -97,7 +97,8 @@ def _cut(text: str, start: int, block: Block, limit: int) -> list[Span]:
 
 
 def _windows(text: str, start: int, end: int, limit: int) -> list[Span]:
-    """A span cut so that no piece has more than `limit` tokens; at sentences if that is enough."""
+    """Cuts a span so that no piece has more than `limit` tokens: between sentences, and inside a sentence that is too
+    long."""
     tokens = token_spans(text, start, end)
     if len(tokens) <= limit:
         return [(start, end)]

@@ -1,4 +1,4 @@
-"""Making chunks out of character spans."""
+"""Makes chunks from character spans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def make_chunk(
     context: str = "",
     parent: tuple[int, int] | None = None,
 ) -> Chunk:
-    """The chunk of a span, white space at both ends left out. `start < end` must hold text."""
+    """The chunk of a span, without white space at both ends. The span must contain text."""
     start, end = stripped(document.text, start, end)
     return Chunk(document.id, start, end, document.text[start:end], headings, context, parent, document.title)
 

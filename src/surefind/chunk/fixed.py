@@ -1,11 +1,11 @@
 """`fixed(tokens=500, overlap=50, unit=tokens)`: a sliding window.
 
-For a document D of |D| tokens (or words, what white space parts, with `unit=words`), window w and overlap o:
+For a document D of |D| tokens (with `unit=words`, words separated by white space), window w and overlap o:
 
     C_i = D[i(w-o) : i(w-o)+w]    for i = 0, 1, …, ceil((|D|-w) / (w-o))
 
-so every chunk but the last has exactly w tokens, neighbours share o, no token is lost and the last chunk always
-brings something new (eq. 1 of the agentic-knowledge-base study, 2025).
+Every chunk except the last has exactly w tokens, neighbours share o, no token is lost, and the last chunk always
+has new tokens (eq. 1 of the agentic-knowledge-base study, 2025).
 """
 
 from __future__ import annotations

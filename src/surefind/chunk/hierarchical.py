@@ -1,12 +1,13 @@
-"""`hierarchical(parent=1500, child=250, overlap=0)`: small passages are searched, larger ones returned.
+"""`hierarchical(parent=1500, child=250, overlap=0)`: searches small passages and returns larger ones.
 
     |C_child| <= child,  |C_parent| <= parent,  child < parent,  each child in exactly one parent
 
-(eq. 3 of the agentic-knowledge-base study, 2025). A child is a run of blocks or parts of them; it begins anew at
-a section once the one before it has a fifth of its limit, and otherwise repeats the last `overlap` tokens of the child
-before it. A parent is as many whole sections as fit, or a run of children of a section that does not fit by itself. So
-another parent size needs hardly a new vector, and with `overlap=0` the children are the chunks of `markdown`. A ranking
-of children counts each parent once, at its best child, and goes on until k different parents are found.
+(eq. 3 of the agentic-knowledge-base study, 2025). A child is a run of blocks or parts of blocks. A section begins a new
+child once the child before it has a fifth of its limit; within a section, a child repeats the last `overlap` tokens of
+the child before it. A parent has as many whole sections as fit; a section that is too long for one parent becomes
+several, each a run of children. So another parent size needs hardly any new vectors, and with `overlap=0` the children
+are the chunks of `markdown`. A ranking of children counts each parent once, at its best child, and goes on until k
+different parents are found.
 """
 
 from __future__ import annotations
@@ -43,36 +44,38 @@ class Hierarchical(Stage):
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
         own = self.child - self.overlap
         children = [joined(group) for group in groups(pieces(document, own), own, self.child // 5)]
-        return [child for family in self._families(children) for child in self._children(document, family)]
+        return [chunk for group in self._by_parent(children) for chunk in self._chunks(document, group)]
 
-    def _families(self, children: list[Piece]) -> Iterator[list[Piece]]:
-        family: list[Piece] = []
+    def _by_parent(self, children: list[Piece]) -> Iterator[list[Piece]]:
+        """Groups the children of each parent."""
+        group: list[Piece] = []
         size = 0
         for i, child in enumerate(children):
-            # At the start of a section the whole of it must fit, or a new parent begins here.
+            # At the start of a section, all of the section must fit, or a new parent begins here.
             section = takewhile(lambda later: not later.opens, _after(children, i)) if child.opens else ()
-            if family and size + child.tokens + sum(later.tokens for later in section) > self.parent:
-                yield family
-                family, size = [], 0
-            family.append(child)
+            if group and size + child.tokens + sum(later.tokens for later in section) > self.parent:
+                yield group
+                group, size = [], 0
+            group.append(child)
             size += child.tokens
-        if family:
-            yield family
+        if group:
+            yield group
 
-    def _children(self, document: Document, family: list[Piece]) -> Iterator[Chunk]:
-        span = stripped(document.text, family[0].start, family[-1].end)
+    def _chunks(self, document: Document, group: list[Piece]) -> Iterator[Chunk]:
+        """The chunks of the children of one parent."""
+        span = stripped(document.text, group[0].start, group[-1].end)
         tokens = token_spans(document.text, *span) if self.overlap else []
         section = span[0]
-        for child in family:
+        for child in group:
             section = child.start if child.opens else section
             yield chunk_of(document, [child], self._start(child.start, section, tokens), span)
 
     def _start(self, own: int, section: int, tokens: list[Span]) -> int:
-        """Where a child begins that repeats the end of the one before it, but not from before its section."""
+        """The start of a child that repeats the last `overlap` tokens before it, but none from before its section."""
         before = bisect_left(tokens, (own, 0))
         return max(section, tokens[max(0, before - self.overlap)][0]) if before else own
 
 
 def _after(children: list[Piece], i: int) -> Iterator[Piece]:
-    """Those behind the i-th, without a copy: a document may have very many."""
+    """The children after the i-th, without copying the list, which may be very long."""
     return (children[j] for j in range(i + 1, len(children)))

@@ -1,12 +1,12 @@
-"""`llm_segments(words=1000)`: a model says where a document's topics change; chunks lie between those sentences.
+"""`llm_segments(words=1000)`: cuts a document where a language model says that the topic changes.
 
     S = sentences of D,  B = breaking points,  C_1 = S[0:b_1], C_2 = S[b_1:b_2], …
     number of chunks in [max(2, τ - 3), τ + 3],  τ = round(|D| / words)
 
-An answer outside that range, or that is no list of sentence numbers, is asked for again with the complaint, `tries`
-times in all; then `base` cuts the document. A document of more than `part_words` words is asked for in parts. With
-`llm_context` as enricher this is "agentic-2" of the agentic-knowledge-base study (3.1.4.2). One call a part, where the
-first answer is right.
+If an answer is outside that range, or is not a list of sentence numbers, the model is asked again and told what was
+wrong, `tries` times in all; then `base` cuts the document. A document of more than `part_words` words is sent in parts.
+With `llm_context` as enricher this is "agentic-2" of the agentic-knowledge-base study (3.1.4.2). One call per part if
+the first answer is valid.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _SLOTS = ("n_sentences", "word_count", "sentences", "min_breakpoints", "max_breakpoints", "correction")
 _MAX_TOKENS = 500
+"""Tokens of an answer, at most."""
 
 Span = tuple[int, int]
 
@@ -60,13 +61,13 @@ class LLMSegments(Stage):
         require(self.part_words >= self.words, self, "part_words must be at least words")
 
     def llm_calls(self, work: Workload) -> Calls:
-        """At most: a wrong answer is asked for again."""
+        """An upper bound: `tries` calls per part, though only an invalid answer is asked for again."""
         parts = max(1, -(-work.document_tokens // estimate.text(self.part_words)))
         return estimate.calls(self.model, work.documents * parts * self.tries, work.document_tokens // parts, 60)
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
         found_sections = sections(document)
-        # A heading begins a sentence, and none runs on from the section before.
+        # Split each section by itself, so that no sentence crosses a heading.
         tiles = [span for s in found_sections for span in sentence_spans(document.text, s.start, s.end)]
         sentences = [span for span in tiles if document.text[slice(*span)].strip()]
         if not sentences:
@@ -76,7 +77,8 @@ class LLMSegments(Stage):
             found = self._ask(document, sentences[first:last], services)
             if not isinstance(found, list):
                 note(f"{document.id} was cut by {self.base}: {found}")
-                went_without(isinstance(found, SurefindError))  # a wrong answer stays wrong, a failure may pass
+                # Count errors only, so that they are tried again: an invalid answer would stay invalid.
+                went_without(isinstance(found, SurefindError))
                 return cast(Chunker, spec.make("chunk", self.base)).chunk(document, services)
             starts += [first, *(first + point for point in found)]
         edges = [*starts, len(sentences)]
@@ -84,7 +86,7 @@ class LLMSegments(Stage):
         return [make_chunk(document, *span, _headings(found_sections, span[0])) for span in spans]
 
     def _parts(self, document: Document, sentences: list[Span]) -> list[tuple[int, int]]:
-        """Runs of sentences of at most `part_words` words, as even as they come."""
+        """Splits the sentences into runs of about equal length, of about `part_words` words at most."""
         counts = [count_words(document.text[slice(*span)]) for span in sentences]
         parts = -(-sum(counts) // self.part_words) or 1
         share = sum(counts) / parts
@@ -96,7 +98,7 @@ class LLMSegments(Stage):
         return list(pairwise([*cuts, len(sentences)]))
 
     def _ask(self, document: Document, sentences: list[Span], services: Services) -> list[int] | str | SurefindError:
-        """Where chunks begin after the first; or why that is not known."""
+        """The numbers of the sentences that begin a chunk, without the first; or why there is no valid answer."""
         texts = [" ".join(document.text[slice(*span)].split()) for span in sentences]
         words = sum(map(count_words, texts))
         low, high = chunk_range(words, self.words)
@@ -129,5 +131,5 @@ class LLMSegments(Stage):
 
 
 def _headings(found: list[Section], start: int) -> tuple[str, ...]:
-    """Those above the place where a chunk begins."""
+    """The headings above the position where a chunk begins."""
     return next((section.path for section in found if section.start <= start < section.end), ())

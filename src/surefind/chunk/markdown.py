@@ -1,12 +1,12 @@
-"""`markdown(tokens=250, min_tokens=50)`: sections first, then whole blocks, then parts of a block.
+"""`markdown(tokens=250, min_tokens=50)`: cuts at sections first, then between blocks, then inside a block.
 
-A chunk never crosses a heading unless the section before it is shorter than `min_tokens` (a bare title, a
-one-line intro), and never cuts a paragraph, list, table or code fence that fits. A block above `tokens` is cut
-at its own joints: list items, table rows, code lines, sentences; only a single part that is still too long is
-cut between tokens. Chunks tile the document: nothing is lost, nothing stands twice. A chunk that begins in the middle
-of a table has the table's header row as context.
+A chunk never crosses a heading unless the section before it is shorter than `min_tokens` (a bare title, a one-line
+intro), and never cuts a paragraph, list, table or code fence that fits. A block of more than `tokens` is cut between
+its parts: list items, table rows, lines of code, sentences. Only a single part that is still too long is cut between
+tokens. Chunks cover the document: nothing is lost or repeated. A chunk that begins in the middle of a table has the
+table's header row as context.
 
-Works on plain text too, whose blocks are its paragraphs.
+Works on plain text too: its blocks are its paragraphs.
 """
 
 from __future__ import annotations

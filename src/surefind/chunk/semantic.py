@@ -1,12 +1,13 @@
-"""`semantic(threshold=80, buffer=1, max_tokens=800)`: sections first, then turns of meaning.
+"""`semantic(threshold=80, buffer=1, max_tokens=800)`: cuts at sections first, then where the meaning changes.
 
-Sections that have at most `max_tokens` stay whole. In a longer one, of sentences s_1 … s_n with unit vectors e(·):
+Sections of at most `max_tokens` stay whole. In a longer section, with sentences s_1 … s_n and unit vectors e(·):
 
     w_i = mean of e(s_{i-buffer}) … e(s_{i+buffer}), of unit length        d_i = 1 - w_i · w_{i+1}
 
-and it is cut behind s_i where d_i is above the `threshold`th percentile of its d, once `min_tokens` are reached, and
-wherever `max_tokens` force it (section 3.1.2 and eq. 2 of the agentic-knowledge-base study, 2025). Means of sentence
-vectors, not vectors of joined sentences: one vector a sentence serves every threshold, buffer and limit.
+The section is cut after s_i if d_i is above the `threshold`th percentile of its d and the chunk has `min_tokens`, and
+also where `max_tokens` would be exceeded (section 3.1.2 and eq. 2 of the agentic-knowledge-base study, 2025). w_i is a
+mean of sentence vectors, not the vector of the joined sentences, so that one vector per sentence serves every
+threshold, buffer and limit.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from surefind.text.tokens import token_spans
 from surefind.types import Chunk, Document, FloatArray
 
 _TELLING = 32
-"""A sentence's vector is made of its first tokens: the tails of long ones cost time and move one cut in six."""
+"""Tokens of a sentence that are embedded, from its start: embedding the rest of long sentences costs time and moves
+only one cut in six."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class Semantic(Stage):
         return chunks
 
     def _vectors(self, document: Document, sentences: Sequence[Piece], services: Services) -> FloatArray:
-        """All of a document in one call, so that the encoder can order them and the cache is asked once."""
+        """The vectors of all sentences, embedded in one call, so that the encoder can sort them by length and the cache
+        is read once."""
         if not sentences:
             return np.zeros((0, 0), np.float32)
         return services.embedder(self.model).embed([_beginning(document, sentence) for sentence in sentences])
@@ -88,7 +91,7 @@ def _beginning(document: Document, sentence: Piece) -> str:
 
 
 def _turns(vectors: FloatArray, threshold: float, buffer: int) -> set[int]:
-    """The sentences behind which the meaning turns."""
+    """The numbers of the sentences after which the meaning changes."""
     if len(vectors) < 2:
         return set()
     sums = np.concatenate([np.zeros((1, vectors.shape[1])), np.cumsum(vectors, axis=0, dtype=np.float64)])

@@ -1,7 +1,8 @@
-"""`sentence_window(window=3)`: each sentence is searched by itself and returned with `window` sentences on either side.
+"""`sentence_window(window=3)`: searches single sentences and returns each with `window` sentences on either side.
 
-Sharp vectors and enough text to read (the small-to-big retrieval of LlamaIndex, 2023). Table rows, list items and lines
-of code count as sentences. A window does not leave its section; a short section is joined to the next one.
+The vectors are precise, and a hit has enough text to read (the small-to-big retrieval of LlamaIndex, 2023). Table rows,
+list items and lines of code count as sentences. A window does not leave its section; a short section is joined to the
+next one.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from surefind.spec import Stage, require
 from surefind.types import Chunk, Document
 
 _LONGEST = 200
-"""Tokens of one piece: what has no sentences (a block of code, a table) is still searched in parts."""
+"""Tokens of one searched piece, at most; also cuts text without sentences (a block of code, a table)."""
 _LEAST = 50
+"""Tokens of a section, at least; a shorter one is joined to the next."""
 
 
 @dataclass(frozen=True)

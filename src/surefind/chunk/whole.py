@@ -1,4 +1,4 @@
-"""`whole`: the document is the chunk. For collections whose documents are passages already (BEIR, FAQs)."""
+"""`whole`: makes each document one chunk. For collections whose documents are passages already (BEIR, FAQs)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Enrichers: context beside a chunk's text, embedded and indexed with it, never returned as text."""
+"""Enrichers: add context to a chunk, which is embedded and indexed with its text but never returned as text."""

@@ -1,4 +1,4 @@
-"""`headings`: the breadcrumb of titles above a chunk, `CTR filing > Deadlines > Holidays`."""
+"""`headings`: adds the path of headings above a chunk, `CTR filing > Deadlines > Holidays`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Headings(Stage):
 
 
 def breadcrumb(document: Document, chunk: Chunk) -> str:
-    # A first heading that repeats the title would only count its words twice.
+    # Leave out a heading that repeats the title: it would only count the title's words twice.
     steps = [document.title, *(h for h in chunk.headings if h != document.title)]
     return " > ".join(step for step in steps if step)
 

@@ -1,9 +1,9 @@
-"""`llm_context(model=…)`: what a chunk is about within its document, in a few sentences that a model writes.
+"""`llm_context(model=…)`: a language model writes a few sentences that place a chunk within its document.
 
-The context is indexed beside the chunk's text ("agentic-1" of the agentic-knowledge-base study, on any chunker). The
-document stands first in the prompt and the chunk last, so that all chunks of a document share a beginning, which
-endpoints that keep prefixes charge less for. One call a chunk, of about document_tokens + chunk tokens; a chunk for
-which the model fails has no context, and the sync says so. Anthropic, Introducing contextual retrieval, 2024.
+The context is indexed with the chunk's text ("agentic-1" of the agentic-knowledge-base study, on any chunker). In the
+prompt the document is first and the chunk last, so that the prompts of all chunks of a document begin alike; endpoints
+with a prefix cache charge less for that. One call per chunk, of about document_tokens + chunk tokens. If the model
+fails, the chunk gets no context and the sync reports it. Anthropic, Introducing contextual retrieval, 2024.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SLOTS = ("document", "chunk")
 _LONGEST = 150
-"""Tokens of context: more would drown the chunk's own words in its vector."""
+"""Tokens of context per chunk, at most: more would outweigh the chunk's own words in its vector."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LLMContext(Stage):
             )
             for chunk in chunks
         ]
-        # The first one alone: it fills the endpoint's prefix cache for the others, and if it fails so would they.
+        # The first prompt goes alone: it fills the endpoint's prefix cache, and if it fails, so would the others.
         answers = ask(services, self.model, prompts[:1], max_tokens=2 * _LONGEST)
         if answers and isinstance(answers[0], SurefindError):
             answers *= len(prompts)
@@ -69,9 +69,10 @@ class LLMContext(Stage):
 
 
 def around(document: Document, chunk: Chunk, tokens: int) -> str:
-    """The document, or of one that is too long its beginning and the part around the chunk, half and half.
+    """The document; if it is too long, half of the tokens from its beginning and half from around the chunk.
 
-    The part starts at a multiple of a quarter, so that neighbouring chunks still share the beginning of their prompts.
+    The second half starts at a multiple of a quarter of `tokens`, so that the prompts of neighbouring chunks still
+    begin alike.
     """
     titled = f"{document.title}\n\n{document.text}" if document.title else document.text
     spans = token_spans(document.text)

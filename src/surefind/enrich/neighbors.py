@@ -1,8 +1,8 @@
-"""`neighbors(tokens=40)`: what a chunk stands among, in the document's own words: its title and first sentence, the
-heading of the chunk's section and that section's first sentence.
+"""`neighbors(tokens=40)`: adds the document's title and first sentence, and the heading and first sentence of the
+chunk's section.
 
 The contextual enhancement of the agentic-knowledge-base study (2025, section 3.1.4.1) without a language model:
-sentences are taken, not written. One that the chunk holds itself is left out; `tokens` bounds each.
+sentences are copied, not written. A sentence that is in the chunk itself is left out; each is cut to `tokens` tokens.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The exam: questions with judgments, written from the user's own documents or brought along."""
+"""Exams: questions with judgments, written from the user's own documents or imported."""

@@ -1,4 +1,4 @@
-"""The documents as the writer of an exam sees them: sections, words, and what stands where."""
+"""The documents as exam writers need them: their sections and terms, and which headings contain which terms."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from surefind.text.sections import Section, sections
 from surefind.types import Document
 
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"[*`]+|_(?<!\w_)_*|_+(?!\w)|<[^>]+>")  # each way begins with a character: that is faster
+_MARKUP = re.compile(r"[*`]+|_(?<!\w_)_*|_+(?!\w)|<[^>]+>")  # each alternative begins with a character: faster
 _ANALYZER = English()
 _QUOTE = 80
+"""Characters of a gold passage that a judgment quotes."""
 
 
 def plain(text: str) -> str:
-    """Markdown as one line of plain words."""
+    """Turns Markdown into one line of plain text."""
     return " ".join(_MARKUP.sub("", _LINK.sub(r"\1", text)).split())
 
 
@@ -43,7 +44,7 @@ class Candidate:
     document: str
     judgments: tuple[Judgment, ...]
     source: str = ""
-    """What it was made from, such as the heading behind a paraphrase."""
+    """The text it was made from, such as the heading behind a paraphrase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,9 @@ class Heading:
     document: Document
     section: Section
     own: frozenset[str]
-    """Its terms."""
+    """The terms of the heading."""
     with_title: frozenset[str]
-    """Its terms and those of the document's title."""
+    """The terms of the heading and of the document's title."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class ExamDocuments:
     seed: int = 0
     _sections: dict[str, list[Section]] = field(default_factory=dict)
     _ends: dict[str, dict[tuple[str, ...], int]] = field(default_factory=dict)
-    """Document -> headings -> where the last section below them ends."""
+    """Document -> path of headings -> the end of the last section below it."""
 
     def sections(self, document: Document) -> list[Section]:
         if document.id not in self._sections:
@@ -76,7 +77,7 @@ class ExamDocuments:
         return Judgment(document.id, start, end, 1, document.text[start:end][:_QUOTE])
 
     def shuffled(self, family: str, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """In an order that depends on the seed alone, one from each document in turn, so that long documents
+        """Shuffles the candidates by the seed alone, and takes one from each document in turn, so that long documents
         do not fill the exam."""
         by_document: dict[str, list[tuple[str, Candidate]]] = defaultdict(list)
         for candidate in candidates:
@@ -91,7 +92,7 @@ class ExamDocuments:
 
     @cached_property
     def idf(self) -> dict[str, float]:
-        """By documents."""
+        """The inverse document frequency of each term."""
         counts: Counter[str] = Counter()
         for document in self.documents:
             counts.update({term for token in set(_ANALYZER.tokens(document.text)) for term in _of_token(token)})
@@ -99,7 +100,7 @@ class ExamDocuments:
 
     @cached_property
     def headings(self) -> dict[str, list[Heading]]:
-        """Term -> the headed sections of which the own heading or the document's title holds it."""
+        """Term -> the sections with a heading whose heading or document title contains it."""
         found: dict[str, list[Heading]] = defaultdict(list)
         for document in self.documents:
             title = frozenset(terms(document.title))
@@ -111,7 +112,7 @@ class ExamDocuments:
         return found
 
     def subtree_end(self, document: Document, section: Section) -> int:
-        """Where the section ends together with the sections below it."""
+        """The end of the section, including the sections below it."""
         if document.id not in self._ends:
             self._ends[document.id] = {
                 s.path[:depth]: s.end for s in self.sections(document) for depth in range(len(s.path) + 1)

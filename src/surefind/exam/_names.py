@@ -1,4 +1,4 @@
-"""Names in text by rules: citations, identifiers, acronyms, CamelCase, capitalised phrases inside a sentence."""
+"""Finds names in text by rules: citations, identifiers, acronyms, CamelCase, capitalised phrases in a sentence."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _NOISE = re.compile(r"^(?:[0-9a-f]{12,}|\d{4}-\d\d(?:-\d\d)?|https?.*|.*@.*|[A-Z
 
 
 def named(text: str) -> Iterator[tuple[str, int]]:
-    """Each name and where it begins; what stands in link targets and tags is no name."""
+    """Each name and its offset. Link targets and tags are ignored."""
     bare = _TARGET.sub(lambda m: " " * len(m.group()), text)  # same length: offsets stay
     if not bare.isascii():
         bare = pattern(f"[{UNSPACED}{HANGUL}]").sub(
             "\u3000", bare
-        )  # `AML-204` ends where `AML-204の` goes on in another script
+        )  # so that `AML-204` ends in `AML-204の`, where another script begins
     for match in _ENTITY.finditer(bare):
         entity = match.group()
-        # Capitals at the start of a sentence or heading are no name.
+        # A capital at the start of a sentence or heading does not make a name.
         inside = _INSIDE.search(bare, max(0, match.start() - 2), match.start())
         if 3 < len(entity) <= 60 and (" " not in entity or entity[0].isdigit() or inside) and not _NOISE.match(entity):
             yield entity, match.start()

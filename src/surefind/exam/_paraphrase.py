@@ -1,8 +1,8 @@
-"""Rewording a heading without a language model: other words, another order, a question.
+"""Rewords a heading without a language model: other words, another order, a question.
 
-At least one content word must be replaced from the lexicon (`lexicon.txt`, sets of expressions that can stand for
-each other in a heading); then phrases joined by `of`, `for` or `and` change places, and the whole becomes a question
-in a form that suits it. Which of the possibilities is taken depends on the text and the salt alone.
+At least one content word must be replaced from the lexicon (`lexicon.txt`, sets of expressions that can replace each
+other in a heading). Then phrases joined by `of`, `for` or `and` may swap places, and the result becomes a question in
+a form that suits it. All choices depend on the text and the salt alone.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _FORMS = {
 
 @cache
 def lexicon() -> dict[str, tuple[str, ...]]:
-    """Expression -> the others of its sets."""
+    """Expression -> the other expressions of its sets."""
     text = resources.files("surefind.exam").joinpath("lexicon.txt").read_text(encoding="utf-8")
     found: dict[str, list[str]] = defaultdict(list)
     for line in text.splitlines():
@@ -67,7 +67,7 @@ def lexicon() -> dict[str, tuple[str, ...]]:
 
 
 def paraphrase(heading: str, salt: str) -> str:
-    """The heading in other words, or nothing if there are none."""
+    """The heading in other words; "" if the lexicon has none."""
     bare = _CODE.sub("", _ASIDE.sub("", heading))
     words = [_fold(word) for word in _WORD.findall(bare)]
     reworded, changed = _replace(words, salt)
@@ -75,7 +75,7 @@ def paraphrase(heading: str, salt: str) -> str:
         return ""
     phrase = _reorder(" ".join(reworded), salt)
     question = _ask(phrase, salt)
-    # Other words must be left over after stemming: "filing" for "file" would be the same question.
+    # The words must differ after stemming: "filing" for "file" would be the same question.
     return question if set(terms(heading)) - set(terms(question)) else ""
 
 
@@ -104,7 +104,8 @@ def _replace(words: Sequence[str], salt: str) -> tuple[list[str], bool]:
 
 
 def _usable(others: Sequence[str], opens: bool, closes: bool) -> list[str]:
-    """`how to configure` can only open a heading, `dealing with` cannot close one."""
+    """The expressions that fit this position: `how to configure` can only open a heading, `dealing with` cannot close
+    one."""
     return [
         other
         for other in others

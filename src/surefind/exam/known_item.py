@@ -1,8 +1,8 @@
-"""Known-item questions from the documents themselves: free, offline, the same for the same seed.
+"""Writes known-item questions from the documents themselves: free, offline, the same for the same seed.
 
-Each question was made from one passage (or a few that it fits equally), which is its gold. That mirrors an agent
-that looks for a certain procedure or policy; it also flatters lexical retrieval, because the words of the question
-come from the passage: `leakage` says by how much.
+Each question is made from one passage (or a few that it fits equally), which is its gold. This resembles an agent that
+looks for a certain procedure or policy. It also favours lexical retrieval, because the words of the question come from
+the passage; `leakage` measures how much.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def generate(
     families = tuple(dict.fromkeys(families))
     for family in families:
         if family not in FAMILIES:
-            raise ExamError(f"There is no family of questions called {family!r}; {choices(family, FAMILIES)}")
+            raise ExamError(f"There is no question family called {family!r}; {choices(family, FAMILIES)}")
     if per_family < 1:
         raise ExamError(f"--per-family must be at least 1, not {per_family}.")
     corpus = ExamDocuments(sorted(documents, key=lambda document: document.id), seed)
@@ -51,18 +51,20 @@ def generate(
         chosen = _distinct(corpus.shuffled(family, FAMILIES[family](corpus)), taken, per_family)
         queries += [_query(family, candidate, texts) for candidate in chosen]
     if not queries:
-        raise ExamError("These documents give no questions: they have no headings, names or whole sentences.")
+        raise ExamError(
+            "No questions can be written from these documents: they have no headings, names or whole sentences."
+        )
     return Exam(name, tuple(queries), origin=origin_of(per_family, families, seed))
 
 
 def origin_of(per_family: int = PER_FAMILY, families: Sequence[str] = tuple(FAMILIES), seed: int = 42) -> str:
-    """The call that writes such an exam."""
+    """The command that writes such an exam."""
     chosen = "" if set(families) == set(FAMILIES) else "".join(f" --family {family}" for family in families)
     return f"generate --per-family {per_family}{chosen} --seed {seed}"
 
 
 def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> list[Candidate]:
-    """The first `most` that were not asked before, in this family or another: same words, same question."""
+    """The first `most` candidates whose words no earlier question has, in this family or another."""
     chosen: list[Candidate] = []
     for candidate in candidates:
         if len(chosen) == most:
@@ -75,7 +77,7 @@ def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> li
 
 
 def _query(family: str, candidate: Candidate, texts: dict[str, str]) -> ExamQuery:
-    """Its id comes from its words, so that it is the same question before and after an edit elsewhere."""
+    """Makes the question. Its id is derived from its words, so an edit elsewhere does not change it."""
     metadata = {"source": candidate.source} if candidate.source else {}
     overlap = max(lexical_overlap(candidate.text, texts[j.document][j.start : j.end]) for j in candidate.judgments)
     digest = hashlib.blake2b(f"{candidate.text}\0{candidate.document}".encode(), digest_size=5).hexdigest()
@@ -83,6 +85,6 @@ def _query(family: str, candidate: Candidate, texts: dict[str, str]) -> ExamQuer
 
 
 def lexical_overlap(query: str, passage: str) -> float:
-    """The share of the query's distinct terms that stand in the passage."""
+    """The share of the query's distinct terms that occur in the passage."""
     wanted = set(terms(query))
     return len(wanted & set(terms(passage))) / len(wanted) if wanted else 0.0

@@ -1,4 +1,4 @@
-"""How much of each question stands word for word in its gold passage, and what that does to the scores."""
+"""Measures how many of a question's words are in its gold passage, and says how this affects the scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BANDS = ("0–33%", "33–67%", "67–99%", "100%")
 
 
 def band(query: ExamQuery) -> str | None:
-    """Where the query's lexical overlap lies."""
+    """The band of the query's lexical overlap."""
     if query.overlap is None:
         return None
     edges = (1 / 3, 2 / 3, 1.0)
@@ -27,7 +27,7 @@ class Leakage:
 
 
 def leakage(exam: Exam) -> Leakage | None:
-    """None where no overlap is known (questions without gold spans)."""
+    """The leakage of an exam; None if no overlap is known (questions without gold spans)."""
     known = [query for query in exam.queries if query.overlap is not None]
     if not known:
         return None
@@ -46,13 +46,13 @@ def _words(known: Sequence[ExamQuery], bands: dict[str, int]) -> str:
     mean = sum(query.overlap or 0.0 for query in known) / len(known)
     whole = bands["100%"] / len(known)
     verdict = (
-        "This exam flatters lexical retrieval: read BM25's lead by overlap band, and trust the low bands most."
+        "This exam favours lexical retrieval: compare the results by overlap band, and trust the low bands most."
         if mean > 0.8
-        else "Words are shared about as much as in questions that people ask."
+        else "These questions share about as many words with their passages as questions that people ask."
         if mean > 0.45
-        else "The questions share few words with their passages: lexical retrieval has a hard time here."
+        else "The questions share few words with their passages, which is hard for lexical retrieval."
     )
     return (
-        f"On average {mean:.0%} of a question's words stand in its gold passage, and {whole:.0%} of the questions "
-        f"have all of theirs there. {verdict}"
+        f"On average {mean:.0%} of a question's words are in its gold passage, and {whole:.0%} of the questions "
+        f"have all of their words there. {verdict}"
     )

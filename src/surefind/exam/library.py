@@ -1,4 +1,4 @@
-"""What importers share: finding documents and passages, and collecting every bad row before refusing."""
+"""Code that importers share: finding documents and passages, and collecting all bad rows before raising an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUOTE = 80
 
 
 class Complaints:
-    """Bad rows, by line; `refuse` raises if there are any."""
+    """Collects bad rows by line number; `refuse` raises an error if there are any."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class Library:
             self._by_name[Path(id).name].append(id)
 
     def find(self, name: str) -> Document:
-        """By id, or by a file name that only one document has."""
+        """Finds a document by its id, or by a file name that only one document has."""
         if name in self._by_id:
             return self._by_id[name]
         found = sorted(set(self._by_name.get(Path(name).name, [])))
@@ -57,7 +57,7 @@ class Library:
     def judge(
         self, name: str, text: str = "", start: int | None = None, end: int | None = None, grade: int = 1
     ) -> Judgment:
-        """A span by its offsets or by its exact text, or the whole document."""
+        """A judgment of a span, given by its offsets or its exact text, or of the whole document."""
         document = self.find(name)
         if grade < 0:
             raise ExamError(f"the grade {grade} of {name!r} is negative")
@@ -71,9 +71,9 @@ class Library:
                 raise ExamError(f"{name!r} contains the passage {text[:60]!r} more than once; give start and end")
             end = start + len(text)
         if end is None or not 0 <= start < end <= len(document.text):
-            raise ExamError(f"the span {start}–{end} does not lie in {name!r} ({len(document.text)} characters)")
+            raise ExamError(f"the span {start}–{end} is not inside {name!r} ({len(document.text)} characters)")
         if text and document.text[start:end] != text:
-            raise ExamError(f"{name!r} has other text at {start}–{end} than {text[:60]!r}")
+            raise ExamError(f"the text of {name!r} at {start}–{end} is not {text[:60]!r}")
         return Judgment(document.id, start, end, grade, document.text[start:end][:_QUOTE])
 
     def query(

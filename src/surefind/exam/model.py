@@ -1,7 +1,7 @@
-"""What an exam is made of.
+"""The parts of an exam: queries and judgments.
 
-A judgment points at characters of a document (or at the whole of it), never at chunks: what a chunk is worth
-follows from where it lies. So every chunker, fusion and reranker sits the same exam.
+A judgment points at characters of a document (or at the whole document), never at chunks. The relevance of a chunk
+follows from the characters it covers. So every chunker, fusion and reranker is measured on the same exam.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 class Judgment:
     document: str
     start: int | None = None
-    """None: the whole document is meant."""
+    """Offset of the first character; None if the whole document is the gold."""
     end: int | None = None
     grade: int = 1
     quote: str = ""
-    """How the passage begins: finds it again when the document has changed around it."""
+    """The beginning of the passage, used to find it again after the document was edited."""
 
     @property
     def is_span(self) -> bool:
@@ -37,7 +37,7 @@ class ExamQuery:
     judgments: tuple[Judgment, ...]
     family: str = "questions"
     overlap: float | None = None
-    """The share of the query's words that stand in its gold passage."""
+    """The share of the query's words that are in its gold passage; None if there is no gold span."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -47,13 +47,13 @@ class Exam:
     queries: tuple[ExamQuery, ...]
     version: int = 0
     origin: str = ""
-    """How it came about: the command or the file."""
+    """The command that wrote the exam or the file it was imported from."""
     corpus: str = ""
-    """The fingerprint of the documents that it was written from."""
+    """The fingerprint of the documents that the exam was written from."""
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for equal questions and judgments, whatever their name."""
+        """A hash of the questions and judgments; the exam's name is not part of it."""
         digest = hashlib.blake2b(digest_size=8)
         for query in self.queries:
             digest.update(json.dumps(query_to_json(query), sort_keys=True, ensure_ascii=False).encode())

@@ -1,4 +1,4 @@
-"""Exams outlive edits: a gold passage that moved is found again by how it begins."""
+"""Adapts an exam to edited documents: a gold passage that moved is found again by its quoted beginning."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from surefind.exam.model import Exam, ExamQuery, Judgment
 
 
 def relocate(exam: Exam, texts: Mapping[str, str]) -> tuple[Exam, int]:
-    """The exam against the documents as they are now, and how many questions had to be left out because their
-    passage or document is gone."""
+    """The exam with offsets into the current documents, and the number of questions left out because their passage or
+    document is gone."""
     kept = [moved for query in exam.queries if (moved := _query(query, texts))]
     return replace(exam, queries=tuple(kept)), len(exam.queries) - len(kept)
 

@@ -1,4 +1,4 @@
-"""Two halves of an exam: one to choose on, one that choosing never saw."""
+"""Splits an exam into two halves: one to tune on, one held out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from surefind.exam.model import ExamQuery
 
 
 def held_out(queries: Sequence[ExamQuery]) -> list[bool]:
-    """For each query whether it is held out: every other one of its family, in an order that depends on its words
-    alone, so that every family is in both halves and the same exam is always split the same way. Families of one
-    question are split together."""
+    """Whether each query is held out: every second query of its family is, in an order that depends on the queries'
+    words alone. So every family is in both halves, and the same exam is always split the same way. Families with one
+    question are split together, as one family."""
     families: dict[str, list[int]] = defaultdict(list)
     for i, query in enumerate(queries):
         families[query.family].append(i)

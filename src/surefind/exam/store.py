@@ -1,4 +1,4 @@
-"""Exams kept with the knowledge base: a folder a name, a file a version, never overwritten."""
+"""Stores exams with the knowledge base: one folder per name, one file per version, never overwritten."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ExamStore:
         self.folder = folder
 
     def save(self, exam: Exam) -> Exam:
-        """As the next version; the same questions again are the version that is there."""
+        """Saves the exam as its next version. If its questions are those of the newest version, returns that one."""
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", exam.name):
             raise ExamError(f"An exam cannot be called {exam.name!r}. Use letters, digits, '-', '_' and '.'.")
         versions = self._versions(exam.name)
@@ -36,7 +36,7 @@ class ExamStore:
         return made
 
     def load(self, name: str, version: int | None = None) -> Exam:
-        """`known-item`, or `known-item@2` for an older version."""
+        """Loads the newest version (`known-item`) or a given one (`known-item@2`)."""
         if version is None and "@" in name:
             name, _, number = name.partition("@")
             version = int(number) if number.isdigit() else -1
@@ -67,6 +67,6 @@ def _read(path: Path) -> Exam:
             about = header["name"], queries, int(header["version"])
     except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
         raise ExamError(
-            f"The exam file {path} cannot be read ({error}). Remove it, or import the exam again."
+            f"The exam file {path} cannot be read ({error}). Remove it, or generate or import the exam again."
         ) from None
     return Exam(*about, header.get("origin", ""), header.get("corpus", ""))

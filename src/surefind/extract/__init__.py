@@ -1,1 +1,1 @@
-"""Text -> the entities it names, what joins them, and which names mean the same. One way of doing it a file."""
+"""Extractors: text -> the entities it names, their relations, and which names mean the same. One extractor per file."""

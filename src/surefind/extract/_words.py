@@ -1,4 +1,4 @@
-"""Common English words: none of them alone is a name, and a noun phrase ends at them."""
+"""Common English words. None of them alone is a name, and none is part of a noun phrase."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""`llm(model=…)`: entities with types and the relations that the text states, read by a language model.
+"""`llm(model=…)`: a language model extracts entities with their types, and the relations that the text states.
 
-The extraction of the agentic-knowledge-base study: JSON with entity text, type and relationships, one call a passage.
-An entity that does not stand in the passage itself is rejected, and with it every relation to it: the study found that
-such phantom edges lead searches to passages that do not speak of what was asked. Definitions, and passages on which the
-model fails, are read by `phrases`.
+The extraction of the agentic-knowledge-base study: JSON with entity text, type and relationships, one call per passage.
+An entity that does not occur in the passage is rejected with all its relations: the study found that such phantom edges
+lead searches to irrelevant passages. `phrases` extracts definitions, and reads passages for which the model fails.
 """
 
 from __future__ import annotations
@@ -29,9 +28,11 @@ if TYPE_CHECKING:
     from surefind.protocols import Services
 
 _TOKENS = 1000
+"""Tokens of an answer, at most."""
 _ANSWER = 400
-"""Tokens of an answer, for quotes."""
+"""Tokens of a typical answer, used for cost estimates."""
 _BATCH = 64
+"""Passages per batch of parallel calls, between two reports of progress."""
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -89,7 +90,7 @@ class LLM(Stage):
     def read(
         self, texts: Sequence[str], services: Services, progress: Progress | None = None
     ) -> list[Extraction | SurefindError]:
-        """What the model finds in each text, or why there is no answer."""
+        """The model's extraction of each text, or the error if there is no usable answer."""
         template = self.template(services)
         found: list[Extraction | SurefindError] = []
         for start in range(0, len(texts), _BATCH):
@@ -110,7 +111,7 @@ def _read(text: str, answer: Completion | SurefindError) -> Extraction | Surefin
         return answer
     listed = _listed(answer)
     if not isinstance(listed, list):
-        return AnswerError("The model gave no list of entities.")
+        return AnswerError("The model's answer contains no list of entities.")
     rows = [row for row in listed if isinstance(row, dict)]
     standing = {str(row.get("text", "")).strip(): row for row in rows if _places(text, str(row.get("text", "")))}
     mentions = tuple(
@@ -130,7 +131,7 @@ def _lists(at: int, answer: Completion) -> bool:
 
 
 def _places(text: str, name: str) -> list[int]:
-    """The sentences that hold a name; none for one that does not stand in the text."""
+    """The numbers of the sentences that contain a name; empty if the text does not contain it."""
     wanted = " ".join(name.casefold().split())
     if not wanted:
         return []

@@ -1,4 +1,4 @@
-"""`phrases(nouns=true)`: entities by the shape of words alone: free, fast, any subject.
+"""`phrases(nouns=true)`: extracts entities by the shape of words alone; free, fast, for any subject.
 
     identifiers   31 CFR 1020.320(d), EOD-7, KubeAPIErrorBudgetBurn, kube-apiserver, v1.2
     names         runs of capitalised words, joined by `of`, `de`, `van` …: Bank of England, J. K. Rowling
@@ -7,9 +7,9 @@
     noun phrases  runs of two or three lower-case words between stop words: beneficial ownership (`nouns`)
     definitions   Suspicious Activity Report (SAR): both names mean the same, which the initials must confirm
 
-A lone capitalised word that opens a sentence is a name only if it is not a common word. Noun phrases follow RAKE (Rose
-et al., Automatic keyword extraction from individual documents, 2010) without its scores: the graph keeps those that
-recur. Two names are related if one sentence holds both; the graph weighs that.
+A single capitalised word at the start of a sentence is a name only if it is not a common word. Noun phrases follow RAKE
+(Rose et al., Automatic keyword extraction from individual documents, 2010) without its scores: the graph keeps phrases
+that recur. Two names are related if one sentence contains both; the graph weights these relations.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MARKUP = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)|https?://\S+|<[^>\n]{1,200}>|
 _RUN = re.compile(r"(?<!\w)[a-z][a-z-]+(?: [a-z][a-z-]+)+")
 _SOME_WORD = re.compile(r"\w\w")
 _LONGEST = 8
-"""Words of a name."""
+"""Words that a name may have, at most."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ def _names(sentence: str, nouns: bool) -> Iterator[str]:
 
 
 def _without_opener(name: str) -> str:
-    """The first word of a sentence is capitalised anyway: a common word there belongs to no name, or is none."""
+    """The name without a common word at its start, which is capitalised only because it begins the sentence; empty if
+    nothing is left."""
     first, _, rest = name.partition(" ")
     if first.lower() not in COMMON:
         return name
@@ -106,7 +107,7 @@ def _noun_phrases(run: str) -> Iterator[str]:
 
 
 def _definitions(text: str) -> Iterator[tuple[str, str]]:
-    """(short, long): the last words before the bracket whose initials are the letters in it."""
+    """Pairs (short, long): the letters in brackets, and the words before the bracket that have these initials."""
     for match in _DEFINED.finditer(text):
         short = match.group(1)
         before = _BEFORE.search(text[max(0, match.start() - _LONGEST * 12) : match.start()])

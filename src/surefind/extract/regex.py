@@ -1,7 +1,7 @@
-"""`regex`: the two patterns of the cascade study: capitalised phrases, and numeric tokens.
+"""`regex`: extracts capitalised phrases and numbers, by the two patterns of the cascade study.
 
-"Deliberately lightweight: the goal is fast entity signal, not NLP-quality extraction." A capital at the start of a
-sentence counts like any other.
+"Deliberately lightweight: the goal is fast entity signal, not NLP-quality extraction." A capitalised word at the start
+of a sentence counts like any other.
 """
 
 from __future__ import annotations

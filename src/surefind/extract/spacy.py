@@ -1,8 +1,8 @@
-"""`spacy(model=en_core_web_sm)`: the named entities, with types, of a spaCy pipeline.
+"""`spacy(model=en_core_web_sm)`: extracts named entities and their types with a spaCy pipeline.
 
-`model` is an installed one or the folder of your own: a trained one, or rules (`entity_ruler`) alone. Dates, amounts
-and other values are left out: they join passages that have nothing else in common. Definitions are read by `phrases`.
-Needs `surefind[spacy]`, and the model, which comes from spaCy and not from the package index.
+`model` is an installed spaCy model or the folder of your own, trained or made of rules (`entity_ruler`). Dates, amounts
+and other values are left out, because they connect passages that have nothing else in common. Definitions come from
+`phrases`. Needs `surefind[spacy]` and the model, which is downloaded from spaCy, not from the package index.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def _loaded(model: str) -> Any:
         import spacy
     except ImportError:
         raise MissingPartError(
-            "Entities by spaCy need spaCy. Install it with: pip install 'surefind[spacy]', and a model with: "
-            f"python -m spacy download {model}."
+            "The extractor spacy needs the package spaCy. Install it with: pip install 'surefind[spacy]', and a model "
+            f"with: python -m spacy download {model}."
         ) from None
     try:
         return spacy.load(model)
     except (OSError, ValueError, ImportError) as error:
         raise MissingPartError(
             f"The spaCy model {model!r} cannot be loaded ({str(error).splitlines()[0]}). Install it with: "
-            f"python -m spacy download {model}, or name the folder of your own."
+            f"python -m spacy download {model}, or give the folder of your own model."
         ) from None

@@ -1,1 +1,1 @@
-"""Fusers: several rankings of the same queries -> one. One method a file; `surefind.fusion` adds up contributions."""
+"""Fusers: several rankings of the same queries -> one. One method per file; `surefind.fusion` holds the shared code."""

@@ -1,4 +1,4 @@
-"""`combmnz`: the sum of min-max scaled scores times the number of rankings that hold the chunk.
+"""`combmnz`: the sum of min-max scaled scores times the number of rankings that contain the chunk.
 
     score(d) = |{i : d in ranking i}| · Σ_i norm_i(d)
 

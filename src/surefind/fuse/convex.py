@@ -2,9 +2,9 @@
 
     score(d) = α · norm(dense(d)) + (1 - α) · norm(sparse(d))
 
-α is the weight of the dense ranking; the magnitude of a confident match survives, unlike in RRF. A chunk that one
-retriever did not return has 0 there, or with `missing=score` what that retriever gives it. Bruch, Gai and Ingber,
-ACM TOIS 2023.
+α is the weight of the dense ranking. Unlike RRF, it keeps how much better a confident match scored. A chunk that one
+retriever did not return scores 0 there; with `missing=score` that retriever scores it. Bruch, Gai and Ingber, ACM TOIS
+2023.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     z_i(d) = (s_i(d) - mean_i) / std_i            over the scores of ranking i for this query
     score(d) = Σ_i  w_i · clip((z_i(d) + 3) / 6, 0, 1)
 
-Three standard deviations below the mean count 0, three above count 1, so that one outlier does not flatten the
-rest as it does in min-max. A ranking whose scores are all equal gives each ½. (Mazzeschi 2023; the
+Three standard deviations below the mean become 0, three above become 1. So one outlier does not flatten the other
+scores, as it does in min-max. If all scores of a ranking are equal, each becomes ½. (Mazzeschi 2023; the
 company-context-layer study calls it DBSN.)
 """
 

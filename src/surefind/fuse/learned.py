@@ -1,9 +1,9 @@
-"""`learned(model=NAME, missing=score)`: rankings fused by a model that `surefind train fusion` made.
+"""`learned(model=NAME, missing=score)`: fuses rankings with a model trained by `surefind train fusion`.
 
     score(d) = Σ_i  w_i(q) · norm_i(d)        weights predicted for each query; lambdamart scores every candidate
 
-The model is read once from the knowledge base's models. It belongs to the retrievers (with their parameters and in
-their order), the layout and the documents that it was trained on; elsewhere it refuses, naming what changed
+The model is read once from the knowledge base's models. It is valid for the retrievers (with their parameters and in
+their order), the layout and the documents that it was trained on. Otherwise it raises an error that names what changed
 (`fusion.provenance`). `missing` must be as in training.
 """
 
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 TRAINING = "training.json"
-"""What is too long for the manifest: a sketch of the documents, the questions learnt from, α of those held out."""
+"""File for what is too long for the manifest: a sketch of the documents, the training questions, the α of held-out
+questions."""
 FORMAT = 3
 _KEPT = 32
+"""Results of `check` that are cached; when there are more, the cache is emptied."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class Learned(Stage):
 
     def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
         raise SpecError(
-            f"{self} looks at the queries, so it fuses only inside a pipeline of a knowledge base. "
-            "Use rrf, convex or weighted to fuse rankings alone."
+            f"{self} reads the queries, so it works only inside a pipeline of a knowledge base. "
+            "Use rrf, convex or weighted to fuse rankings without queries."
         )
 
     def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
@@ -64,7 +66,8 @@ class Learned(Stage):
         if self.missing != manifest["missing"]:
             way = "missing=score" if manifest["missing"] else "no missing=…"
             raise SpecError(f"{self} was trained with {way}. Write {self.replace(missing=manifest['missing'])}.")
-        # The same for every query until documents or model change, and comparing takes longer than predicting.
+        # Cached, because the result changes only with the documents or the model, and comparing takes longer than
+        # predicting.
         key = (*self._file(services), tuple(retrievers), depth, corpus.fingerprint)
         if key not in _checked:
             if len(_checked) >= _KEPT:
@@ -73,22 +76,22 @@ class Learned(Stage):
         changed, drifted = _checked[key]
         if changed:
             raise SpecError(
-                f"{self} does not belong here: {'; '.join(changed)}. Search with what it was trained on "
+                f"{self} cannot be used here: {'; '.join(changed)}. Search as it was trained "
                 f"({' + '.join(r['spec'] for r in manifest['retrievers'])}), or train it again."
             )
         if drifted:
             note(drifted)
 
     def learnt(self, services: Services) -> frozenset[str]:
-        """The questions it learnt from, as `question_key` writes them."""
+        """The keys (`question_key`) of the questions it was trained on."""
         return frozenset(_read(*self._file(services))[0]["learnt"])
 
     def about(self, services: Services) -> dict[str, Any]:
-        """What it was trained on and how well it did."""
+        """The manifest: what the model was trained on and how well it did."""
         return _read(*self._file(services))[0]
 
     def stamp(self, services: Services) -> str:
-        """Another one for a model that was trained again under the same name."""
+        """A hash that changes when the model is trained again under the same name."""
         return hashlib.blake2b(json.dumps(self.about(services), sort_keys=True).encode(), digest_size=12).hexdigest()
 
     def _file(self, services: Services) -> tuple[Path, FileVersion]:
@@ -104,12 +107,12 @@ _checked: dict[tuple[object, ...], tuple[list[str], str]] = {}
 
 
 def question_key(text: str) -> str:
-    """Equal for questions that differ in case and spaces alone."""
+    """A hash of a question, equal for questions that differ only in case and spaces."""
     return hashlib.blake2b(" ".join(text.lower().split()).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a model with what lies beside it."""
+    """Reads a model's manifest together with the training file beside it."""
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if manifest.get("format") == FORMAT:
@@ -132,7 +135,7 @@ def _known(folder: Path | None, wrong: str) -> str:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, version: FileVersion) -> tuple[dict[str, Any], Predictor]:
-    """The manifest and the model; `version` makes a model that was trained again another one."""
+    """Reads the manifest and the model. `version` is part of the cache key, so a retrained model is read again."""
     from surefind.fusion.loading import load_predictor
 
     try:

@@ -1,16 +1,16 @@
-"""`llm_weights(mode=informed)`: a language model says for each query how much each ranking counts.
+"""`llm_weights(mode=informed)`: a language model sets the weight of each ranking, for each query.
 
     score(d) = Σ_i  w_i(q) · norm_i(d)        Σ w_i = 1,  norm: min-max
 
     mode=query       the model sees the query alone (Algorithm 2 of the cascade study, where static weights beat it on
                      every set: it repeated the example values of its prompt)
-    mode=informed    it also sees each ranking's score distribution for this very query, and with examples=NAME pairs
-                     of such distributions and the weights that served best, from this corpus (`surefind train prompt
-                     --step llm_weights`): what that study's conclusion asks for
+    mode=informed    the model also sees the score distribution of each ranking for this query, as the study's
+                     conclusion recommends; with examples=NAME it sees such distributions from this corpus together
+                     with the weights that worked best (`surefind train prompt --step llm_weights`)
 
-Weights are checked: one for each ranking, each from 0 to 1, summing to 1. Where the model fails or its weights are
-wrong, the study's rules decide: (dense .30, lexical .55, graph .15) for finance or numeric queries, (.55, .30, .15)
-for others. One call a query.
+The weights are checked: one for each ranking, each from 0 to 1, summing to 1. If the model fails or its weights are
+wrong, the study's rules apply: (dense .30, lexical .55, graph .15) for finance or numeric queries, (.55, .30, .15) for
+others. One call per query.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SLOTS = {
 _BUILT_IN = {"query": "v1", "informed": "informed"}
 _MAX_TOKENS = 200
 _EXAMPLES = 6
-"""How many a quote reckons with."""
+"""Assumed number of examples, used for cost estimates."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class LLMWeights(Stage):
 
     def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
         raise SpecError(
-            f"{self} looks at the queries, so it fuses only inside a pipeline of a knowledge base. "
-            "Use rrf, convex or weighted to fuse rankings alone."
+            f"{self} reads the queries, so it works only inside a pipeline of a knowledge base. "
+            "Use rrf, convex or weighted to fuse rankings without queries."
         )
 
     def llm_calls(self, work: Workload) -> Calls:
@@ -74,7 +74,7 @@ class LLMWeights(Stage):
         return f"{words} {services.chat_name(self.model)}"
 
     def learnt(self, services: Services) -> frozenset[str]:
-        """The questions that its examples were chosen from."""
+        """The keys of the questions that the examples were chosen from."""
         return frozenset(trained_prompt(services, self.examples, self.name).learnt if self.examples else ())
 
     def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
@@ -84,7 +84,7 @@ class LLMWeights(Stage):
         return blend(rankings, as_table(weights, len(rankings)), "minmax", k, self.name)
 
     def weights(self, queries: Sequence[Query], rankings: Sequence[Rankings], services: Services) -> list[list[float]]:
-        """For each query a weight for each ranking."""
+        """The weight of each ranking, for each query."""
         names = labels(rankings)
         signals = [ranking.signal for ranking in rankings]
         prompts = [self._messages(query, rankings, i, services) for i, query in enumerate(queries)]
@@ -126,11 +126,11 @@ class LLMWeights(Stage):
             return ()
         given = trained_prompt(services, self.examples, self.name).weighed
         for example in given[:1] if names else ():
-            theirs = [name for name, _ in example.weights]
-            if theirs != names:
+            weighed = [name for name, _ in example.weights]
+            if weighed != names:
                 raise SpecError(
-                    f"The examples {self.examples!r} weigh {' + '.join(theirs)}, not {' + '.join(names or ())}. "
-                    "Make others with: surefind train prompt --step llm_weights."
+                    f"The examples {self.examples!r} are for {' + '.join(weighed)}, not {' + '.join(names or ())}. "
+                    "Make new ones with: surefind train prompt --step llm_weights."
                 )
         return given
 

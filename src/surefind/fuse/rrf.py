@@ -1,9 +1,9 @@
 """`rrf(k=60, weights=[…])`: reciprocal rank fusion.
 
-    score(d) = Σ_i  w_i / (k + rank_i(d))        over the rankings that hold d, ranks from 1
+    score(d) = Σ_i  w_i / (k + rank_i(d))        over the rankings that contain d, ranks from 1
 
-Only ranks count, so scales do not matter and confidence is thrown away. Weights stand in the order of the
-retrievers; without them all are 1. Cormack, Clarke and Büttcher, SIGIR 2009.
+Only ranks count: the scales of scores do not matter, but their confidence is lost. Weights are given in the order of
+the retrievers; the default is 1 for each. Cormack, Clarke and Büttcher, SIGIR 2009.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     score(d) = Σ_i  w_i · norm_i(d) / Σ_i w_i        norm: each ranking from 0 (its lowest) to 1 (its highest)
 
-For any number of rankings; with two and weights 1-α, α it orders as `convex(alpha=α)` does.
+For any number of rankings. With two rankings and weights 1-α and α, the order is that of `convex(alpha=α)`.
 """
 
 from __future__ import annotations

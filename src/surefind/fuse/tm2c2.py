@@ -3,8 +3,8 @@
     norm(s) = (s - floor) / (max - floor)            floor: 0 for BM25, -1 for cosine
     score(d) = α · norm(dense(d)) + (1 - α) · norm(sparse(d))
 
-Unlike min-max, the scale does not depend on the worst chunk that happened to be returned. A chunk that one ranking
-does not hold has its theoretical minimum there, 0 after scaling. Bruch, Gai and Ingber, ACM TOIS 2023.
+Unlike min-max, the scale does not depend on the worst chunk that happened to be returned. A chunk that a ranking does
+not contain gets the theoretical minimum there: 0 after scaling. Bruch, Gai and Ingber, ACM TOIS 2023.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     score(d) = Σ_i  w_i · norm_i(d) / Σ_i w_i        norm: minmax, or floor (see tm2c2)
 
-A weight goes by the name of a retriever or by what it is: sparse, dense or graph. `weights=[0.35, 0.5, 0.15]` gives
-them in the order of the retrievers; without any all are equal. `surefind train weights` finds them. The cascade study's
-static weights are dense 0.50, sparse 0.35, graph 0.15.
+A weight is given for a retriever's name or for its kind: sparse, dense or graph. `weights=[0.35, 0.5, 0.15]` gives the
+weights in the order of the retrievers; without weights all are equal. `surefind train weights` finds good ones. The
+cascade study's static weights are dense 0.50, sparse 0.35, graph 0.15.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Weighted(Stage):
         return join(rankings, gains, k, self.name)
 
     def _named(self, rankings: Sequence[Rankings]) -> tuple[float, ...]:
-        """The weight of each ranking: that of its retriever, or of its kind."""
+        """The weight of each ranking, looked up by the name of its retriever or by its kind."""
         given = dict(self.by_name)
         names = [ranking.source if ranking.source in given else ranking.signal for ranking in rankings]
         there = ", ".join(ranking.source for ranking in rankings)
@@ -56,5 +56,5 @@ class Weighted(Stage):
                 )
         for name in given:
             if name not in names:
-                raise SpecError(f"{self} weighs {name}, but the rankings are: {there}.")
+                raise SpecError(f"{self} has a weight for {name}, but the rankings are: {there}.")
         return tuple(given[name] for name in names)

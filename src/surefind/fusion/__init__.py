@@ -1,1 +1,1 @@
-"""What fusers share: the arithmetic of fusion, and trained fusion models as they are used."""
+"""Code that fusers share: the arithmetic of fusion, and trained fusion models at search time."""

@@ -1,12 +1,13 @@
-"""What a learned fusion looks at: the query's words, and how the rankings look and agree. A batch at a time.
+"""Features for learned fusion: the query's words, the shape of the rankings' scores, and how far rankings agree.
 
-- `of_words` (4): words, digits, wh-word, acronym: the agentic-knowledge-base study's simple features (3.3.3.3);
-- `of_scores` (25): those, the ten best scaled scores of the dense and of the other ranking, how many of the ten they
-  share;
-- `rich`: for any number of rankings, what that study's future work asks for: shapes of the score distributions, overlap
-  at several depths, where each ranking's first stands in the others, how near the firsts lie, how rare the words are.
+- `of_words` (4): words, digits, wh-word, acronym; the agentic-knowledge-base study's simple features (3.3.3.3).
+- `of_scores` (25): the four of `of_words`, the ten best scaled scores of the dense and of the other ranking, and how
+  many of their ten best the two share.
+- `rich`, for any number of rankings, as that study proposes for future work: shapes of the score distributions,
+  overlap at several depths, the rank of each ranking's first result in the others, whether the first results are from
+  the same document, how rare the words are.
 
-Nothing here depends on which other queries are in the batch.
+Features are computed for a batch of queries, but the features of a query do not depend on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ SCORE_NAMES = (
 )
 _LOGS = np.log(np.arange(1, TOP + 1)) - np.log(np.arange(1, TOP + 1)).mean()
 _STEPS = _LOGS / (_LOGS @ _LOGS)
-"""Their product with ten scores is the slope of the scores over the logarithm of the rank."""
+"""Coefficients whose product with ten scores is the slope of the scores over the logarithm of the rank."""
 _SHAPE = ("best", "mean", "std", "gap_1_2", "gap_1_10", "entropy", "slope", "found")
 _TEXT = (*WORD_NAMES, "letters_per_word", "capitals", "question_mark")
 _RARITY = ("idf_max", "idf_mean", "idf_min", "idf_std", "unseen")
 
 
 def alpha_at(signals: Sequence[str]) -> int:
-    """Which of two rankings α weighs: the dense one; where not exactly one is dense, the second."""
+    """Which of two rankings α is the weight of: the dense one, or the second unless exactly one is dense."""
     dense = [i for i, signal in enumerate(signals) if signal == "dense"]
     return dense[0] if len(dense) == 1 else 1
 
@@ -74,14 +75,14 @@ def of_scores(texts: Sequence[str], rankings: Sequence[Rankings]) -> Floats:
 
 @dataclass(frozen=True)
 class Rarity:
-    """Inverse document frequencies of a corpus's words; a word that is not listed is as rare as can be."""
+    """Inverse document frequencies of a corpus's words. A word that is not listed counts as unseen."""
 
     idf: dict[str, float]
     unseen: float
 
     @classmethod
     def of(cls, texts: Sequence[str], most: int = 50_000) -> Rarity:
-        """idf = log((N + 1) / (n + 0.5)), for the `most` commonest words."""
+        """Computes idf = log((N + 1) / (n + 0.5)) for the `most` most common words."""
         counts: dict[str, int] = {}
         for text in texts:
             for word in set(words(text)):
@@ -119,7 +120,7 @@ def rich(texts: Sequence[str], rankings: Sequence[Rankings], rarity: Rarity) -> 
 
 
 def rich_names(sources: Sequence[str]) -> list[str]:
-    """Names of `rich`'s columns for rankings called so."""
+    """The names of the columns of `rich`, for rankings from these sources."""
     labels = [name if sources.count(name) == 1 else f"{name}:{i}" for i, name in enumerate(sources, 1)]
     names = [*_TEXT, *_RARITY, *(f"{label}_{what}" for label in labels for what in _SHAPE)]
     for a, first in enumerate(labels):
@@ -139,7 +140,7 @@ def _of_text(texts: Sequence[str]) -> Floats:
 
 
 def _shape(ranking: Rankings) -> Floats:
-    """How one ranking's scores fall off; `best` is raw, the rest is on the scale from the floor to the best."""
+    """Describes how one ranking's scores fall off. `best` is raw; the rest is scaled from the floor to the best."""
     return np.asarray(_shapes(ranking.ids, ranking.scores, from_floor(ranking), _STEPS))
 
 
@@ -151,7 +152,7 @@ def _shapes(ids, scores, scaled, steps):  # type: ignore[no-untyped-def]
         found = np.sum(ids[q] != PAD)
         if not found:
             continue
-        head = np.zeros(TOP)  # what is not there has 0
+        head = np.zeros(TOP)  # missing results count as 0
         count = min(found, TOP)
         head[:count] = scaled[q, :count]
         total = head.sum()
@@ -177,7 +178,7 @@ def _agreement(a: NDArray[np.int64], b: NDArray[np.int64]) -> Floats:
 
 
 def _rank(hits: NDArray[np.bool_]) -> Floats:
-    """log of the rank at which a row of `hits` is true, counted from 1; just beyond the end if it never is."""
+    """The log of the rank, from 1, at which a row of `hits` is first true; one beyond the end if it never is."""
     return np.asarray(np.log(np.where(hits.any(axis=1), hits.argmax(axis=1) + 1.0, hits.shape[1] + 1.0)))
 
 
@@ -192,7 +193,7 @@ def _head(ranking: Rankings, k: int) -> NDArray[np.int64]:
 
 
 def _cut(table: Floats, k: int) -> Floats:
-    """Exactly k columns."""
+    """Cuts or pads a table to exactly k columns."""
     cut = np.zeros((len(table), k))
     cut[:, : table.shape[1]] = table[:, :k]
     return cut

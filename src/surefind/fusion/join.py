@@ -1,9 +1,9 @@
-"""What every fusion shares: bring rankings to one scale, add up what each says of a chunk, sort.
+"""The steps of every fusion: scale the rankings, add up their scores for each chunk, sort.
 
-Everything works on the whole batch of queries at once. What a chunk gets from a ranking that did not return it is a
-choice, not an accident: the bottom of that ranking's scale (for min-max its lowest score, for `tm2c2` the
-theoretical minimum), or with `missing=score` the pipeline asks that retriever to score it
-(`pipeline.complete`) before anything is scaled. docs/results/fusion.md has the difference.
+All functions work on the whole batch of queries. A chunk that a ranking did not return gets the bottom of that
+ranking's scale (for min-max its lowest score, for `tm2c2` the theoretical minimum). With `missing=score`, the pipeline
+asks that retriever to score the chunk (`pipeline.complete`) before anything is scaled. docs/results/fusion.md shows the
+difference.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def present(ranking: Rankings) -> NDArray[np.bool_]:
 
 
 def min_max(ranking: Rankings) -> Floats:
-    """Each row from 0 (its lowest) to 1 (its highest). A row of equal scores, or of one, is all 1: whatever
-    was found is worth more than what was not."""
+    """Scales each row from 0 (its lowest score) to 1 (its highest). If all scores of a row are equal, they become 1: a
+    result that was found is worth more than one that was not."""
     there = present(ranking)
     scores = ranking.scores.astype(np.float64)
     low = np.min(scores, axis=1, keepdims=True, where=there, initial=np.inf)
@@ -37,8 +37,8 @@ def min_max(ranking: Rankings) -> Floats:
 
 
 def from_floor(ranking: Rankings) -> Floats:
-    """Each row from 0 (the least score the retriever could give) to 1 (its highest). A ranking without a known
-    floor (one that was fused already) is scaled from its lowest score."""
+    """Scales each row from 0 (the lowest score the retriever can give) to 1 (the row's highest). A ranking without a
+    known floor (the result of a fusion) is scaled from its lowest score."""
     if not np.isfinite(ranking.floor):
         return min_max(ranking)
     there = present(ranking)
@@ -74,9 +74,9 @@ def join(
     source: str,
     times_found: bool = False,
 ) -> Rankings:
-    """Sum the contributions per chunk and keep the best k of each query, ties by id.
+    """Sums the contributions per chunk and keeps the best k of each query; ties are ordered by id.
 
-    With `times_found`, a sum is multiplied by the number of rankings that hold the chunk (CombMNZ).
+    With `times_found`, a sum is multiplied by the number of rankings that contain the chunk (CombMNZ).
     """
     ids, order, first, starts = _aligned(rankings)
     gains = np.where(ids == PAD, 0.0, np.take_along_axis(np.concatenate(contributions, axis=1), order, 1))
@@ -94,28 +94,29 @@ def join(
 
 
 _DECIMALS = 12
-"""Sums of the same numbers in another order are the same: a tie, which goes by id."""
+"""Decimals that sums are rounded to, so that sums of the same numbers in another order are equal: a tie, ordered by id.
+"""
 _Alignment = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]
 _last: tuple[list[NDArray[np.int64]], _Alignment] | None = None
 
 
 def _aligned(rankings: Sequence[Rankings]) -> _Alignment:
-    """All ids of each query sorted, the order that sorts them, and where each chunk's run begins.
+    """Sorts the ids of each query; returns them, the order that sorts them, and the start of each chunk's run.
 
-    A benchmark fuses the same rankings by a dozen methods: the last alignment is kept for as long as the very same
-    arrays are asked for.
+    A benchmark fuses the same rankings by a dozen methods, so the last alignment is cached and returned while the same
+    arrays are passed.
     """
     global _last
-    asked = [ranking.ids for ranking in rankings]
+    lists = [ranking.ids for ranking in rankings]
     known = _last  # read once and written once: another thread may replace it at any moment
-    if known is not None and len(known[0]) == len(asked) and all(a is b for a, b in zip(known[0], asked, strict=True)):
+    if known is not None and len(known[0]) == len(lists) and all(a is b for a, b in zip(known[0], lists, strict=True)):
         return known[1]
-    joined = np.concatenate(asked, axis=1)
+    joined = np.concatenate(lists, axis=1)
     order = np.argsort(joined.view(np.uint64), axis=1, kind="stable")  # as unsigned, the padding comes last
     ids = np.take_along_axis(joined, order, 1)
     first = np.ones(ids.shape, np.bool_)
     first[:, 1:] = ids[:, 1:] != ids[:, :-1]
     # Every row starts a run, so runs never cross rows.
     alignment = (ids, order, first, np.flatnonzero(first))
-    _last = (asked, alignment)
+    _last = (lists, alignment)
     return alignment

@@ -1,10 +1,10 @@
-"""LambdaMART over candidates, as it is used: boosted trees that correct the best static fusion.
+"""LambdaMART at search time: boosted trees that correct the best static fusion.
 
     score(q, d) = scale · static(d) + trees(candidate(q, d), rich(q))        for the `TOP` best of the static fusion
 
-The trees see what each ranking says of a candidate (score, both scalings, rank) beside the features of the query. They
-start from the static fusion, so that no trees at all *are* the static fusion, and few data mean little change. What
-stands below the `TOP` stays where it is. Burges, From RankNet to LambdaRank to LambdaMART, 2010.
+The trees see, for each candidate, its score, both scalings and its rank in each ranking, and the features of the query.
+They start from the static fusion: without trees the result *is* the static fusion, and little training data means
+little change. Results below the `TOP` stay in place. Burges, From RankNet to LambdaRank to LambdaMART, 2010.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from surefind.fusion.trees import Trees
 from surefind.types import PAD, Floats, Rankings
 
 TOP = 30
+"""How many of the best results of the static fusion the trees reorder."""
 SCALE = 5.0
-"""How much the static fusion counts beside the trees: its scores go from 0 to 1."""
+"""Weight of the static fusion relative to the trees; its scores are from 0 to 1."""
 _STATIC = ("static", "static_rank")
 _SAID = ("score", "from_floor", "min_max", "rank")
 _ABOUT = "static.json"
@@ -68,7 +69,7 @@ class LambdaMART:
 
 
 def corrected(before: Rankings, gains: Floats) -> Rankings:
-    """The head of a ranking in the order of its scores and what the trees add; the rest stays below it."""
+    """Reorders the head of a ranking by its scores plus the gains of the trees; the rest stays below."""
     width = gains.shape[1]
     there = present(before)[:, :width]
     scores = np.where(there, SCALE * before.scores[:, :width] + gains, -np.inf)
@@ -95,7 +96,7 @@ def first(ranking: Rankings, k: int) -> Rankings:
 
 
 def candidates(texts: Sequence[str], rankings: Sequence[Rankings], before: Rankings, rarity: Rarity) -> Floats:
-    """A row for each of the `TOP` candidates that are there, query by query."""
+    """One row of features for each of the `TOP` candidates (fewer if fewer were found), query by query."""
     there = present(before)[:, :TOP]
     query, place = np.nonzero(there)
     wanted = before.ids[query, place]
@@ -110,15 +111,15 @@ def candidate_names(sources: Sequence[str]) -> list[str]:
 
 
 def _said(ranking: Rankings, query: NDArray[np.int64], wanted: NDArray[np.int64]) -> Floats:
-    """Of each candidate its score, both scalings and the logarithm of the rank; one that is not in the ranking has the
-    least of each."""
+    """The score, both scalings and the log of the rank of each candidate in one ranking. A candidate that is not in the
+    ranking gets the worst value of each."""
     floor = float(ranking.floor) if np.isfinite(ranking.floor) else np.nan
     return np.asarray(_look_up(ranking.ids, ranking.scores.astype(np.float64), floor, query, wanted))
 
 
 @njit(cache=True, nogil=True)
 def _look_up(ids, scores, floor, query, wanted):  # type: ignore[no-untyped-def]
-    """A NaN for the floor: there is none, and the range takes its place."""
+    """Looks the candidates up in one ranking. If the floor is NaN (unknown), the lowest score serves as the floor."""
     width = ids.shape[1]
     table = np.zeros((len(wanted), 4))
     for i in range(len(wanted)):

@@ -1,7 +1,7 @@
-"""Trained models as they are used: queries and their rankings in, one ranking out. Those here predict a weight for each
-query and ranking; `_lambdamart` scores every candidate.
+"""Trained fusion models at search time: queries and their rankings in, one ranking out. The models in this module
+predict a weight for each query and ranking; `lambdamart` scores every candidate.
 
-All of them are a few arrays: what `surefind[learn]` brings is needed to train, not to search. Each is a folder:
+A model is a few arrays: `surefind[learn]` is needed to train one, not to search with it. It is saved as a folder with
 `manifest.json`, which says what it was trained on, and the model's own files.
 """
 
@@ -43,27 +43,27 @@ class Predictor(Protocol):
 
 
 class Weigher(ABC):
-    """A model that predicts weights: fusing is the weighted sum of scaled scores."""
+    """A model that predicts weights and fuses by the weighted sum of scaled scores."""
 
     norm: Norm
 
     @abstractmethod
     def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
-        """(queries, rankings), each row adding up to 1."""
+        """The weights, (queries, rankings); each row sums to 1."""
 
     def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings:
         return blend(rankings, self.weights(texts, rankings, embed), self.norm, k, SOURCE)
 
 
 def blend(rankings: Sequence[Rankings], weights: Floats, norm: Norm, k: int, source: str) -> Rankings:
-    """A weighted sum of scaled scores with its own weights for each query (or one row of them for all)."""
+    """Fuses by a weighted sum of scaled scores; `weights` has one row per query, or one row for all."""
     scale = from_floor if norm == "floor" else min_max
     gains = [weights[:, i : i + 1] * scale(ranking) for i, ranking in enumerate(rankings)]
     return join(rankings, gains, k, source)
 
 
 def _two(alpha: Floats, rankings: Sequence[Rankings]) -> Floats:
-    """α for one ranking, 1 - α for the other."""
+    """The weights of two rankings: α for one (`alpha_at`), 1 - α for the other."""
     alpha = np.clip(alpha, 0.0, 1.0)
     pair = [1 - alpha, alpha] if alpha_at([r.signal for r in rankings]) == 1 else [alpha, 1 - alpha]
     return np.stack(pair, axis=1)
@@ -95,12 +95,12 @@ class Ridge(Weigher):
 
 @dataclass(frozen=True, eq=False)
 class MLP(Weigher):
-    """α from the query's vector through two hidden layers with ReLU, clipped where the study has a sigmoid."""
+    """α from the query's vector by two hidden layers with ReLU; the output is clipped, the study uses a sigmoid."""
 
     kind: ClassVar[str] = "mlp"
     norm: Norm = field(default="floor", init=False)
     layers: tuple[tuple[Floats, Floats], ...]
-    """(matrix, bias) of each."""
+    """(matrix, bias) of each layer."""
 
     def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
         at = np.asarray(embed(texts), dtype=np.float64)
@@ -144,7 +144,7 @@ class XGBoost(Weigher):
 
 @dataclass(frozen=True, eq=False)
 class Chooser(Weigher):
-    """`ndcg`: of a few candidate weightings the one that promises most over the best static one.
+    """`ndcg`: chooses the candidate weighting with the greatest predicted gain over the best static one.
 
     gain(q, w) = trees(rich(q), w)            trained on  measure(q, w) - measure(q, static)
     w(q) = argmax_w  gain(q, w) - penalty · ½‖w - static‖₁        if that is above the threshold, else static
@@ -191,15 +191,15 @@ class Chooser(Weigher):
 
 
 def with_candidates(features: Floats, candidates: Floats) -> Floats:
-    """Every query's features beside every candidate's weights (but the last, which follows from the rest)."""
+    """Combines every query's features with every candidate's weights (without the last, which the others determine)."""
     left = np.repeat(features, len(candidates), axis=0)
     return np.concatenate([left, np.tile(candidates[:, :-1], (len(features), 1))], axis=1)
 
 
 def choose(gains: NDArray[Any], candidates: Floats, static: int, penalty: float, threshold: float) -> NDArray[np.int64]:
-    """The candidate of each query."""
+    """The number of the candidate chosen for each query."""
     distance = np.abs(candidates - candidates[static]).sum(axis=1) / 2
-    worth = np.asarray(gains, dtype=np.float64) - penalty * distance
-    worth[:, static] = threshold  # nothing is gained by staying: another must promise more than that
-    best = worth.argmax(axis=1)
-    return np.where(worth[np.arange(len(worth)), best] > threshold, best, static).astype(np.int64)
+    net = np.asarray(gains, dtype=np.float64) - penalty * distance
+    net[:, static] = threshold  # another candidate must promise more than the threshold
+    best = net.argmax(axis=1)
+    return np.where(net[np.arange(len(net)), best] > threshold, best, static).astype(np.int64)

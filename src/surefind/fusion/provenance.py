@@ -1,9 +1,9 @@
-"""Where a trained model belongs: with the retrievers, the layout and the documents that it was trained on.
+"""Checks whether a trained model may be used: with the retrievers, the layout and the documents of its training.
 
 Retrievers with other parameters, another encoder, another depth or another layout give scores that the model has never
-seen: it refuses them. Documents change every day, and a few new ones change no score distribution: as long as at
-least `ENOUGH` of them are those of the training it goes on and says how many are not; below that it is another corpus,
-which it refuses.
+seen, so it must not be used with them. Documents change every day, and a few new ones do not change the distribution of
+scores. As long as at least `ENOUGH` of the documents are those of the training, the model is used and the trace says
+how many changed. Below that, the corpus counts as another one.
 """
 
 from __future__ import annotations
@@ -15,35 +15,39 @@ from surefind.protocols import SKETCH, Corpus, Retriever
 from surefind.spec import parse_spec
 
 ENOUGH = 0.5
+"""Smallest share of documents in common with the training."""
 
 
 def differences(manifest: Mapping[str, Any], retrievers: Sequence[Retriever], depth: int, corpus: Corpus) -> list[str]:
-    """Everything that forbids the model's use, each as "what is, what was"."""
+    """Every reason not to use the model, each with the value now and the value in training."""
     trained = manifest["retrievers"]
     if [r.name for r in retrievers] != [r["name"] for r in trained]:
         return [f"the retrievers are {_listed(retrievers)}, not {' + '.join(r['spec'] for r in trained)}"]
     found = [text for now, then in zip(retrievers, trained, strict=True) for text in _changed(now, then)]
     if depth != manifest["depth"]:
-        found.append(f"each retriever gives {depth} candidates, not {manifest['depth']}")
+        found.append(f"each retriever returns {depth} candidates, not {manifest['depth']}")
     if corpus.layout != manifest["layout"]:
         found.append(f"documents are cut by {corpus.layout}, not {manifest['layout']}")
     same = alike(manifest["documents"], corpus.sketch)
     if same < ENOUGH:
-        found.append(f"{1 - same:.0%} of the documents are others")
+        found.append(f"{1 - same:.0%} of the documents are different")
     return found
 
 
 def drift(manifest: Mapping[str, Any], corpus: Corpus) -> str:
-    """What changed but does not forbid it, in words; "" for nothing."""
+    """A note on documents that changed, if the model may still be used; "" if none changed."""
     if manifest["corpus"] == corpus.fingerprint:
         return ""
     share = 1 - alike(manifest["documents"], corpus.sketch)
-    return f"{share:.1%} of the documents changed since it was trained" if share else ""
+    return f"{share:.1%} of the documents changed since the model was trained" if share else ""
 
 
 def alike(then: Sequence[int], now: Sequence[int]) -> float:
-    """The share of documents that two corpora have in common (Jaccard), from their sketches: a sketch holds the least
-    hashes, so up to where both reach they are a random sample (bottom-k; Broder 1997). Exact if both are complete."""
+    """Estimates the share of documents that two corpora have in common (Jaccard) from their sketches.
+
+    A sketch holds the smallest hashes. Up to the largest hash that both sketches reach, they are a random sample
+    (bottom-k; Broder 1997). Exact if both sketches are complete.
+    """
     reach = min((max(sketch) for sketch in (then, now) if len(sketch) >= SKETCH), default=None)
     union = [hash for hash in {*then, *now} if reach is None or hash <= reach]
     both = {*then} & {*now}

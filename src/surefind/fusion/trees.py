@@ -1,4 +1,4 @@
-"""Boosted trees as flat arrays, walked by a compiled loop: a prediction takes microseconds and needs no xgboost."""
+"""Boosted trees as flat arrays, evaluated by a compiled loop: a prediction takes microseconds and needs no xgboost."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Singles = NDArray[np.float32]
 @dataclass(frozen=True, eq=False)
 class Trees:
     roots: Ints
-    """Where each tree begins."""
+    """The root node of each tree."""
     feature: Ints
-    """Which feature a node asks for; -1: it is a leaf."""
+    """The feature that each node compares; -1 for a leaf."""
     value: Singles
-    """What the feature must be below to go left; a leaf's own value."""
+    """The threshold of each node (below it, go left), or the value of a leaf."""
     left: Ints
     right: Ints
     base: float
 
     @classmethod
     def of(cls, booster: Any) -> Trees:
-        """From an xgboost booster of numeric features without missing values."""
+        """Converts an xgboost booster with numeric features and without missing values."""
         learner = json.loads(bytes(booster.save_raw("json")))["learner"]
         trees = learner["gradient_booster"]["model"]["trees"]
         sizes = [len(tree["left_children"]) for tree in trees]
@@ -50,12 +50,12 @@ class Trees:
 
     @classmethod
     def none(cls) -> Trees:
-        """A forest without trees: it adds nothing."""
+        """A forest without trees, which predicts 0."""
         nodes = np.zeros(0, np.int32)
         return cls(nodes, nodes, np.zeros(0, np.float32), nodes, nodes, 0.0)
 
     def predict(self, rows: Floats) -> Floats:
-        # In single precision, as xgboost compares.
+        # xgboost compares in single precision.
         return _walk(
             np.ascontiguousarray(rows, dtype=np.float32),
             self.roots, self.feature, self.value, self.left, self.right, self.base,
@@ -85,7 +85,7 @@ def _ints(parts: list[NDArray[Any]]) -> Ints:
 @njit(cache=True, nogil=True)
 def _walk(rows: Singles, roots: Ints, feature: Ints, value: Singles, left: Ints, right: Ints, base: float) -> Floats:
     out = np.full(len(rows), base, np.float64)
-    for root in roots:  # tree by tree: its nodes stay in the cache while all rows pass
+    for root in roots:  # tree by tree, so that its nodes stay in the CPU cache for all rows
         for i in range(len(rows)):
             at = root
             while feature[at] >= 0:

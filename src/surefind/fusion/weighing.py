@@ -1,5 +1,4 @@
-"""The parts of `llm_weights` that need no model: reading and checking weights, the rules that stand in, the numbers
-that the model is shown."""
+"""The parts of `llm_weights` that need no model: checking weights, the fallback rules, the numbers in the prompt."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import numpy as np
 from surefind.types import PAD, Floats, Rankings, Signal
 
 TOLERANCE = 0.015
-"""How far from 1 a sum may be: 0.33 + 0.33 + 0.33 is meant to be 1."""
+"""How far the sum of the weights may be from 1: 0.33 + 0.33 + 0.33 is meant to be 1."""
 
 NUMERIC = {"dense": 0.30, "sparse": 0.55, "graph": 0.15}
 OTHER = {"dense": 0.55, "sparse": 0.30, "graph": 0.15}
@@ -32,7 +31,7 @@ _DESCRIBED: Mapping[Signal, str] = {
 
 
 def labels(rankings: Sequence[Rankings]) -> list[str]:
-    """What each ranking is called in a prompt: its source; the second of a name is `dense_2`."""
+    """The name of each ranking in a prompt: its source; a second one of the same name becomes `dense_2`."""
     seen: dict[str, int] = {}
     made = []
     for ranking in rankings:
@@ -49,9 +48,9 @@ def methods(rankings: Sequence[Rankings]) -> str:
 
 
 def check_weights(reply: Any, names: Sequence[str]) -> list[float] | str:
-    """The weights in the order of `names`, summing to 1 exactly; or what is wrong with them."""
+    """The weights in the order of `names`, scaled to sum to exactly 1; or a text that says what is wrong with them."""
     if not isinstance(reply, Mapping):
-        return "the reply held no JSON object"
+        return "the reply contained no JSON object"
     missing = [name for name in names if name not in reply]
     if missing:
         return f"no weight for {missing[0]}"
@@ -66,15 +65,15 @@ def check_weights(reply: Any, names: Sequence[str]) -> list[float] | str:
 
 
 def rule_weights(query: str, signals: Sequence[Signal]) -> list[float]:
-    """The rules that stand in for the model. A signal's weight is shared by its rankings; what no ranking takes is
-    shared out in proportion."""
+    """The weights by rule, used when the model fails. Rankings of one signal share its weight; the weight of signals
+    without a ranking is distributed in proportion."""
     table = NUMERIC if _FINANCE.search(query) else OTHER
     raw = [table.get(signal, 1 / 3) / signals.count(signal) for signal in signals]
     return [weight / sum(raw) for weight in raw]
 
 
 def distributions(rankings: Sequence[Rankings], row: int) -> str:
-    """One line a ranking: what its scores look like for this query, and how far it agrees with the others."""
+    """One line per ranking: its scores for this query, and how far it agrees with the others."""
     heads = [{int(o) for o in ranking.ids[row, :10] if o != PAD} for ranking in rankings]
     lines = []
     for i, (label, ranking) in enumerate(zip(labels(rankings), rankings, strict=True)):

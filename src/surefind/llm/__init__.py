@@ -1,1 +1,1 @@
-"""The language-model service: one string names a model, one verb asks it, and no call is paid for twice."""
+"""Language models: one string names a model, one function calls it, and no call is paid for twice."""

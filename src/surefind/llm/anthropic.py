@@ -1,4 +1,4 @@
-"""Claude behind Anthropic's `/messages`. A schema becomes a tool that the model must use: its input is the answer."""
+"""Claude behind Anthropic's `/messages`. A schema becomes a tool that the model must use: the input is the answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from surefind.net.endpoint import Endpoint, need_httpx
 from surefind.prompts.values import Completion, Request
 
 _VERSION = "2023-06-01"
-_ADVICE = "Check model, or ask it for less: the prompt may be longer than it can read."
+_ADVICE = "Check model, or shorten the prompt: it may be longer than the model can read."
 
 
 class AnthropicChat:
@@ -29,7 +29,9 @@ class AnthropicChat:
 
     def ask(self, request: Request, total: float) -> Completion:
         if request.logprobs:
-            raise AnswerError(f"The model {self._model} gives no log-probabilities. Take one behind an OpenAI address.")
+            raise AnswerError(
+                f"The model {self._model} gives no log-probabilities. Use a model behind an OpenAI-compatible address."
+            )
         return self._completion(self._endpoint.post(self._body(request), total))
 
     def close(self) -> None:
@@ -55,7 +57,9 @@ class AnthropicChat:
         try:
             text = "".join(_part(block) for block in answer["content"])
         except (KeyError, TypeError, AttributeError):
-            raise AnswerError(f"{self._endpoint.url} (model {self._model}) gave JSON that holds no answer.") from None
+            raise AnswerError(
+                f"{self._endpoint.url} (model {self._model}) gave JSON without an answer. Check ANTHROPIC_BASE_URL."
+            ) from None
         usage = answer.get("usage")
         usage = usage if isinstance(usage, Mapping) else {}
         tokens = count(usage.get("input_tokens")), count(usage.get("output_tokens"))

@@ -1,8 +1,8 @@
-"""Asking for many things at once, in the way every step does: an answer for each, or the reason why there is none.
+"""Sends many prompts at once and returns, for each, an answer or the reason why there is none.
 
-A step decides for itself what it does without an answer. Where a budget has ended, every reason says so, and the job
-that runs the step stops by itself (`Meter.check`). Only what no waiting can mend is raised: a model that is not chosen,
-a key or a package that is not there.
+Every step that uses a model calls `ask`, and decides itself what to do without an answer. If the budget is spent, every
+reason says so, and the job that runs the step stops (`Meter.check`). Only errors that waiting cannot fix are raised: no
+model is chosen, a key or a package is missing.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def ask(
     temperature: float = 0.0,
     usable: Usable | None = None,
 ) -> list[Completion | SurefindError]:
-    """The answer to each prompt, in order, or why there is none.
+    """Returns the answer to each prompt, in order, or the error that says why there is none.
 
-    One that was kept from an earlier run and is not `usable` is asked for again, once: whoever repeats a search or a
-    sync hopes for a better one. A benchmark repeats what it did before (`Models.replaying`).
+    A cached answer of an earlier run that is not `usable` is asked for again, once: whoever repeats a search or a sync
+    hopes for a better one. A benchmark repeats what it did before (`Models.replaying`).
     """
     if not prompts:
         return []
@@ -47,24 +47,24 @@ def ask(
     send = partial(
         complete_many, chat, schema=schema, max_tokens=max_tokens, logprobs=logprobs, temperature=temperature
     )
-    # As many as go out at a time are tried first: where all of them fail, the others would only wait as long again.
+    # The first batch is one round of concurrent calls. If all of them fail, the rest would only wait as long again.
     first = chat.concurrency if isinstance(chat, Concurrent) else 1
     answers: list[Completion | SurefindError] = []
     try:
         answers += send(prompts[:first], usable=usable)
-        dead = all(isinstance(answer, SurefindError) for answer in answers)
+        all_failed = all(isinstance(answer, SurefindError) for answer in answers)
         rest = (lambda i, answer: usable(first + i, answer)) if usable else None
-        answers += [answers[0]] * len(prompts[first:]) if dead else send(prompts[first:], usable=rest)
+        answers += [answers[0]] * len(prompts[first:]) if all_failed else send(prompts[first:], usable=rest)
     except BudgetError as refused:
-        return [*answers, *[_told_again(services, refused)] * (len(prompts) - len(answers))]
+        return [*answers, *[_with_final_sum(services, refused)] * (len(prompts) - len(answers))]
     for answer in answers:
         if isinstance(answer, UsageError | MissingPartError):
             raise answer
     return answers
 
 
-def _told_again(services: Services, refused: BudgetError) -> BudgetError:
-    """A call is refused while others are under way; now that they are over, the sum is known."""
+def _with_final_sum(services: Services, refused: BudgetError) -> BudgetError:
+    """The budget error with the final sum. The call was refused while others were running, and these are over now."""
     try:
         services.meter.check()
     except BudgetError as error:
@@ -72,10 +72,10 @@ def _told_again(services: Services, refused: BudgetError) -> BudgetError:
     return refused
 
 
-def mention(failures: Sequence[SurefindError], asked: int, instead: str) -> None:
-    """A note for the trace, and for benchmarks a count, of what went without an answer; `instead` is what was done."""
+def mention(failures: Sequence[SurefindError], total: int, instead: str) -> None:
+    """Notes in the trace, and counts for benchmarks, the failures among `total` prompts; `instead` is what was done."""
     if not failures:
         return
-    several = f"{len(failures)} of {asked}: " if asked > 1 else ""
+    several = f"{len(failures)} of {total}: " if total > 1 else ""
     note(f"{several}{instead}: {failures[0]}")
     went_without(len(failures))

@@ -1,6 +1,6 @@
-"""Models on Amazon Bedrock, by its Converse API, which is the same for all of them.
+"""Models on Amazon Bedrock, through its Converse API, which is the same for all models.
 
-Client, retries and errors are those of `surefind.net.bedrock`. A schema becomes a tool that must be used.
+The client, retries and errors come from `surefind.net.bedrock`. A schema becomes a tool that the model must use.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from surefind.net.bedrock import bedrock_client, explained
 from surefind.prompts.values import Completion, Request
 from surefind.workers import within
 
-_WAYS_OUT = {
-    "ThrottlingException": "Lower concurrency. Run it again later: what was answered is in the cache.",
-    "ValidationException": "Check model; the prompt may be longer than it can read, or it may know no tools.",
+_ADVICE = {
+    "ThrottlingException": "Lower concurrency. Run it again later: finished answers are in the cache.",
+    "ValidationException": "Check model; the prompt may be longer than it can read, or it may not support tools.",
 }
 
 
@@ -34,9 +34,12 @@ class BedrockChat:
 
     def ask(self, request: Request, total: float) -> Completion:
         if request.logprobs:
-            raise AnswerError(f"Bedrock (model {self._model}) gives no log-probabilities. Take an OpenAI address.")
-        with explained(self._model, _WAYS_OUT, "Check region and network."):
-            try:  # boto3 knows the time of a read, not of a call with all its tries
+            raise AnswerError(
+                f"Bedrock (model {self._model}) gives no log-probabilities. Use a model behind an OpenAI-compatible "
+                "address."
+            )
+        with explained(self._model, _ADVICE, "Check region and network."):
+            try:  # boto3 limits the time of each read, not of a call with all its retries
                 answer = within(total, partial(self._client.converse, **_body(self._model, request)))
             except TimeoutError:
                 raise AnswerError(
@@ -46,7 +49,7 @@ class BedrockChat:
             blocks = answer["output"]["message"]["content"]
             text = "".join(_part(block) for block in blocks)
         except (KeyError, TypeError):
-            raise AnswerError(f"Bedrock (model {self._model}) gave JSON that holds no answer.") from None
+            raise AnswerError(f"Bedrock (model {self._model}) gave JSON without an answer. Check model.") from None
         usage = answer.get("usage") or {}
         tokens = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
         return Completion(text, *tokens, cut=answer.get("stopReason") == "max_tokens")

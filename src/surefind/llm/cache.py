@@ -1,6 +1,6 @@
-"""Answers that were paid for, keyed by model, prompt and parameters: a benchmark repeated is free and identical.
+"""Caches answers by model, prompt and parameters: a repeated benchmark is free and identical.
 
-A row holds the answer and what it cost. Prompts are in it only as hashes, keys of servers not at all.
+A row holds the answer and its cost. Prompts are stored only as hashes, API keys not at all.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _BATCH = 500
 
 
 class CompletionCache:
-    """An answer is on disk before it is given to anyone: a job that is killed keeps every answer it got.
+    """Writes each answer to disk before anyone gets it, so a killed job keeps every answer it received.
 
-    Whoever gets to write writes for all who wait, in one transaction, so that threads do not queue up for the disk.
+    The thread that holds the lock writes the answers of all waiting threads in one transaction, so that threads do not
+    queue for the disk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +39,7 @@ class CompletionCache:
         self._connection: sqlite3.Connection | None = None
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Completion]:
-        """The answers that are there."""
+        """Returns the answers that are in the cache."""
         rows = []
         for at in range(0, len(keys), _BATCH):
             part = keys[at : at + _BATCH]
@@ -59,7 +60,7 @@ class CompletionCache:
                 self._waiting.popleft()
 
     def seconds(self, model: str) -> float | None:
-        """How long this model's answers took, on average."""
+        """Average seconds per answer of this model; None if there are no answers."""
         with self._lock, self._explained():
             if self._connection is None and not self._path.exists():
                 return None
@@ -83,7 +84,7 @@ class CompletionCache:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """An answer that cannot be kept must stop a paid job, in words."""
+        """Re-raises disk and SQLite errors with advice: an answer that cannot be stored must stop a paid job."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:

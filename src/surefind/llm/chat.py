@@ -1,4 +1,4 @@
-"""The `ChatModel` that stages are handed: cache, budget, price, fallback.
+"""The `ChatModel` that stages get: it adds the cache, the budget, prices and a fallback to one model.
 
 chat.complete(messages)                    one answer
 complete_many(chat, [messages, …])         answers in the order of the prompts, several at a time
@@ -25,24 +25,23 @@ from surefind.prompts.values import Completion, Message, Request
 from surefind.protocols import ChatModel, Progress
 
 Usable = Callable[[int, Completion], bool]
-"""Whether the answer to the prompt at this place is of any use to the step that asks."""
+"""Whether the step can use the answer to the prompt at this place."""
 
 _FALLBACK = 1 / 3
-"""Of the time that a call may take, what is kept for the fallback."""
-
-
+"""Share of a call's time limit that is reserved for the fallback."""
 _SLOW, _SILENT, _REST = 5.0, 4, 60.0
-"""Seconds that a failure must take to count, how many in a row are a model that hangs, and how long it is left alone:
-a sync of a thousand documents must not wait for each of them."""
+"""After `_SILENT` failures in a row of at least `_SLOW` seconds each, a model counts as hanging and is not called for
+`_REST` seconds. Otherwise a sync of a thousand documents would wait for each of them."""
 _MOST_BYTES = 6.5
-"""Of a token, over a whole prompt: a server that counts fewer has cut the prompt, which Ollama does without a word."""
+"""Most bytes per token over a whole prompt. A server that counts fewer tokens has cut the prompt, as Ollama does
+without saying so."""
 
 
 class Adapter(Protocol):
     """One model behind one wire protocol."""
 
     fingerprint: str
-    """Names the model: the part of a cache key that is not the prompt."""
+    """Identifies the model in cache keys."""
 
     def ask(self, request: Request, total: float) -> Completion: ...
 
@@ -69,10 +68,10 @@ class Chat:
         self._cache = cache
         self._fallback = fallback
         self._total = total
-        self._flying: dict[bytes, Future[Completion]] = {}
+        self._in_flight: dict[bytes, Future[Completion]] = {}
         self._silent, self._rested = 0, 0.0
         self._new: set[bytes] = set()
-        """What was answered in this run: however useless, it is not asked for again."""
+        """Keys answered in this run. They are not asked for again, even if the answer is unusable."""
         self._lock = threading.Lock()
 
     def complete(
@@ -87,7 +86,7 @@ class Chat:
         return self.answer(Request(tuple(messages), schema, max_tokens, temperature, logprobs))
 
     def answer(self, request: Request, looked: bool = False) -> Completion:
-        """`looked`: it was not in the cache, or of no use, when the caller looked."""
+        """Answers one request. `looked` means that the caller has found no usable answer in the cache."""
         return self._answer(request, time.monotonic() + self._total, looked)
 
     def key(self, request: Request) -> bytes:
@@ -96,8 +95,8 @@ class Chat:
     def known(
         self, keys: Sequence[bytes], usable: Callable[[bytes, Completion], bool] | None = None
     ) -> dict[bytes, Completion]:
-        """Those that are in the cache, found in one go; they count as asked. Those of an earlier run that are not
-        `usable` are left out, to be asked for again."""
+        """Returns the cached answers, read in one go, and counts them as calls. Answers of an earlier run that are not
+        `usable` are left out, so that they are asked for again."""
         found = self._cache.get(keys) if self._cache else {}
         return {
             key: self._counted(completion)
@@ -112,7 +111,7 @@ class Chat:
         if self._fallback is None:
             return self._once(request, deadline, looked)
         try:
-            # Without a share of its own the fallback would have no time left where the model hangs through all tries.
+            # The fallback needs time of its own: a model that hangs would use up all of it with its retries.
             return self._once(request, deadline - _FALLBACK * self._total, looked)
         except BudgetError:
             raise
@@ -127,28 +126,28 @@ class Chat:
         return answer
 
     def _once(self, request: Request, deadline: float, looked: bool) -> Completion:
-        """The same call made twice at a time is made once, and the second one waits for it."""
+        """Makes equal calls only once: while one is running, others with the same request wait for its answer."""
         key = self.key(request)
         mine: Future[Completion] = Future()
         with self._lock:
-            theirs = self._flying.setdefault(key, mine)
-        if theirs is not mine:
-            return self._counted(replace(theirs.result(), cached=True))
+            running = self._in_flight.setdefault(key, mine)
+        if running is not mine:
+            return self._counted(replace(running.result(), cached=True))
         try:
             look = not looked or key in self._new  # another thread may have been answered in the meantime
             cached = self._cache.get([key]) if self._cache and look else {}
             known = cached.get(key)
-            completion = self._counted(known) if known else self._paid(key, request, deadline)
+            completion = self._counted(known) if known else self._paid_call(key, request, deadline)
             mine.set_result(completion)
         except BaseException as error:
             mine.set_exception(error)
             raise
         finally:
             with self._lock:
-                del self._flying[key]
+                del self._in_flight[key]
         return completion
 
-    def _paid(self, key: bytes, request: Request, deadline: float) -> Completion:
+    def _paid_call(self, key: bytes, request: Request, deadline: float) -> Completion:
         price = self._known_price()
         worst = price.of(most_tokens(request.size), request.max_tokens)
         self._meter.reserve(worst)
@@ -156,7 +155,7 @@ class Chat:
             started = time.monotonic()
             if started >= deadline:
                 raise AnswerError(f"There was no time left to ask {self.name}. Raise total_timeout.")
-            answer = self._asked(request, started, deadline)
+            answer = self._ask(request, started, deadline)
             text = _writable(answer.text)
             used = answer.tokens_in or tokens(request.size), answer.tokens_out or tokens(len(text.encode()))
             completion = replace(
@@ -166,30 +165,30 @@ class Chat:
             if 0 < answer.tokens_in * _MOST_BYTES < request.size:
                 notes.note(
                     f"{self.name} read {answer.tokens_in:,} tokens of a prompt of about {tokens(request.size):,}: "
-                    "raise its context length, or show it less"
+                    "raise its context length, or send less"
                 )
             empty = not text.strip() and not completion.logprobs
             if self._cache and not empty:
                 self._cache.put(key, completion)
                 self._new.add(key)
-            self._counted(completion)  # before what was set aside for it is free again
+            self._counted(completion)  # before the reserved money is released
         finally:
             self._meter.release(worst)
-        if empty:  # it is paid for all the same
+        if empty:  # raised only now: it is paid for all the same
             raise AnswerError(f"{self.name} gave an empty answer. {_why_empty(completion.cut, request.max_tokens)}")
         return completion
 
-    def _asked(self, request: Request, started: float, deadline: float) -> Completion:
-        """One that hangs is left alone for a while: what would wait for it does without at once."""
+    def _ask(self, request: Request, started: float, deadline: float) -> Completion:
+        """Calls the model. If the model is hanging, fails at once instead of waiting for it."""
         if self._silent >= _SILENT and started < self._rested:
             raise SurefindError(
-                f"{self.name} answered none of its last {self._silent} calls in time and is not asked for "
-                f"{self._rested - started:.0f} s. Is it running?"
+                f"{self.name} answered none of its last {self._silent} calls in time and is not called for the "
+                f"next {self._rested - started:.0f} s. Check that it is running."
             )
         try:
             answer = self._adapter.ask(request, deadline - started)
         except SurefindError as error:
-            silent = not isinstance(error, RefusedError)  # a server that is only busy says so
+            silent = not isinstance(error, RefusedError)  # a server that refuses does not hang
             if silent and time.monotonic() - started >= _SLOW:
                 with self._lock:
                     self._silent, self._rested = self._silent + 1, time.monotonic() + _REST
@@ -200,13 +199,13 @@ class Chat:
     def _known_price(self) -> Price:
         if self.price is None and self._meter.limit is not None:
             raise UsageError(
-                f"What {self.name} costs is not known, so a budget cannot be kept. Put its price into surefind.toml: "
+                f"The price of {self.name} is unknown, so the budget cannot be enforced. Add it to surefind.toml: "
                 f'[llm.prices] "{self.name}" = [dollars per million tokens in, out].'
             )
         return self.price or Price(0.0, 0.0)
 
     def _counted(self, completion: Completion) -> Completion:
-        """The meter counts what was paid now, the stage's trace what a call costs and takes, from the cache or not."""
+        """Counts a call: for the meter what is paid now, for the trace what the call costs and takes, cached or not."""
         notes.spend(1, completion.tokens_in, completion.tokens_out, completion.dollars)
         if completion.cached:
             notes.wait(completion.seconds)
@@ -215,7 +214,7 @@ class Chat:
 
 
 def _writable(text: str) -> str:
-    """Without half characters, which no file takes: a model that is cut inside an emoji leaves one."""
+    """Replaces half characters, which no file accepts: a model that is cut inside an emoji leaves one."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -223,8 +222,8 @@ def _why_empty(cut: bool, max_tokens: int) -> str:
     if not cut:
         return "Try another model."
     return (
-        f"It used up its {max_tokens} tokens before it said anything, as models do that think first: switch that off, "
-        "take another model, or raise max_tokens where the stage has it."
+        f"It used all {max_tokens} tokens before it wrote an answer, as reasoning models do: switch reasoning off, "
+        "use another model, or raise max_tokens if the stage has it."
     )
 
 
@@ -239,28 +238,28 @@ def complete_many(
     progress: Progress | None = None,
     usable: Usable | None = None,
 ) -> list[Completion | SurefindError]:
-    """The answer to each prompt, in order, or what went wrong with it; a spent budget ends it all.
+    """Returns the answer to each prompt, in order, or the error it failed with; raises if the budget is spent.
 
-    The same prompt twice is asked once, and what is in the cache is fetched in one go, unless it is not `usable`.
+    Equal prompts are sent once. Cached answers are fetched in one go, except those that are not `usable`.
     """
     if not isinstance(chat, Chat):
         one = partial(chat.complete, schema=schema, max_tokens=max_tokens, temperature=temperature, logprobs=logprobs)
         return map_calls(one, prompts, 1, progress)
     requests = [Request(tuple(messages), schema, max_tokens, temperature, logprobs) for messages in prompts]
     keys = [chat.key(request) for request in requests]
-    asked = dict(zip(keys, requests, strict=True))
+    by_key = dict(zip(keys, requests, strict=True))
     place = {key: i for i, key in enumerate(keys)}
-    serves = (lambda key, completion: usable(place[key], completion)) if usable else None
+    usable_key = (lambda key, completion: usable(place[key], completion)) if usable else None
     with notes.collecting() as heard:
-        known: dict[bytes, Any] = dict(chat.known(list(asked), serves))
+        known: dict[bytes, Any] = dict(chat.known(list(by_key), usable_key))
     notes.pass_on(heard, makespan((c.seconds for c in known.values()), chat.concurrency))
-    new = [key for key in asked if key not in known]
-    told = _after(len(known), len(asked), progress)
-    answers = map_calls(lambda key: chat.answer(asked[key], looked=True), new, chat.concurrency, told)
+    new = [key for key in by_key if key not in known]
+    report = _after(len(known), len(by_key), progress)
+    answers = map_calls(lambda key: chat.answer(by_key[key], looked=True), new, chat.concurrency, report)
     known |= zip(new, answers, strict=True)
     return [known[key] for key in keys]
 
 
 def _after(done: int, total: int, progress: Progress | None) -> Progress | None:
-    """Progress of the rest as progress of the whole."""
+    """Reports progress of the remaining work as progress of the whole."""
     return (lambda more, _: progress(done + more, total)) if progress else None

@@ -1,27 +1,27 @@
-"""How many tokens a step's prompts hold, for quotes: round numbers, rather too many than too few."""
+"""Estimates the tokens of a step's prompts for cost quotes: round numbers, rather too high than too low."""
 
 from __future__ import annotations
 
 from surefind.prompts.values import Calls, Workload
 
 PROMPT = 300
-"""What a prompt says besides the texts it shows: instructions, the rule of the fence, the query."""
+"""Tokens of a prompt besides the texts it shows: instructions, the rule about fences, the query."""
 _FENCE = 25
-"""The two tags around a text, with their marks."""
+"""Tokens of the two tags around a text, including their marks."""
 _PER_WORD = 1.4
-"""A model's tokens in one of ours, which are words and punctuation marks."""
+"""Model tokens per token of ours; ours are words and punctuation marks."""
 
 
 def passages(work: Workload, count: int, most: int) -> int:
-    """`count` passages, each cut to `most` of our tokens."""
+    """Estimates the tokens of `count` passages, each cut to `most` tokens of ours."""
     return count * (min(work.chunk_tokens, round(most * _PER_WORD)) + _FENCE)
 
 
 def text(words: int) -> int:
-    """A text of so many of our tokens."""
+    """Estimates the tokens of a text of `words` tokens of ours."""
     return round(words * _PER_WORD) + _FENCE
 
 
 def calls(model: str | None, count: int, tokens_in: int, tokens_out: int) -> Calls:
-    """`count` calls of so many tokens each."""
+    """`count` calls with `tokens_in` tokens of shown text and `tokens_out` tokens of answer each."""
     return Calls(model or "", count, count * (PROMPT + tokens_in), count * tokens_out)

@@ -1,4 +1,4 @@
-"""A model in this process: llama.cpp on a GGUF file. One answer at a time; a schema becomes a grammar that holds it."""
+"""Runs a GGUF model in this process with llama.cpp, one answer at a time. A grammar enforces the schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from surefind.prompts.values import Completion, Request
 
 _HEAD = 1 << 20
 _CONTEXT = 8192
-"""Tokens of prompt and answer. Memory is set aside for all of them, so it is not the most that a model could read."""
+"""Tokens of prompt and answer together. Memory is allocated for all of them, so this is less than models can read."""
 
 
 class GGUFChat:
@@ -45,13 +45,13 @@ class GGUFChat:
                 "response_format": _grammar(request) if request.schema is not None else None,
             }
             try:
-                made = _scored(llama, call, request) if request.logprobs else self._spoken(llama, call, left)
+                made = _scored(llama, call, request) if request.logprobs else self._streamed(llama, call, left)
             except (ValueError, RuntimeError) as error:
                 raise AnswerError(f"The model {self._path.name} cannot answer: {error}. Shorten the prompt.") from None
         return made
 
     def close(self) -> None:
-        """Frees the model, unless it is answering: then Ctrl-C was pressed, and it ends with the program."""
+        """Frees the model. A model that is still answering (after Ctrl-C) ends with the program instead."""
         if self._lock.acquire(blocking=False):
             try:
                 if self._llama is not None:
@@ -62,20 +62,20 @@ class GGUFChat:
 
     @contextlib.contextmanager
     def _turn(self, total: float) -> Iterator[float]:
-        """Waits for the answers of other threads; the seconds that are then left of `total`."""
+        """Waits until other threads have their answers; yields the seconds that are then left of `total`."""
         deadline = time.monotonic() + total
         if not self._lock.acquire(timeout=max(0.0, min(total, threading.TIMEOUT_MAX))):
             raise AnswerError(
-                f"The model {self._path.name} was busy with other calls for {total:.3g} s. Raise total_timeout, or ask "
-                "it for less at a time."
+                f"The model {self._path.name} was busy with other calls for {total:.3g} s. Raise total_timeout, or "
+                "make fewer calls at a time."
             )
         try:
             yield deadline - time.monotonic()
         finally:
             self._lock.release()
 
-    def _spoken(self, llama: Any, call: dict[str, Any], total: float) -> Completion:
-        """Token by token: only between two of them can llama.cpp be stopped."""
+    def _streamed(self, llama: Any, call: dict[str, Any], total: float) -> Completion:
+        """Generates token by token, because llama.cpp can be stopped only between two tokens."""
         seconds = min(total, self._timeout)
         deadline = time.monotonic() + seconds
         parts: list[str] = []
@@ -86,32 +86,32 @@ class GGUFChat:
             end = choice.get("finish_reason")
             if time.monotonic() > deadline:
                 raise AnswerError(
-                    f"The model {self._path.name} did not answer within {seconds:.3g} s. Raise timeout, or take "
-                    "a smaller one."
+                    f"The model {self._path.name} did not answer within {seconds:.3g} s. Raise timeout, or use "
+                    "a smaller model."
                 )
         out = sum(map(bool, parts))
         return Completion("".join(parts), max(0, llama.n_tokens - out), out, cut=end == "length")
 
     def _loaded(self, scores: bool) -> Any:
-        """With the scores of every token only once they are asked for: they take memory and time."""
+        """Loads the model. Log-probabilities (`scores`) cost memory and time, so they are enabled when first needed."""
         if self._llama is None or (scores and not self._scores):
             try:
                 import llama_cpp
             except ModuleNotFoundError:
                 raise MissingPartError(
-                    "Models in this process need the package llama-cpp-python, built when it is installed (by a C++ "
-                    "compiler and CMake): pip install 'surefind[gguf]'."
+                    "GGUF models need the package llama-cpp-python. Install it with pip install 'surefind[gguf]'; this "
+                    "builds it, which takes a C++ compiler and CMake."
                 ) from None
             try:
                 self._llama = llama_cpp.Llama(str(self._path), n_ctx=_CONTEXT, logits_all=scores, verbose=False)
             except (ValueError, RuntimeError) as error:
-                raise UsageError(f"{self._path} cannot be loaded as a GGUF model: {error}.") from None
+                raise UsageError(f"{self._path} cannot be loaded as a GGUF model: {error}. Check the file.") from None
             self._scores = scores
         return self._llama
 
 
 def _scored(llama: Any, call: dict[str, Any], request: Request) -> Completion:
-    """In one go, for the log-probabilities: such answers are a word or two."""
+    """Generates in one go, which gives log-probabilities: such answers are a word or two."""
     answer = llama.create_chat_completion(**call, logprobs=True, top_logprobs=request.logprobs)
     choice, usage = answer["choices"][0], answer["usage"]
     tops = [token["top_logprobs"] for token in ((choice.get("logprobs") or {}).get("content") or [])]

@@ -1,4 +1,4 @@
-"""The prompt of a listwise reranker: what the model is told, an example if there is one, and the passages."""
+"""Builds the prompt of a listwise reranker: instructions, an example if there is one, and the passages."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class ListPrompt:
 
     @classmethod
     def of(cls, template: Prompt, system: str = "", example: RankedExample | None = None) -> ListPrompt:
-        """With another system part, if there is one."""
+        """Makes a prompt; `system`, if given, replaces the system part of the template."""
         return cls(template.with_system(system) if system else template, example)
 
     @property
     def system(self) -> str:
-        """What the model is told before anything else, which meta-prompting improves."""
+        """The system part of the prompt, which meta-prompting improves."""
         return next(text for role, text in self.template.parts if role == "system").replace("$$", "$").strip()
 
     @property
@@ -46,13 +46,13 @@ class ListPrompt:
         return self.over(query, shown(chunks, tokens), keep)
 
     def over(self, query: str, passages: Sequence[Data], keep: int) -> list[Message]:
-        system, *asked = self._rendered(query, passages, keep)
+        system, *question = self._rendered(query, passages, keep)
         if self.example is None:
-            return [system, *asked]
+            return [system, *question]
         given = [Data("passage", text, number) for number, text in enumerate(self.example.passages, 1)]
         _, *before = self._rendered(self.example.query, given, keep)
         answer = Message("assistant", f'{{"ranking": {list(self.example.ranking)}}}')
-        return [system, *before, answer, *asked]
+        return [system, *before, answer, *question]
 
     def _rendered(self, query: str, passages: Sequence[Data], keep: int) -> list[Message]:
         count = len(passages)

@@ -1,4 +1,4 @@
-"""Many calls at once: results in the order of what was asked, a bounded number under way."""
+"""Runs many calls in parallel, a bounded number at a time, and returns results in the order of the items."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from surefind.workers import Workers
 def map_calls(
     work: Callable[[Any], Any], items: Sequence[Any], concurrency: int, progress: Progress | None = None
 ) -> list[Any]:
-    """`work` on each item, `concurrency` at a time: results in order, a SurefindError in place of a failed one.
+    """Runs `work` on each item, `concurrency` at a time. A SurefindError takes the place of a failed result.
 
-    A `BudgetError` is raised, as is Ctrl-C: calls that have not begun are then dropped, those under way are waited for,
-    after Ctrl-C for a moment only.
+    A `BudgetError` and Ctrl-C are raised. Calls that have not begun are then dropped, and running calls are waited for
+    (after Ctrl-C only for a moment).
     """
     if not items:
         return []
@@ -47,7 +47,7 @@ def map_calls(
 
 
 def makespan(seconds: Iterable[float], workers: int) -> float:
-    """How long jobs of these lengths take, each begun by the first worker that is free."""
+    """Seconds until jobs of these lengths are done, if each is started by the first free worker."""
     free = [0.0] * workers
     for length in seconds:
         heapreplace(free, free[0] + length)

@@ -1,4 +1,4 @@
-"""Model string -> the `ChatModel` behind it, made once; the cache, the meter and the prompts that they share."""
+"""Makes the `ChatModel` for a model string, once, with the cache and the meter that all models share."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Models:
         self._lock = threading.RLock()
 
     def chat(self, model: str = "") -> Chat:
-        """The model of this name; "" is the one that the settings choose."""
+        """Returns the model of this name; "" means the one chosen in the settings."""
         name = model or self.settings.model
         if not name:
             raise UsageError(
                 "No language model is chosen. Write one into surefind.toml, such as "
                 '[llm] model = "ollama:llama3.2", or name it in the stage: model="openai:gpt-4.1-mini" '
-                '(llm="…" in a retriever whose model is its encoder).'
+                '(llm="…" in a retriever whose model= names its encoder).'
             )
         with self._lock:
             if name not in self._chats:
@@ -43,13 +43,13 @@ class Models:
 
     @property
     def replays(self) -> bool:
-        """Whether useless answers of an earlier run are taken as they are, too."""
+        """Whether unusable answers of an earlier run are taken from the cache instead of asked for again."""
         return _replays.get()
 
     @contextlib.contextmanager
     def replaying(self) -> Iterator[None]:
-        """For work that must come out the same when it is repeated, and cost nothing. Searches of other threads go on
-        as they do."""
+        """Makes repeated work identical and free: every cached answer is used, even an unusable one. Searches in other
+        threads are not affected."""
         token = _replays.set(True)
         try:
             yield
@@ -57,7 +57,7 @@ class Models:
             _replays.reset(token)
 
     def close(self) -> None:
-        with self._lock:  # another thread may be making one
+        with self._lock:  # another thread may be making a chat
             chats = list(self._chats.values())
             self._chats.clear()
         for chat in chats:
@@ -77,7 +77,7 @@ class Models:
 
 
 def _adapter(address: Address, settings: LLMSettings) -> Adapter:
-    """Each is imported when it is first asked for: they need different packages."""
+    """Makes the adapter; each is imported only when needed, because they depend on different packages."""
     if address.wire == "anthropic":
         from surefind.llm.anthropic import AnthropicChat
 

@@ -1,7 +1,8 @@
 """Models behind OpenAI's `/chat/completions`: OpenAI, Azure, Gemini, Ollama, vLLM, the llama.cpp server, gateways.
 
-They differ in what they refuse: structured output, `max_tokens` (newer models of OpenAI want `max_completion_tokens`),
-a temperature. What a server has refused once is left out, or said differently, in every request after that.
+These servers refuse different parameters: structured output, `max_tokens` (newer OpenAI models want
+`max_completion_tokens`), a temperature. Once a server has refused a parameter, every later request leaves it out or
+replaces it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from surefind.net.endpoint import Endpoint, need_httpx
 from surefind.prompts.values import Completion, Message, Request
 
 _MOST_TOKENS = 1 << 31
-_ADVICE = "Check model, or ask it for less: the prompt may be longer than it can read."
-_CLOSED_BY = {
+_ADVICE = "Check model, or shorten the prompt: it may be longer than the model can read."
+_PARAMETER_OF = {
     "max_completion_tokens": "max_tokens",
     "temperature": "temperature",
     "response_format": "response_format",
     "json_schema": "response_format",
 }
-"""A word in the server's complaint -> the parameter that it is about."""
+"""Word in the server's error message -> the request parameter that it is about."""
 
 
 class OpenAIChat:
@@ -52,7 +53,7 @@ class OpenAIChat:
                     raise
                 refused |= {culprit}
             else:
-                self._refused |= refused  # it was that: a prompt that is too long is refused with and without
+                self._refused |= refused  # only after a success: too long a prompt is refused in any form
                 return self._completion(answer, request)
 
     def close(self) -> None:
@@ -79,7 +80,7 @@ class OpenAIChat:
             text = _content(choice["message"])
         except (KeyError, IndexError, TypeError, AttributeError):
             raise AnswerError(
-                f"{self._endpoint.url} (model {self._model}) gave JSON that holds no answer. "
+                f"{self._endpoint.url} (model {self._model}) gave JSON without an answer. "
                 "Check that the address is OpenAI-compatible."
             ) from None
         usage = answer.get("usage")
@@ -94,14 +95,14 @@ class OpenAIChat:
 
 
 def with_schema(messages: tuple[Message, ...], schema: Mapping[str, Any]) -> tuple[Message, ...]:
-    """For endpoints that hold a model to no schema: it is asked."""
+    """Adds the schema to the last message, for endpoints that cannot enforce one."""
     *before, last = messages
     wish = f"{last.content}\n\nAnswer with JSON alone, after this JSON schema: {json.dumps(schema)}"
     return (*before, Message(last.role, wish))
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """As OpenAI's strict mode wants it: every property required, and no others."""
+    """Returns the schema as OpenAI's strict mode wants it: every property required, and no others allowed."""
     made = {
         key: closed(value) if isinstance(value, Mapping) and key != "properties" else value
         for key, value in schema.items()
@@ -113,17 +114,17 @@ def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _culprit(error: RefusedError, body: Mapping[str, Any], refused: frozenset[str]) -> str | None:
-    """Which parameter to do without, if that may be it."""
+    """The parameter to leave out next, or None if none can be the reason for the refusal."""
     if error.status not in (400, 404, 415, 422, 501):
         return None
-    said = str(error)
-    named = [parameter for word, parameter in _CLOSED_BY.items() if word in said and parameter in body]
-    silent = ["response_format"] if "response_format" in body and error.status != 404 else []
-    return next((parameter for parameter in (*named, *silent) if parameter not in refused), None)
+    message = str(error)
+    named = [parameter for word, parameter in _PARAMETER_OF.items() if word in message and parameter in body]
+    likely = ["response_format"] if "response_format" in body and error.status != 404 else []
+    return next((parameter for parameter in (*named, *likely) if parameter not in refused), None)
 
 
 def _path(url: str) -> str:
-    """With `/chat/completions`, before Azure's `?api-version=…`."""
+    """The URL with `/chat/completions` before Azure's `?api-version=…`."""
     base, mark, version = url.partition("?")
     return base.rstrip("/").removesuffix("/chat/completions") + "/chat/completions" + mark + version
 
@@ -133,14 +134,14 @@ def _wire(messages: tuple[Message, ...]) -> list[dict[str, str]]:
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    content = message.get("content")  # models that only thought leave it out
+    content = message.get("content")  # missing if the model wrote only its reasoning
     if isinstance(content, list):  # some gateways answer in parts
         content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
 def count(value: Any) -> int:
-    """Tokens as a server reports them; 0 where it reports none that can be."""
+    """A token count that a server reports; 0 if it is missing or impossible."""
     return int(value) if isinstance(value, int | float) and 0 <= value < _MOST_TOKENS else 0
 
 

@@ -1,10 +1,10 @@
-"""Reading the order that a model returns, and putting it right where it is wrong.
+"""Reads the order that a model returns, and repairs its mistakes.
 
-    numbers beyond the list       dropped
+    numbers out of range          dropped
     numbers named twice           the first counts
-    numbers not named             follow in the order they had
+    numbers not named             follow in their previous order
 
-An answer that names fewer than half of what was asked for is not an order: the previous one is kept.
+An answer that names fewer than half of the numbers asked for is not an order: the previous order is kept.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from surefind.prompts.fence import Data
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk
 
-NO_ORDER = "The answer held no order of the passages."
+NO_ORDER = "The answer contained no order of the passages."
 
 _LONGEST = 100_000
-"""Characters of an answer that are read, from its end."""
+"""Most characters of an answer that are read, from its end."""
 _ARRAY = re.compile(r"\[[\s\d,]*\d[\s\d,]*\]")
 _RANKGPT = re.compile(r"\[\s*\d+\s*\](?:\s*[>,]\s*\[\s*\d+\s*\])+")
-"""`[3] > [1] > [2]`, which models that were trained on RankGPT's prompt write whatever they are asked for."""
+"""`[3] > [1] > [2]`, which models trained on RankGPT's prompt write in any case."""
 
 
 def read_order(reply: str, count: int, asked: int) -> tuple[list[int], list[str]] | None:
-    """The places (from 0) of all `count` passages in the order that the reply gives, and what had to be put right;
-    None if it gives none. `asked` is how many numbers it should have named."""
+    """Returns the places (from 0) of all `count` passages in the order of the reply, and the repairs that were needed;
+    None if the reply has no order. `asked` is how many numbers the reply should have named."""
     numbers = _numbers(reply)
     inside = [number for number in numbers if 1 <= number <= count]
     named = list(dict.fromkeys(number - 1 for number in inside))
@@ -40,25 +40,25 @@ def read_order(reply: str, count: int, asked: int) -> tuple[list[int], list[str]
     if len(named) < len(inside):
         repaired.append(f"{len(inside) - len(named)} repeated numbers dropped")
     if len(named) < min(asked, count):
-        repaired.append(f"{min(asked, count) - len(named)} missing numbers put behind")
+        repaired.append(f"{min(asked, count) - len(named)} missing numbers appended")
     rest = sorted(set(range(count)) - set(named))
     return named + rest, repaired
 
 
 def _numbers(reply: str) -> list[int]:
-    """Those of the object that was asked for, or else of the last list: who thinks aloud ends with the answer."""
-    said = spoken(reply)[-_LONGEST:]
-    listed = (read_object(said) or {}).get("ranking")
+    """The numbers of the requested object, or else of the last list: models that think aloud end with the answer."""
+    text = spoken(reply)[-_LONGEST:]
+    listed = (read_object(text) or {}).get("ranking")
     if isinstance(listed, list):
         return [int(value) for value in listed if re.fullmatch(r"-?\d{1,18}", str(value))]
-    found = [match.group() for match in (*_ARRAY.finditer(said), *_RANKGPT.finditer(said))]
-    chain = [text for text in found if ">" in text]
-    text = chain[-1] if chain else found[-1] if found else ""
-    return [int(number) for number in re.findall(r"\d{1,9}", text)]
+    found = [match.group() for match in (*_ARRAY.finditer(text), *_RANKGPT.finditer(text))]
+    chains = [order for order in found if ">" in order]
+    last = chains[-1] if chains else found[-1] if found else ""
+    return [int(number) for number in re.findall(r"\d{1,9}", last)]
 
 
 def merge(orders: Sequence[Sequence[int]]) -> list[int]:
-    """Several orders of the same places as one: by mean position, equal ones by their place."""
+    """Merges several orders of the same places: by mean position, ties by place."""
     size = len(orders[0])
     total = [0] * size
     for order in orders:
@@ -68,12 +68,12 @@ def merge(orders: Sequence[Sequence[int]]) -> list[int]:
 
 
 def in_order(ids: Sequence[int]) -> list[tuple[int, float]]:
-    """Scores for passages that have places only: 1 for the first, evenly down from there."""
+    """Gives scores to passages that have only an order: 1 for the first, then evenly decreasing."""
     return [(number, 1 - place / len(ids)) for place, number in enumerate(ids)]
 
 
 def shown(chunks: Sequence[Chunk], tokens: int) -> list[Data]:
-    """Passages for a prompt, numbered from 1, each with what stands above it and at most `tokens` of its text."""
+    """Passages for a prompt, numbered from 1, each with its context or headings and at most `tokens` of its text."""
     return [Data("passage", describe(chunk, tokens), number) for number, chunk in enumerate(chunks, 1)]
 
 

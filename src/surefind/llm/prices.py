@@ -1,4 +1,4 @@
-"""What tokens cost: the user's prices first, then the table of list prices; models on this machine cost nothing."""
+"""Prices of tokens: the user's prices first, then the table of list prices; models on this machine cost nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import NamedTuple
 from surefind.llm.address import Address
 
 BYTES_PER_TOKEN = 3.5
-"""Of UTF-8, for quotes; servers report the tokens of real calls."""
+"""Bytes of UTF-8 per token, used for cost estimates; servers report the tokens of real calls."""
 _FEWEST_BYTES = 2.0
-"""Of a token where text is dear: tables of figures, scripts without an alphabet."""
+"""Fewest bytes of UTF-8 per token, for text with many tokens: tables of figures, scripts without an alphabet."""
 _WRAPPING = 400
-"""Tokens that a server adds at most: marks of roles, the schema, what it tells a model about tools."""
+"""Most tokens that a server adds to a prompt: role marks, the schema, instructions about tools."""
 _REGION = ("us.", "eu.", "apac.", "global.")
-"""Bedrock's inference profiles: the same model at the same price."""
+"""Prefixes of Bedrock's inference profiles: the same model at the same price."""
 
 
 class Price(NamedTuple):
-    """Dollars for a million tokens."""
+    """Dollars per million tokens."""
 
     tokens_in: float
     tokens_out: float
@@ -32,8 +32,8 @@ class Price(NamedTuple):
 
 
 def price_of(address: Address, given: Mapping[str, tuple[float, float]]) -> Price | None:
-    """None where nobody has said what it costs. A listed model behind an address on this machine has its price as well:
-    that is a gateway."""
+    """The price of a model; None if it is unknown. A listed model at an address on this machine has its list price,
+    because the address must be a gateway."""
     if address.text in given:
         return Price(*given[address.text])
     free = Price(0.0, 0.0) if address.free else None
@@ -48,12 +48,12 @@ def price_of(address: Address, given: Mapping[str, tuple[float, float]]) -> Pric
 
 
 def tokens(size: int) -> int:
-    """About how many are in so many bytes."""
+    """Estimates the tokens in `size` bytes."""
     return math.ceil(size / BYTES_PER_TOKEN)
 
 
 def most_tokens(size: int) -> int:
-    """How many so many bytes of prompt are at worst, for what is set aside before a call."""
+    """The most tokens that `size` bytes of prompt can be, for the money reserved before a call."""
     return math.ceil(size / _FEWEST_BYTES) + _WRAPPING
 
 

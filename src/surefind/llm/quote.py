@@ -1,4 +1,4 @@
-"""What a run will ask of language models, before it asks: calls, tokens, dollars, minutes."""
+"""Estimates the LLM calls, tokens, dollars and minutes of a run before it starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from surefind.llm.models import Models
 
 SECONDS = 2.0
-"""A call, where none of the model has been timed yet."""
+"""Assumed seconds per call until the model has been timed."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class CallQuote:
     dollars: float = 0.0
     minutes: float = 0.0
     unpriced: tuple[str, ...] = ()
-    """Models whose price nobody has said."""
+    """Models whose price is unknown."""
 
     def __str__(self) -> str:
         price = f"about ${self.dollars:,.2f}"
         if self.unpriced:
-            price += f" and what {', '.join(self.unpriced)} costs, which is not known"
+            price += f" plus the cost of {', '.join(self.unpriced)}, which is unknown"
         return f"{self.calls:,} calls, {_round(self.tokens)} tokens, {price}, about {_duration(self.minutes)}"
 
     @property
@@ -36,9 +36,9 @@ class CallQuote:
         return self.dollars > 0 or bool(self.unpriced)
 
 
-def quote(models: Models, asked: Iterable[Calls]) -> CallQuote:
+def quote(models: Models, planned: Iterable[Calls]) -> CallQuote:
     total = CallQuote()
-    for calls in asked:
+    for calls in planned:
         chat = models.chat(calls.model)
         seconds = (models.cache.seconds(chat.name) if models.cache else None) or SECONDS
         price = chat.price.of(calls.tokens_in, calls.tokens_out) if chat.price else 0.0
@@ -54,7 +54,7 @@ def quote(models: Models, asked: Iterable[Calls]) -> CallQuote:
 
 
 def text_tokens(text: str) -> int:
-    """About how many a text has."""
+    """Estimates the tokens of a text."""
     return tokens(len(text.encode("utf-8", "replace")))
 
 

@@ -1,7 +1,7 @@
-"""Reading what a model wrote: JSON, wherever it stands in the answer.
+"""Reads JSON from a model's answer, wherever it is in the text.
 
-Endpoints that can be held to a schema answer with JSON alone. Others wrap it in prose or in a code block, and some put
-their thoughts before it.
+Endpoints that can enforce a schema answer with JSON alone. Others wrap it in prose or in a code block, and some write
+their reasoning before it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _LONGEST = 100_000
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """The last JSON object that stands by itself in an answer, or None."""
+    """Returns the last JSON object of an answer that is not inside another one, or None."""
     plain = spoken(text)[:_LONGEST]
     return _last_object(plain) or _last_object(_TRAILING_COMMA.sub("", plain))
 
 
 def spoken(text: str) -> str:
-    """An answer without the thoughts that some models write before it."""
+    """Removes the reasoning that some models write before the answer."""
     return _THOUGHTS.sub("", text).strip()
 
 

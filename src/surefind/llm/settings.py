@@ -12,26 +12,26 @@ from surefind.errors import UsageError
 @dataclass(frozen=True)
 class LLMSettings:
     model: str = ""
-    """The model of stages that name none."""
+    """The model of stages that do not name one."""
     fallback: str = ""
-    """Asked where a model fails."""
+    """The model to use if another model fails."""
     timeout: float = 60.0
     """Seconds for one try."""
     total_timeout: float = 180.0
-    """Seconds for a call with all its tries and its fallback."""
+    """Seconds for a call with all its retries and its fallback."""
     retries: int = 3
     concurrency: int = 8
-    """Calls under way at a time."""
+    """Calls that run at the same time."""
     requests_per_minute: int = 0
     budget: float | None = None
-    """Dollars that a run may spend; None: no limit."""
+    """Dollars that a run may spend; None means no limit."""
     key_env: str = "LLM_API_KEY"
-    """The environment variable with the key for models given by address (`https://…#model`)."""
+    """The environment variable with the key for models given as a URL (`https://…#model`)."""
     prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Model -> dollars for a million tokens in, and out. Goes before the built-in table."""
+    """Model -> dollars per million input tokens and output tokens. Overrides the built-in table."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", self.key_env):  # the message does not repeat what it refuses
+        if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", self.key_env):  # the message does not repeat what may be a key
             raise UsageError(
                 "key_env must be the name of an environment variable in capitals (such as LLM_API_KEY), not the key."
             )

@@ -1,4 +1,4 @@
-"""Prompts that `surefind train prompt` made from an exam's tuning half: kept with the knowledge base's models."""
+"""Prompts that `surefind train prompt` made from an exam's tuning half, stored with the knowledge base's models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class RankedExample:
-    """A query with its passages and the order that would have been right (numbers from 1)."""
+    """A query with its passages and their right order (numbers from 1)."""
 
     query: str
     passages: tuple[str, ...]
@@ -29,7 +29,7 @@ class RankedExample:
 
 @dataclass(frozen=True)
 class Weighed:
-    """A query with what each method's scores looked like, and the weights that served it best."""
+    """A query with a description of each method's scores, and the weights that were best for it."""
 
     query: str
     scores: str
@@ -40,16 +40,16 @@ class Weighed:
 class TrainedPrompt:
     name: str
     kind: str
-    """The step it is for: `llm_listwise` or `llm_weights`."""
+    """The step that the prompt is for: `llm_listwise` or `llm_weights`."""
     learnt: tuple[str, ...]
-    """The questions it was made from, as `fuse.learned.question_key` writes them: `surefind bench` asks others."""
+    """Keys (`fuse.learned.question_key`) of the questions it was made from; `surefind bench` leaves these out."""
     system: str = ""
     example: RankedExample | None = None
     weighed: tuple[Weighed, ...] = ()
 
 
 def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Path:
-    """Written aside and moved: a reader sees the old one or the new one, whole."""
+    """Saves a prompt. Writes a temporary file and renames it, so that a reader sees the old prompt or the new one."""
     place = folder / made.name
     place.mkdir(parents=True, exist_ok=True)
     aside = place / f".{FILE}.writing"
@@ -73,13 +73,13 @@ def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwi
 
 
 def trained_prompts(folder: Path) -> list[dict[str, Any]]:
-    """The reports of all that are there."""
+    """The reports of all trained prompts in the folder."""
     return [read_prompt(path, file_version(path))[1] for path in sorted(folder.glob(f"[!.]*/{FILE}"))]
 
 
 @lru_cache(maxsize=16)
 def read_prompt(path: Path, version: FileVersion) -> tuple[TrainedPrompt, dict[str, Any]]:
-    """The prompt and the report of its making; `version` makes one that was made again another one."""
+    """Reads a prompt and its training report; `version` is a cache key, so that a retrained prompt is read again."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != _FORMAT:

@@ -1,4 +1,4 @@
-"""What encoders behind a network share: texts fit to send, batches, unit vectors, and what it costs."""
+"""Helpers of encoders behind a network: prepare texts, make batches and unit vectors, estimate the cost."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy as np
 from surefind.types import FloatArray
 
 BYTES_PER_TOKEN = 3.5
-"""Of UTF-8, for quotes. MiniLM's tokens have 3.7 on the sample's Markdown and 3.3 on our source; others are like it."""
+"""Bytes of UTF-8 per token, used for cost estimates. For MiniLM it is 3.7 on the sample's Markdown and 3.3 on our source
+code; other models are similar."""
 _BLANK = "."
-"""Sent for an empty text, which most servers refuse."""
+"""Sent instead of an empty text, which most servers refuse."""
 
 
 def sendable(text: str, longest: int) -> str:
-    """Cut, without half characters, never blank."""
+    """Cuts a text and replaces half characters; the result is never blank."""
     cut = text[:longest].encode("utf-8", "replace").decode()
     return cut if cut.strip() else _BLANK
 
 
 def batches(texts: Sequence[str], count: int, characters: int) -> Iterator[list[str]]:
-    """In order; at most `count` texts and `characters` characters each (a longer text stands alone)."""
+    """Yields batches of at most `count` texts and `characters` characters, in order (a longer text gets its own batch)."""
     batch: list[str] = []
     size = 0
     for text in texts:
@@ -37,7 +38,7 @@ def batches(texts: Sequence[str], count: int, characters: int) -> Iterator[list[
 
 
 def unit_rows(rows: Any) -> FloatArray | None:
-    """Rows of numbers scaled to length one; None if they are anything else (ragged, text, NaN, zeros)."""
+    """Scales rows of numbers to length one; returns None for anything else (ragged rows, text, NaN, zeros)."""
     try:
         table = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -52,6 +53,6 @@ def unit_rows(rows: Any) -> FloatArray | None:
 
 
 def quote(texts: Sequence[str], price_per_million: float) -> float:
-    """Dollars, estimated from the size of the texts."""
+    """Estimates the dollars from the size of the texts."""
     tokens = sum(math.ceil(len(text.encode()) / BYTES_PER_TOKEN) for text in texts)
     return tokens * price_per_million / 1e6

@@ -1,7 +1,7 @@
-"""Amazon Bedrock, for encoders and language models alike: a client, and errors that say what to do.
+"""Amazon Bedrock for encoders and language models: the client, and errors that say what to do.
 
-Credentials and region come from where AWS keeps them: environment, `~/.aws`, the machine's role. Throttling and server
-errors are retried by botocore (`standard`: exponential backoff with jitter).
+Credentials and region come from the AWS configuration: environment, `~/.aws`, the machine's role. botocore retries
+throttling and server errors (`standard`: exponential backoff with jitter).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from surefind.errors import MissingPartError, SurefindError, UsageError
 
-_WAYS_OUT = {
+_ADVICE = {
     "AccessDeniedException": "Ask for access to this model in the Bedrock console, and check the role's permissions.",
     "ExpiredTokenException": "Sign in again (aws sso login).",
     "ResourceNotFoundException": "Check model and region.",
@@ -23,7 +23,7 @@ _WAYS_OUT = {
 def bedrock_client(
     who: str, set_region: str, timeout: float, retries: int, concurrency: int, region: str | None = None
 ) -> Any:
-    """`who` needs it, `set_region` says how to name a region: both for the errors."""
+    """Makes a client. `who` ("Models on Bedrock need") and `set_region` (how to set a region) are words for the errors."""
     try:
         import boto3
         from botocore.config import Config
@@ -40,13 +40,13 @@ def bedrock_client(
         return boto3.session.Session().client("bedrock-runtime", region_name=region, config=config)
     except NoRegionError:
         raise UsageError(f"Bedrock needs a region. {set_region}") from None
-    except BotoCoreError as error:  # such as a profile that is not there
+    except BotoCoreError as error:  # such as an unknown profile
         raise UsageError(f"The AWS configuration cannot be used: {error}. Check AWS_PROFILE and ~/.aws.") from None
 
 
 @contextmanager
-def explained(model: str, ways_out: Mapping[str, str], unanswered: str) -> Iterator[None]:
-    """Around a call: what goes wrong, with the way out that fits the caller."""
+def explained(model: str, advice: Mapping[str, str], unanswered: str) -> Iterator[None]:
+    """Re-raises Bedrock errors with advice: `advice` by error code, `unanswered` if there was no answer."""
     from botocore import exceptions
 
     try:
@@ -55,7 +55,7 @@ def explained(model: str, ways_out: Mapping[str, str], unanswered: str) -> Itera
         raise UsageError(f"Bedrock needs AWS credentials: {error}. Run aws configure, or set AWS_PROFILE.") from None
     except exceptions.ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
-        way_out = {**_WAYS_OUT, **ways_out}.get(code, "Try again later.")
-        raise SurefindError(f"Bedrock (model {model}): {error}. {way_out}") from None
+        action = {**_ADVICE, **advice}.get(code, "Try again later.")
+        raise SurefindError(f"Bedrock (model {model}): {error}. {action}") from None
     except (exceptions.BotoCoreError, exceptions.HTTPClientError) as error:
         raise SurefindError(f"Bedrock (model {model}) did not answer: {error}. {unanswered}") from None

@@ -1,12 +1,12 @@
-"""Connections that are kept between calls: threads share them, and they are closed with their owner.
+"""Keeps connections open between calls: threads share them, and their owner closes them.
 
     connections = Connections(make_client)
     with connections.client() as client:
         client.post(...)
-    connections.close()        # at once, or when the last call under way is over
+    connections.close()        # at once, or after the last running call
 
-Stages are values that anyone may make again, so what they hold open is shared by all of this process (`@shared`) and
-closed together (`close_shared`). The next call opens it again.
+Stages are values that anyone may make again, so the whole process shares their connections (`@shared`) and closes them
+together (`close_shared`). The next call opens them again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Closable(Protocol):
 
 
 class Connections:
-    """One client, made for the first call. Closing it does not break calls that other threads have under way."""
+    """One client, made for the first call. Closing it does not break running calls of other threads."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -32,7 +32,7 @@ class Connections:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Any]:
-        """The client, for one call."""
+        """Lends the client for one call."""
         with self._lock:
             if self._lent is None:
                 self._lent = _Lent(self._make())
@@ -67,8 +67,8 @@ _shared: list[dict[Any, Any]] = []
 
 
 def shared(make: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Like `functools.cache`, for things that hold connections: each is made once, however many threads ask for it at
-    the same time, until `close_shared` closes and forgets it. A call that has it in hand may go on using it."""
+    """Like `functools.cache`, for objects that hold connections. Each is made once, even if many threads ask for it at
+    the same time, until `close_shared` closes and forgets it. A call that already has the object may go on using it."""
     made: dict[Any, Made] = {}
     lock = threading.Lock()
     _shared.append(made)
@@ -88,6 +88,6 @@ def close_shared() -> None:
     """Closes the connections that encoders and rerankers of this process keep open."""
     for made in _shared:
         for key in list(made):
-            thing = made.pop(key, None)  # another thread may close, too
+            thing = made.pop(key, None)  # another thread may be closing too
             if thing is not None:
                 thing.close()

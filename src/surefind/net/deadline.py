@@ -1,11 +1,11 @@
-"""A time limit for a whole HTTP call: headers and body, however slowly they come.
+"""Limits the time of a whole HTTP call: headers and body, however slowly they arrive.
 
     with until(time.monotonic() + 60):
         client.post(...)                   # httpx.TimeoutException, 60 s after it began
 
-HTTP clients limit each read by itself. A server that sends a byte now and then is never too slow for one read, so a
-call could take for ever. Here every read and write of the connection gets no more time than is left for the call.
-`surefind.net.transport` makes clients whose connections are of this kind.
+HTTP clients limit each read separately. A server that sends a byte now and then is never too slow for one read, so a
+call could take forever. Here every read and write of the connection gets only the time that is left for the call.
+`surefind.net.transport` makes clients with such connections.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 import httpcore
 
 _PIECE = 16_384
-"""Bytes written at a time. A server that takes a few bytes now and then must not hold up more than that: within one
-write httpcore gives each part of it the whole time."""
+"""Bytes per write. httpcore gives each part of one write the full timeout, so a server that accepts a few bytes now and
+then could delay a large write for long."""
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 
 @contextlib.contextmanager
 def until(deadline: float) -> Iterator[None]:
-    """What is read or written within it must be so before this moment of the monotonic clock."""
+    """Makes every read and write inside the block end before this moment of the monotonic clock."""
     token = _deadline.set(deadline)
     try:
         yield
@@ -36,7 +36,7 @@ def until(deadline: float) -> Iterator[None]:
 
 
 class BoundedBackend(httpcore.NetworkBackend):
-    """Opens connections whose every step ends when the call must."""
+    """Opens connections whose every operation respects the deadline of the call."""
 
     def __init__(self) -> None:
         self._inner = httpcore.SyncBackend()

@@ -1,7 +1,7 @@
-"""One HTTP address that takes JSON and gives JSON: key, rate limit, retries, and errors that say what to do.
+"""Posts JSON to one HTTP address and returns JSON: key, rate limit, retries, and errors that say what to do.
 
-The key is read from the environment for each request. It is in no attribute, and cut out of every message: some
-servers repeat it in their answer.
+The key is read from the environment for each request. It is stored in no attribute and removed from every message,
+because some servers repeat it in their answer.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ from surefind.errors import MissingPartError, RefusedError, SpecError, SurefindE
 from surefind.net.connections import Connections
 
 _LONGEST_WAIT = 60.0
-"""Seconds between two tries. A server that asks for more is not asked again."""
+"""Most seconds between two tries. If a server asks for a longer wait, the call fails instead."""
 _FIRST_WAIT = 0.5
 _LONGEST_CONNECT = 10.0
 _SECRET = 8
-"""Characters of a key; shorter ones are stand-ins for servers that want any ("none"), and may be words of an answer."""
+"""Fewest characters of a real key. Shorter ones are placeholders for servers that want any key ("none"), and may be
+words of an answer."""
 _SHOWN = 200
-"""Characters of a server's answer that an error shows."""
-_AGAIN = "Run it again later: what was answered is in the cache."
+"""Most characters of a server's answer that an error message shows."""
+_AGAIN = "Run it again later: finished answers are in the cache."
 Headers = Callable[[str], dict[str, str]]
-"""What is sent beside the body, made from the key."""
+"""Makes the request headers from the key."""
 
 
 class _RequestError(Exception):
-    """A request that failed; `passing` if the same request may work in a while."""
+    """A request that failed; `temporary` if the same request may work later."""
 
     def __init__(
-        self, what: str, way_out: str, passing: bool = False, wait: float | None = None, status: int = 0
+        self, what: str, advice: str, temporary: bool = False, wait: float | None = None, status: int = 0
     ) -> None:
         super().__init__(what)
-        self.what, self.way_out, self.passing, self.wait, self.status = what, way_out, passing, wait, status
+        self.what, self.advice, self.temporary, self.wait, self.status = what, advice, temporary, wait, status
 
 
 class Endpoint:
@@ -59,8 +60,8 @@ class Endpoint:
         connections: int = 20,
         advice: str = "Check model.",
     ) -> None:
-        """`advice` is what to say when the server finds fault with a request; `headers` those of the key, where they
-        are not OpenAI's; `connections` how many are kept open between requests."""
+        """`advice` tells the user what to do if the server rejects a request; `headers` makes the headers of the key if
+        they are not OpenAI's; `connections` is how many connections stay open between requests."""
         self.url = url
         self._key_env = key_env
         self._timeout = timeout
@@ -73,7 +74,7 @@ class Endpoint:
         weakref.finalize(self, self._connections.close)  # at the latest when the program ends
 
     def post(self, body: dict[str, Any], total: float | None = None) -> Any:
-        """The answer's JSON. All tries together, and the waits between them, end after `total` seconds."""
+        """Returns the JSON of the answer. All tries and the waits between them end after `total` seconds."""
         key = self._key()
         total = float("inf") if total is None else total
         deadline = time.monotonic() + total
@@ -82,26 +83,26 @@ class Endpoint:
                 self._pace.wait(deadline)
                 left = deadline - time.monotonic()
                 return self._send(body, key, *((self._timeout,) * 2 if left >= self._timeout else (left, total)))
-            except _RequestError as trouble:
-                wait = _backoff(attempt) if trouble.wait is None else trouble.wait
+            except _RequestError as failure:
+                wait = _backoff(attempt) if failure.wait is None else failure.wait
                 late = time.monotonic() + wait >= deadline
-                if not trouble.passing or attempt > self._retries or wait > _LONGEST_WAIT or late:
-                    raise self._complaint(trouble, attempt, key) from None
+                if not failure.temporary or attempt > self._retries or wait > _LONGEST_WAIT or late:
+                    raise self._error(failure, attempt, key) from None
                 time.sleep(wait)
-        raise AssertionError  # the loop has no end of its own
+        raise AssertionError  # unreachable: the loop ends only by return or raise
 
     def close(self) -> None:
-        """Calls under way are not broken; the next one opens connections again."""
+        """Closes the connections, without breaking running calls; the next call opens them again."""
         self._connections.close()
 
-    def _complaint(self, trouble: _RequestError, attempt: int, key: str) -> SurefindError:
+    def _error(self, failure: _RequestError, attempt: int, key: str) -> SurefindError:
         tries = f" after {attempt} tries" if attempt > 1 else ""
-        asked = f" and asks to wait {trouble.wait:.0f} s" if (trouble.wait or 0) > _LONGEST_WAIT else ""
-        text = _without(key, f"{self.url} {trouble.what}{asked}{tries}. {trouble.way_out}")
-        return RefusedError(text, trouble.status) if trouble.status else SurefindError(text)
+        long_wait = f" and asks to wait {failure.wait:.0f} s" if (failure.wait or 0) > _LONGEST_WAIT else ""
+        text = _without(key, f"{self.url} {failure.what}{long_wait}{tries}. {failure.advice}")
+        return RefusedError(text, failure.status) if failure.status else SurefindError(text)
 
-    def _send(self, body: dict[str, Any], key: str, timeout: float, told: float) -> Any:
-        """`told` are the seconds that an error names: of a last try, which is cut short, those of all tries."""
+    def _send(self, body: dict[str, Any], key: str, timeout: float, reported: float) -> Any:
+        """`reported` is the time limit that an error names: for a last try that is cut short, the limit of all tries."""
         import httpx
 
         from surefind.net.deadline import until
@@ -113,17 +114,17 @@ class Endpoint:
         except httpx.ConnectTimeout:
             raise self._unreachable("no connection in time") from None
         except httpx.TimeoutException:
-            what = f"did not answer within {told:.3g} s"
-            raise _RequestError(what, f"Raise timeout or ask for less at once. {_AGAIN}", passing=True) from None
+            what = f"did not answer within {reported:.3g} s"
+            raise _RequestError(what, f"Raise timeout, or send less at once. {_AGAIN}", temporary=True) from None
         except httpx.ConnectError as error:
             raise self._unreachable(str(error)) from None
         except httpx.TransportError as error:
-            raise _RequestError(f"broke the connection ({error})", _AGAIN, passing=True) from None
+            raise _RequestError(f"broke the connection ({error})", _AGAIN, temporary=True) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _RequestError(f"cannot be used ({error})", "Check url.") from None
         self._answered = True
         content = response.content
-        if len(key) >= _SECRET:  # a server that sends back what it was sent must not bring the key into a cache
+        if len(key) >= _SECRET:  # a server may echo the request, and the key must not get into a cache
             content = content.replace(key.encode(), b"[key]")
         if response.status_code != 200:
             raise self._refusal(response.status_code, response.headers, content, key)
@@ -133,23 +134,23 @@ class Endpoint:
             kind = response.headers.get("content-type", "no content type")
             what = f"did not answer with JSON but with {kind}: {_shorten(_text(content), key)!r}"
             raise _RequestError(what, "Check that url is the address of the API, not of a web page.") from None
-        if isinstance(answer, dict) and answer.get("error"):  # gateways say 200 to what the server behind them refused
+        if isinstance(answer, dict) and answer.get("error"):  # gateways answer 200 when the server behind them refused
             raise self._refusal(response.status_code, response.headers, content, key)
         return answer
 
     def _unreachable(self, why: str) -> _RequestError:
-        """Worth a retry only where a server has been seen: elsewhere it is more likely not there at all."""
+        """Allows a retry only if the server has answered before; otherwise it probably does not exist."""
         return _RequestError(f"cannot be reached ({why})", "Is the server running, and is url right?", self._answered)
 
     def _refusal(self, status: int, headers: Any, content: bytes, key: str) -> _RequestError:
-        said = _shorten(_message(content), key)
-        spent = b"insufficient_quota" in content
-        passing = (status in (408, 429) or status >= 500) and not spent
-        way_out = "The account has no credit left." if spent else self._way_out(status)
-        wait = _retry_after(headers.get("retry-after")) if passing else None
-        return _RequestError(f"answered {status}" + (f" ({said})" if said else ""), way_out, passing, wait, status)
+        message = _shorten(_message(content), key)
+        no_credit = b"insufficient_quota" in content
+        temporary = (status in (408, 429) or status >= 500) and not no_credit
+        advice = "The account has no credit left." if no_credit else self._advice_for(status)
+        wait = _retry_after(headers.get("retry-after")) if temporary else None
+        return _RequestError(f"answered {status}" + (f" ({message})" if message else ""), advice, temporary, wait, status)
 
-    def _way_out(self, status: int) -> str:
+    def _advice_for(self, status: int) -> str:
         if status in (401, 403):
             where = f"the key in the environment variable {self._key_env}" if self._key_env else "key_env"
             return f"Check {where}, and that it may use this model."
@@ -196,12 +197,12 @@ class _Pace:
         self._lock = threading.Lock()
 
     def wait(self, deadline: float) -> None:
-        """Until it is this request's turn; one whose turn would come too late is not waited for, and takes none."""
+        """Waits until it is this request's turn. If that would be too late, raises at once and takes no turn."""
         with self._lock:
             now = time.monotonic()
             mine = max(now, self._next)
             if mine > now and mine >= deadline:
-                what = f"may not be asked before {mine - now:.0f} s are over, because of requests_per_minute"
+                what = f"may not be called for another {mine - now:.0f} s, because of requests_per_minute"
                 raise _RequestError(what, "Lower concurrency, or raise total_timeout.")
             self._next = mine + self._apart
         time.sleep(mine - now)
@@ -217,7 +218,7 @@ def need_httpx(what: str = "Encoders", extra: str = "openai") -> None:
 
 
 def refuse_secrets(stage: str, url: str, key_env: str) -> None:
-    """A spec is shown and stored everywhere, so no key may be in it. These messages do not repeat what they refuse."""
+    """Refuses a spec that may contain a key, because specs are shown and stored. The messages do not repeat the value."""
     if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", key_env):
         raise SpecError(
             f"{stage}: key_env must be the name of an environment variable in capitals (such as OPENAI_API_KEY), "
@@ -227,8 +228,8 @@ def refuse_secrets(stage: str, url: str, key_env: str) -> None:
     others = {name for name, _ in parse_qsl(address.query, keep_blank_values=True)} - {"api-version"}
     if "@" in address.netloc or others or address.fragment:
         raise SpecError(
-            f"{stage}: url must hold no user, password or parameter besides api-version. "
-            "Put the key into an environment variable and name that with key_env=…."
+            f"{stage}: url must not contain a user, a password or a parameter other than api-version. "
+            "Put the key into an environment variable and name the variable with key_env=…."
         )
 
 
@@ -241,12 +242,12 @@ def is_local(url: str) -> bool:
 
 
 def _backoff(attempt: int) -> float:
-    """Doubles with each try; a little chance keeps many clients from coming back at once."""
+    """Seconds to wait: doubles with each try, with some randomness so that many clients do not come back at once."""
     return min(_FIRST_WAIT * 2.0 ** (attempt - 1), _LONGEST_WAIT / 2) * random.uniform(0.8, 1.2)
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds, given as such or as a date."""
+    """Seconds from a Retry-After header, which holds a number or a date; None if there is neither."""
     if not value:
         return None
     try:
@@ -260,15 +261,15 @@ def _retry_after(value: str | None) -> float | None:
 
 
 def _message(content: bytes) -> str:
-    """What the server says is wrong, in any of the usual shapes."""
+    """The server's error message, from any of the usual JSON shapes."""
     try:
-        said = json.loads(content)
+        error = json.loads(content)
     except (ValueError, RecursionError):
         return _text(content)
     for name in ("error", "message", "detail"):
-        if isinstance(said, dict) and said.get(name):
-            said = said[name]
-    return said if isinstance(said, str) else json.dumps(said)
+        if isinstance(error, dict) and error.get(name):
+            error = error[name]
+    return error if isinstance(error, str) else json.dumps(error)
 
 
 def _text(content: bytes) -> str:
@@ -280,6 +281,6 @@ def _without(key: str, text: str) -> str:
 
 
 def _shorten(text: str, key: str) -> str:
-    """One line; the key goes first, so that the cut leaves no part of it."""
+    """Puts a text on one line and cuts it. The key is removed first, so that no part of it is left."""
     line = " ".join(_without(key, text).split())
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"

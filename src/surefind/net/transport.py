@@ -1,8 +1,8 @@
-"""`httpx` clients that keep to `deadline.until`, by the public interfaces of httpx and httpcore alone.
+"""Makes `httpx` clients that obey `deadline.until`, using only the public interfaces of httpx and httpcore.
 
-httpcore takes a network backend, and httpx has no way to hand it one: so this is a transport of our own around
-httpcore's pools. It does what httpx's own does: proxies and certificates from the environment, connections kept for the
-next request, HTTP/1.1, errors of httpcore as those of httpx.
+httpcore accepts a network backend, but httpx has no way to pass one on, so this is our own transport around httpcore's
+pools. It does what httpx's own transport does: proxies and certificates from the environment, connections kept for the
+next request, HTTP/1.1, httpcore errors translated to httpx errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from surefind.errors import MissingPartError, UsageError
 from surefind.net.deadline import BoundedBackend
 
 _KEPT = 5.0
-"""Seconds that an idle connection is kept: httpx's own, and shorter than servers keep theirs."""
+"""Seconds that an idle connection is kept: httpx's default, and shorter than servers keep theirs."""
 _SAME = {
     getattr(httpcore, name): getattr(httpx, name)
     for name in (
@@ -29,12 +29,12 @@ _SAME = {
         "WriteError ProxyError UnsupportedProtocol ProtocolError LocalProtocolError RemoteProtocolError"
     ).split()
 }
-"""An error of httpcore -> what httpx calls it."""
+"""Error class of httpcore -> the corresponding class of httpx."""
 
 
 def bounded_client(connections: int, from_environment: bool) -> httpx.Client:
-    """`connections` are kept open between requests. `from_environment`: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY,
-    SSL_CERT_FILE and SSL_CERT_DIR are followed."""
+    """Makes a client that keeps `connections` open between requests. With `from_environment` it follows HTTP_PROXY,
+    HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."""
     options: dict[str, Any] = {
         "ssl_context": httpx.create_ssl_context(trust_env=from_environment),
         "max_connections": None,
@@ -70,7 +70,7 @@ class _Transport(httpx.BaseTransport):
 
 
 class _Body(httpx.SyncByteStream):
-    """An answer's body, read from the connection as it is asked for."""
+    """The body of an answer, read from the connection on demand."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -101,15 +101,15 @@ def _url(url: httpx.URL) -> httpcore.URL:
 
 
 def _routes(options: dict[str, Any]) -> dict[str, httpx.BaseTransport | None]:
-    """URL pattern -> the proxy that is asked, None: none. The patterns are httpx's, as is what they make of NO_PROXY:
-    `example.com` is the host and all below it, `.example.com` only what is below it, `*` everything."""
+    """URL pattern -> the proxy to use, or None for a direct connection. Patterns and NO_PROXY work as in httpx:
+    `example.com` is the host and its subdomains, `.example.com` only its subdomains, `*` everything."""
     found = urllib.request.getproxies()
-    straight = [host for host in map(str.strip, found.get("no", "").split(",")) if host]
-    if "*" in straight:
+    direct = [host for host in map(str.strip, found.get("no", "").split(",")) if host]
+    if "*" in direct:
         return {}
     schemes = [scheme for scheme in ("http", "https", "all") if found.get(scheme)]
     proxies = {f"{scheme}://": _proxied(scheme, found[scheme], options) for scheme in schemes}
-    return {**proxies, **dict.fromkeys(map(_pattern, straight))}
+    return {**proxies, **dict.fromkeys(map(_pattern, direct))}
 
 
 def _pattern(host: str) -> str:
@@ -123,7 +123,7 @@ def _pattern(host: str) -> str:
 
 
 def _proxied(scheme: str, address: str, options: dict[str, Any]) -> _Transport:
-    """Errors do not repeat the address, which may hold a password."""
+    """Makes a transport through a proxy. Errors do not repeat its address, which may contain a password."""
     url = httpx.URL(address if "://" in address else f"http://{address}")
     if url.scheme not in ("http", "https", "socks5", "socks5h"):
         raise UsageError(

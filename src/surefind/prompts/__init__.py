@@ -1,1 +1,1 @@
-"""Prompts and answers of language models as plain values. Depends on nothing above it."""
+"""Prompts and answers of language models as plain values. Imports nothing from the layers above."""

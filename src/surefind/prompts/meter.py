@@ -1,9 +1,9 @@
-"""What is being spent, and a hard stop.
+"""Counts what is spent, and enforces the budget.
 
-Before a call is sent its worst price (the prompt's tokens, `max_tokens` of answer) is set aside. If that would pass the
-limit it waits for those under way, most of which cost less than was set aside for them, and is refused if it would pass
-the limit even then. Answers are kept as they come, so a stopped job goes on later from where the money ended. A limit
-that is raised lifts the refusal and wakes the calls that wait.
+Before a call is sent, its highest possible price (the prompt's tokens and `max_tokens` of answer) is reserved. If that
+would exceed the limit, the call waits for running calls, most of which cost less than was reserved for them. If it
+would exceed the limit even then, it is refused. Answers are cached as they arrive, so a stopped job can go on later.
+Raising the limit lifts the refusal and wakes the waiting calls.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from surefind.errors import BudgetError, UsageError
 
 
 def money(dollars: float) -> str:
-    """To the cent; small sums to a hundredth of one."""
+    """Formats dollars to the cent, and sums below 10 cents to a hundredth of a cent."""
     return f"${dollars:,.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.4f}"
 
 
@@ -37,21 +37,21 @@ class Meter:
     def __init__(self, limit: float | None = None) -> None:
         self.spent = Spent()
         self._limit: float | None = None
-        self._aside = 0.0
-        self._flying = 0
+        self._reserved = 0.0
+        self._in_flight = 0
         self._refused: float | None = None
-        """The limit at which a call was refused last; None: none was."""
+        """The limit at which a call was last refused; None if none was."""
         self._lock = threading.Condition()
         self.limit = limit
 
     @property
     def limit(self) -> float | None:
-        """Dollars that may be spent; None: any number. It may be changed at any time."""
+        """Dollars that may be spent; None means no limit. It may be changed at any time."""
         return self._limit
 
     @limit.setter
     def limit(self, dollars: float | None) -> None:
-        if dollars is not None and not dollars >= 0:  # nothing is above NaN, so it would limit nothing
+        if dollars is not None and not dollars >= 0:  # nothing compares above NaN, so NaN would limit nothing
             raise UsageError(f"A budget must be 0 or more dollars, not {dollars}.")
         with self._lock:
             self._limit = dollars
@@ -60,21 +60,21 @@ class Meter:
             self._lock.notify_all()
 
     def reserve(self, dollars: float) -> None:
-        """Set money aside for a call; refuses it where it might pass the limit."""
+        """Reserves money for a call; raises `BudgetError` if the call could exceed the limit."""
         with self._lock:
-            while self._flying and self._passes(dollars):
+            while self._in_flight and self._exceeds(dollars):
                 self._lock.wait()
-            if self._passes(dollars):
+            if self._exceeds(dollars):
                 self._refused = self._limit
                 raise self._stop()
-            self._aside += dollars
-            self._flying += 1
+            self._reserved += dollars
+            self._in_flight += 1
 
     def release(self, dollars: float) -> None:
-        """The call is over, whatever came of it."""
+        """Releases the money reserved for a call that is over, successful or not."""
         with self._lock:
-            self._aside -= dollars
-            self._flying -= 1
+            self._reserved -= dollars
+            self._in_flight -= 1
             self._lock.notify_all()
 
     def count(self, tokens_in: int, tokens_out: int, dollars: float, cached: bool) -> None:
@@ -88,19 +88,19 @@ class Meter:
                 )
 
     def check(self) -> None:
-        """Raises if a call was refused: long jobs ask after each step, since a stage that falls back would hide it."""
+        """Raises if a call was refused. Long jobs check after each step: a stage that falls back hides a refusal."""
         with self._lock:
             if self._refused is not None:
                 raise self._stop()
 
-    def _passes(self, dollars: float) -> bool:
-        """A call that costs nothing passes no limit, even one that has been passed."""
+    def _exceeds(self, dollars: float) -> bool:
+        """Whether a call could exceed the limit. A free call never does, even if the limit has been exceeded."""
         limit = self._limit
-        return limit is not None and dollars > 0 and self.spent.dollars + self._aside + dollars > limit + 1e-9
+        return limit is not None and dollars > 0 and self.spent.dollars + self._reserved + dollars > limit + 1e-9
 
     def _stop(self) -> BudgetError:
         limit, spent = money(self._limit or 0.0), money(self.spent.dollars)
         return BudgetError(
-            f"The budget of {limit} does not reach any further: {spent} went into {self.spent.calls:,} calls. Their "
-            "answers are kept; run it again with a higher --budget and it goes on."
+            f"The budget of {limit} is too small for the next call: {spent} was spent on {self.spent.calls:,} calls. "
+            "Their answers are kept; run it again with a higher --budget to go on."
         )

@@ -1,4 +1,4 @@
-"""Prompts are files: `prompts/NAME/VERSION.txt`, built in or the user's own, chosen by a stage's `prompt=` parameter.
+"""Loads prompts from files, `prompts/NAME/VERSION.txt`: built in or your own, chosen by a stage's `prompt=` parameter.
 
     # Comments at the top: where the prompt comes from.
     [system]
@@ -7,10 +7,10 @@
     $query
     $passages
 
-`$name` stands for a value; a plain `$` is written `$$`. A user's own file goes before a built-in one of its name, but a
-name of its own is better, since then a spec says which prompt it means: `llm_listwise(prompt=mine)` reads
+`$name` is replaced by a value; a plain `$` is written `$$`. Your own file takes precedence over a built-in one of the
+same name, but a new name is better, because the spec then says which prompt it uses: `llm_listwise(prompt=mine)` reads
 `prompts/llm_listwise/mine.txt` beside surefind.toml. Texts from outside come as `Data` and are fenced; the rule that
-says what a fence means is added here, so that no file can forget it.
+explains fences is added here, so that no file can forget it.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ class Prompt:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with every word: part of the name of whatever is kept of the answers."""
+        """Changes with every word; part of the cache key of everything made from the answers."""
         return hashlib.blake2b(repr(self.parts).encode(), digest_size=6).hexdigest()
 
     @property
     def slots(self) -> frozenset[str]:
-        """The values that it asks for."""
+        """The names of the values that the prompt needs."""
         return frozenset(name for _, text in self.parts for name in Template(text).get_identifiers())
 
     def with_system(self, text: str) -> Prompt:
-        """The same with another system part; `text` is taken as it is."""
+        """Returns the prompt with another system part; `text` is used literally."""
         parts = tuple((role, text.replace("$", "$$") if role == "system" else part) for role, part in self.parts)
         return replace(self, parts=parts)
 
     def messages(self, **values: Value) -> list[Message]:
-        """What to send, the data in it fenced."""
+        """Fills in the values and returns the messages to send, with data fenced."""
         shown = {name: _shown(value) for name, value in values.items()}
         made = [(role, Template(text).substitute(shown).strip()) for role, text in self.parts]
         if any(_is_data(value) for value in values.values()):
@@ -77,18 +77,18 @@ def _is_data(value: Value) -> bool:
 
 
 def load_prompt(name: str, version: str, slots: Sequence[str], folder: Path | None = None) -> Prompt:
-    """The prompt of a step; `slots` are the values that it will be given, and all of which it must use."""
+    """Loads the prompt of a step; `slots` are the values that the step provides, all of which the prompt must use."""
     own = (folder / name / f"{version}.txt") if folder else None
     built_in = files("surefind.prompts") / "texts" / name / f"{version}.txt"
     if not _VERSION.fullmatch(version) or not (built_in.is_file() or (own and own.is_file())):
         known = choices(version, _versions(name, folder))
-        raise SpecError(f"{name} has no prompt {version!r}; {known} Your own go to prompts/{name}/NAME.txt.")
+        raise SpecError(f"{name} has no prompt {version!r}; {known} Put your own into prompts/{name}/NAME.txt.")
     if own is None or not own.is_file():
         return parse_prompt(name, version, built_in.read_text(encoding="utf-8"), tuple(slots))
     try:
         return parse_prompt(name, version, own.read_text(encoding="utf-8"), tuple(slots))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The prompt {own} cannot be read ({error}).") from None
+        raise ConfigError(f"The prompt {own} cannot be read ({error}). Save it as UTF-8 text.") from None
 
 
 def _versions(name: str, folder: Path | None) -> list[str]:
@@ -102,10 +102,10 @@ def parse_prompt(name: str, version: str, text: str, slots: tuple[str, ...]) -> 
     prompt = Prompt(name, version, tuple(zip(cast(list[Role], found[::2]), found[1::2], strict=True)))
     roles = [role for role, _ in prompt.parts]
     if "system" not in roles or roles[-1] != "user":
-        raise ConfigError(f"The prompt {name}/{version} needs a [system] part, and a [user] part as its last.")
+        raise ConfigError(f"The prompt {name}/{version} must have a [system] part and end with a [user] part.")
     invalid = [role for role, part in prompt.parts if not Template(part).is_valid()]
     if invalid:
-        raise ConfigError(f"The prompt {name}/{version} holds a lone $ in [{invalid[0]}]. Write it $$.")
+        raise ConfigError(f"The prompt {name}/{version} has a single $ in [{invalid[0]}]. Write $$ instead.")
     if prompt.slots != set(slots):
         wrong = sorted(prompt.slots ^ set(slots))
         listed = ", ".join(f"${slot}" for slot in slots)

@@ -1,4 +1,4 @@
-"""What goes to a language model and what comes back: plain frozen values."""
+"""Calls of language models and their answers, as plain frozen values."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call, without the model that it goes to."""
+    """One call, without the model it goes to."""
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
-    """The JSON schema of the answer: endpoints that can hold a model to it do, others have it in the prompt."""
+    """The JSON schema of the answer. Endpoints that can enforce it do; others get it in the prompt."""
     max_tokens: int = 512
     temperature: float = 0.0
     logprobs: int = 0
-    """How many alternatives are wanted for each token of the answer, with their log-probabilities."""
+    """How many alternatives to return for each token of the answer, with their log-probabilities."""
 
     @property
     def size(self) -> int:
-        """Bytes of text."""
+        """Bytes of text in all messages."""
         return sum(len(message.content.encode("utf-8", "replace")) for message in self.messages)
 
     def key(self, model: str) -> bytes:
-        """Equal for equal calls of the same model."""
+        """The cache key: equal for equal calls of the same model."""
         parts = [
             model,
             [list(message) for message in self.messages],
@@ -53,33 +53,33 @@ class Completion:
     tokens_in: int = 0
     tokens_out: int = 0
     dollars: float = 0.0
-    """Its price, also where it came from the cache and nothing was paid now."""
+    """The price of the call, also if the answer came from the cache and nothing was paid now."""
     cached: bool = False
     logprobs: tuple[Mapping[str, float], ...] = field(default=())
     """For each token of the answer: the likeliest tokens there and their log-probabilities."""
     cut: bool = False
-    """Whether it ended because `max_tokens` were reached."""
+    """Whether the answer was cut at `max_tokens`."""
     model: str = ""
-    """Who answered: the fallback, where the model that was asked could not."""
+    """The model that answered: the fallback, if the chosen model failed."""
     seconds: float = 0.0
-    """How long that took, when it was asked."""
+    """Seconds that the call took when it was made."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What there is to do, in round numbers: a stage takes those that concern it."""
+    """The size of the work ahead, in round numbers; a stage uses the fields that concern it."""
 
     queries: int = 0
     documents: int = 0
     chunks: int = 0
     document_tokens: int = 0
-    """Of one document, on average."""
+    """Average tokens of one document."""
     chunk_tokens: int = 0
 
 
 @dataclass(frozen=True)
 class Calls:
-    """What a stage will ask for at most; what is in the cache will be free."""
+    """The most calls that a stage will make; those answered from the cache will be free."""
 
     model: str
     calls: int

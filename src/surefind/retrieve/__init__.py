@@ -1,1 +1,1 @@
-"""Retrievers: Query -> Rankings. One method a file; `_`-files hold the state that they build."""
+"""Retrievers: Query -> Rankings. One method per file; files that begin with `_` hold the indexes they build."""

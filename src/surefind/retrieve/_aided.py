@@ -1,7 +1,7 @@
-"""A graph retriever that may ask a language model, and its twin that never does.
+"""Base class of graph retrievers that may call a language model.
 
-The twin is its `inner`: they share an index, which is built, loaded and warmed up for the twin, so that a model is
-asked for questions and for nothing else.
+Each has a twin that calls no model: its `inner`. Both share one index, which is built, loaded and warmed up for the
+twin. So a model is called only while questions are answered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Aided(ABC):
     @property
     @abstractmethod
     def inner(self) -> Retriever | None:
-        """The twin, or None for one that asks no model."""
+        """The twin without a language model; None if this retriever calls none itself."""
 
     @abstractmethod
     def template(self, services: Services) -> Prompt: ...
@@ -32,7 +32,7 @@ class Aided(ABC):
         return index
 
     def stamp(self, services: Services) -> str:
-        """Changes with the words of the prompt, and with the model that surefind.toml chooses."""
+        """A text that changes with the wording of the prompt and with the model chosen in surefind.toml."""
         if self.inner is None:
             return ""
         return f"{self.template(services).fingerprint} {services.chat_name(self.llm)}"

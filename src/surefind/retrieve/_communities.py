@@ -1,7 +1,8 @@
 """The index behind `graph_global`: a graph index with the communities of the whole graph and their summaries' vectors.
 
-For a caller who may read less, communities are sought in the graph of what they may read, when first asked for. So are
-the summaries of a language model, for every caller: the index on disk has extractive ones.
+For a caller with restricted access, communities are computed at their first search, from the graph of the documents
+they may read. The index on disk holds extractive summaries only; a language model writes its summaries at the first
+search, for every caller.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """The communities of one graph: summaries, and their vectors."""
+    """The communities of one graph, their summaries and the vectors of the summaries."""
 
     communities: Communities
     summaries: list[Summary]
     vectors: FloatArray
     failures: tuple[SurefindError, ...] = ()
-    """Why some summaries are not a language model's, where they should be."""
+    """The errors of the summaries that a language model should have written and did not."""
 
 
 class CommunityIndex(GraphIndex):
@@ -44,10 +45,13 @@ class CommunityIndex(GraphIndex):
         self._model = model
         self._overviews: WeakKeyDictionary[Graph, Overview] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Graph, dict[Writer, Overview]] = WeakKeyDictionary()
-        self._writing = threading.Lock()  # one thread pays; those that need no model do not wait for it
+        self._writing = threading.Lock()  # one thread calls the model; searches without a model do not wait for it
 
     def overview(self, allow: Mask, writer: Writer | None = None) -> Overview:
-        """Kept as long as the graph that it is of; with a `writer`, if every summary is the writer's."""
+        """The overview of the chunks that `allow` permits, with summaries by `writer` if one is given.
+
+        Cached as long as its graph is. An overview by a writer is cached only if the writer wrote every summary.
+        """
         with self._deriving:
             graph = self.graph(allow)
             if graph not in self._overviews:
@@ -77,6 +81,6 @@ class CommunityIndex(GraphIndex):
         np.save(folder / "summaries.npy", made.vectors)
 
     def restore(self, folder: Path) -> None:
-        """What was saved, of the whole graph."""
+        """Loads the saved overview of the whole graph."""
         graph, found = self.graph(EVERY), Communities.load(folder)
         self._overviews[graph] = Overview(found, summarise(graph, found), np.load(folder / "summaries.npy"))

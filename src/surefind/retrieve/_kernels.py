@@ -1,14 +1,15 @@
 """The numba kernels of BM25: building postings and scoring queries.
 
-Scoring is term at a time into one array of accumulators. What makes it fast:
+Scoring works one term at a time and adds into one array of accumulators. Three things make it fast:
 
-- a posting's *shape* is the pair of its frequency and its chunk's length. There are few shapes, so for given k1
-  and b the gain f(k1 + 1)/(f + k1(…)) of every shape is in a small table, and no posting needs a division;
-- a term that stands in more than one chunk in `DENSE_SHARE` has its gains as one row over all chunks: adding it is
-  a straight vectorised loop, where following a posting list would jump about;
-- chunks are looked at in strips. Scores above 0 keep their order when their bits are read as integers, so the
-  maximum of a strip is a vectorised loop; the k-th greatest maximum is a score that k chunks reach, and strips that
-  stay below it are passed over, both by frequent terms that cannot lift them to it and by the search for the best.
+- A posting's *shape* is the pair of its frequency and its chunk's length. There are few shapes, so for given k1
+  and b a small table holds the gain f(k1 + 1)/(f + k1(…)) of every shape, and no posting needs a division.
+- A term that occurs in more than one chunk in `DENSE_SHARE` stores its gains as one row over all chunks. Adding a row
+  is a vectorised loop; following a posting list would access memory at random.
+- Chunks are processed in strips. Scores above 0 keep their order when their bits are read as integers, so the
+  maximum of a strip is a vectorised loop. At least k chunks reach the k-th greatest maximum. Strips below it are
+  skipped twice: frequent terms are not added if they cannot lift a strip that high, and the final selection of the
+  best k ignores such strips.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from numba import njit
 DENSE_SHARE = 4
 STRIP = 128
 _FORBIDDEN = np.float32(-1e30)
-"""What an accumulator starts from where the mask forbids a chunk: no sum of weights lifts it above 0."""
+"""Initial score of a chunk that the mask forbids; no sum of weights lifts it above 0."""
 LAST = 0x7FFFFFFF
 
 
 @njit(cache=True, nogil=True)
 def expand(tokens, sizes, firsts, terms):  # type: ignore[no-untyped-def]
-    """From tokens to terms. `terms[firsts[t]:firsts[t+1]]` are the terms of token t; `sizes`: tokens per text."""
+    """Replaces tokens by terms. `terms[firsts[t]:firsts[t+1]]` are the terms of token t; `sizes`: tokens per text."""
     total = 0
     for t in tokens:
         total += firsts[t + 1] - firsts[t]
@@ -46,7 +47,7 @@ def expand(tokens, sizes, firsts, terms):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def count_postings(terms, offsets, n_terms):  # type: ignore[no-untyped-def]
-    """How many chunks each term stands in. `terms[offsets[d]:offsets[d+1]]` are the terms of chunk d."""
+    """Counts the chunks that contain each term. `terms[offsets[d]:offsets[d+1]]` are the terms of chunk d."""
     df = np.zeros(n_terms, np.int64)
     last = np.full(n_terms, -1, np.int32)
     for d in range(len(offsets) - 1):
@@ -60,7 +61,7 @@ def count_postings(terms, offsets, n_terms):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def fill_postings(terms, counts, offsets, starts):  # type: ignore[no-untyped-def]
-    """Chunk by chunk into term by term. `counts` are the frequencies of `terms` (ones for raw text)."""
+    """Converts the chunk-by-chunk form to postings. `counts` are the frequencies of `terms` (1 each for raw text)."""
     n_terms = len(starts) - 1
     docs = np.empty(starts[n_terms], np.int32)
     tfs = np.empty(starts[n_terms], np.uint16)
@@ -82,7 +83,7 @@ def fill_postings(terms, counts, offsets, starts):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def transpose(starts, docs, tfs, kept, n_docs):  # type: ignore[no-untyped-def]
-    """Postings back into chunk-by-chunk form, chunks renumbered by `kept` (-1: dropped)."""
+    """Converts postings back to the chunk-by-chunk form; `kept` renumbers the chunks (-1: dropped)."""
     offsets = np.zeros(n_docs + 1, np.int64)
     for p in range(len(docs)):
         d = kept[docs[p]]
@@ -105,7 +106,7 @@ def transpose(starts, docs, tfs, kept, n_docs):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def greatest_tfs(docs, tfs, kind, n_kinds):  # type: ignore[no-untyped-def]
-    """The greatest frequency among the chunks of each kind; `kind` gives each chunk's."""
+    """The greatest frequency among the chunks of each kind; `kind` holds the kind of each chunk."""
     found = np.zeros(n_kinds, np.int64)
     for p in range(len(docs)):
         found[kind[docs[p]]] = max(found[kind[docs[p]]], np.int64(tfs[p]))
@@ -134,7 +135,7 @@ def dense_rows(starts, docs, shapes, gains, rows, n_docs):  # type: ignore[no-un
 @njit(cache=True, nogil=True, fastmath=True)
 def add_sparse(scores, docs, shapes, gains, weight):  # type: ignore[no-untyped-def]
     for p in range(len(docs)):
-        scores[np.uint32(docs[p])] += weight * gains[shapes[p]]  # unsigned: no look-out for negative places
+        scores[np.uint32(docs[p])] += weight * gains[shapes[p]]  # unsigned: no check for negative indexes
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -154,7 +155,7 @@ def greatest(bits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _keep_greatest(keys, k):  # type: ignore[no-untyped-def]
-    """Reorder the keys so that the k greatest come first, and return the least of those (quickselect)."""
+    """Reorders the keys so that the k greatest come first, and returns the k-th greatest (quickselect)."""
     low, high = 0, len(keys) - 1
     while low < high:
         pivot = keys[(low + high) // 2]
@@ -179,7 +180,8 @@ def _keep_greatest(keys, k):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _floor(maxima, k):  # type: ignore[no-untyped-def]
-    """The k-th greatest maximum of a strip: a score that at least k chunks reach. The least above 0 if all do."""
+    """The k-th greatest of the strips' maxima: a score that at least k chunks reach. If there are fewer than k strips,
+    the smallest score above 0."""
     if len(maxima) < k:
         return np.int32(1)
     return max(np.int32(1), _keep_greatest(maxima.copy(), k))
@@ -187,10 +189,10 @@ def _floor(maxima, k):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _add_frequent(scores, bits, maxima, rows, weights, table, peaks, k):  # type: ignore[no-untyped-def]
-    """Add the frequent terms, in the strips only where they can lift a chunk into the best k."""
+    """Adds the frequent terms, but only in strips where they can lift a chunk into the best k."""
     bound = np.float32(0)
     for r in range(len(rows)):
-        bound += weights[r] * peaks[rows[r]] * np.float32(1.00001)  # whatever rounding does, a bound
+        bound += weights[r] * peaks[rows[r]] * np.float32(1.00001)  # so that rounding cannot make the bound too low
     highest = maxima.view(np.float32)
     floor = np.array([_floor(maxima, k)], np.int32).view(np.float32)[0]
     for s in range(len(maxima)):
@@ -206,8 +208,8 @@ def _add_frequent(scores, bits, maxima, rows, weights, table, peaks, k):  # type
 
 @njit(cache=True, nogil=True)
 def best_keys(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
-    """The k best scores as keys: a score's bits, then the chunk counted backwards, so that of equal scores the
-    earlier chunk has the greater key."""
+    """The k best scores as keys: the bits of the score, then the chunk's number counted backwards. So the earlier of
+    two chunks with equal scores has the greater key."""
     floor = _floor(maxima, k)
     size = 0
     for s in range(len(maxima)):
@@ -229,7 +231,7 @@ def best_keys(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _join_equal(terms, weights):  # type: ignore[no-untyped-def]
-    """A term said twice becomes one of twice the weight. Returns how many are left."""
+    """Merges equal terms by adding their weights. Returns how many terms are left."""
     n = 0
     for i in range(len(terms)):
         j = 0
@@ -245,9 +247,9 @@ def _join_equal(terms, weights):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def search(terms, offsets, weights, starts, docs, shapes, gains, dense_of, table, peaks, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
-    """Top k for each query; query q asks for terms[offsets[q]:offsets[q+1]], each with its weight.
+    """Finds the top k for each query; the terms of query q are terms[offsets[q]:offsets[q+1]], each with its weight.
 
-    Terms and weights are used as working space. A mask of length 0 allows everything.
+    Terms and weights are overwritten as working space. A mask of length 0 allows everything.
     """
     n = table.shape[1]
     scores = np.empty(n, np.float32)
@@ -259,12 +261,12 @@ def search(terms, offsets, weights, starts, docs, shapes, gains, dense_of, table
         for d in range(len(allow)):
             if not allow[d]:
                 scores[d] = _FORBIDDEN
-        asked, weight = terms[offsets[q] : offsets[q + 1]], weights[offsets[q] : offsets[q + 1]]
+        wanted, weight = terms[offsets[q] : offsets[q + 1]], weights[offsets[q] : offsets[q + 1]]
         frequent = 0
-        for i in range(_join_equal(asked, weight)):
-            t = asked[i]
+        for i in range(_join_equal(wanted, weight)):
+            t = wanted[i]
             if dense_of[t] >= 0:
-                asked[frequent], weight[frequent] = dense_of[t], weight[i]
+                wanted[frequent], weight[frequent] = dense_of[t], weight[i]
                 frequent += 1
             else:
                 first, last = starts[t], starts[t + 1]
@@ -272,7 +274,7 @@ def search(terms, offsets, weights, starts, docs, shapes, gains, dense_of, table
         for s in range(len(maxima)):
             maxima[s] = greatest(bits[s * STRIP : (s + 1) * STRIP])
         if frequent:
-            _add_frequent(scores, bits, maxima, asked[:frequent], weight[:frequent], table, peaks, k)
+            _add_frequent(scores, bits, maxima, wanted[:frequent], weight[:frequent], table, peaks, k)
         best = best_keys(bits, maxima, k, keys)
         for i in range(len(best)):
             out_d[q, i] = LAST - (best[i] & LAST)

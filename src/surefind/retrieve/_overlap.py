@@ -1,7 +1,7 @@
-"""The index behind `entity_overlap`: which entities each chunk names, and PageRank over chunks that share some.
+"""The index behind `entity_overlap`: which entities each chunk names, and PageRank over chunks that share entities.
 
-What a caller may not read has no part in the PageRank: it is computed for the chunks allowed, in their order, when
-first asked for.
+Chunks that a caller may not read do not influence the PageRank: it is computed from the allowed chunks, in their order,
+at the first search.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from surefind.protocols import Services
 
 _KEPT = 8
+"""How many PageRanks are cached, one per retriever and mask."""
 _COMMON = 0.05
-"""Without a window, entities in more than this share of the chunks join nothing."""
+"""Without a window, entities in more than this share of the chunks do not connect chunks."""
 
 
 class Walk(Hashable, Protocol):
@@ -47,10 +48,10 @@ class Walk(Hashable, Protocol):
 class Overlap:
     def __init__(self, names: list[str], starts: Any, entities: Any, extractor: Extractor, services: Services) -> None:
         self.names = names
-        """In alphabetical order."""
+        """The names of the entities, in alphabetical order."""
         self.starts: IntArray = starts
         self.entities: IntArray = entities
-        """Of chunk i: `entities[starts[i]:starts[i + 1]]`, in order."""
+        """`entities[starts[i]:starts[i + 1]]` are the entities of chunk i, sorted by number."""
         self._extractor = extractor
         self._services = services
         self._numbers = {name: i for i, name in enumerate(names)}
@@ -100,7 +101,7 @@ class Overlap:
         return best(self._scores(retriever, queries, allow), k, retriever.name)
 
     def score(self, retriever: Walk, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        """The score of given chunks, (queries, chunks); one that shares no entity has 0, padding -inf."""
+        """The scores of given chunks, (queries, chunks). A chunk that shares no entity scores 0, padding -inf."""
         scores = np.take_along_axis(self._scores(retriever, queries, allow), np.maximum(ids, 0), 1)
         return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
 
@@ -127,7 +128,7 @@ class Overlap:
         return self._by_entity
 
     def _ranked(self, retriever: Walk, mask: bytes | None) -> NDArray[np.float64]:
-        """PageRank per chunk; 0 for those that are not allowed."""
+        """PageRank per chunk; 0 for chunks that are not allowed."""
         allow = np.ones(len(self), np.bool_) if mask is None else np.frombuffer(mask, np.bool_)
         kept = np.flatnonzero(allow)
         sizes = np.diff(self.starts)[kept]

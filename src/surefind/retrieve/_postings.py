@@ -1,4 +1,4 @@
-"""The inverted index behind BM25: term frequencies and lengths, not scores, so that k1 and b stay free."""
+"""The inverted index behind BM25. It stores frequencies and lengths, not scores, so k1 and b can change per search."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from surefind.types import PAD, FloatArray, IdArray, IntArray, Mask, Query, Rank
 
 _ARRAYS = ("starts", "docs", "tfs", "lengths")
 _EVERY = 2000
+"""Texts between two reports of progress."""
 _KEPT = 2
-"""For how many pairs of k1 and b the tables stay in memory."""
+"""Number of (k1, b) pairs whose tables stay in memory."""
 _REMEMBERED = 50_000
-"""Tokens of queries whose terms are kept at hand."""
+"""Number of query tokens whose terms are cached."""
 
 
 class Saturation(Protocol):
@@ -57,7 +58,7 @@ class Postings:
         origin: IntArray | None = None,
         progress: Progress | None = None,
     ) -> Postings:
-        """Index the texts. Those with an `origin` in an earlier index are taken over from there unread."""
+        """Indexes the texts. Texts with an `origin` in an earlier index are copied from it and not analysed again."""
         new = np.arange(len(texts)) if origin is None else np.flatnonzero(origin < 0)
         terms = Terms(analyzer, earlier.vocabulary if earlier else ())
         stream, sizes = terms.of([texts[i] for i in new.tolist()], progress)
@@ -80,8 +81,8 @@ class Postings:
         lengths: IntArray,
         analyzer: Analyzer,
     ) -> Postings:
-        """Terms are numbered in alphabetical order and unused ones dropped: the index is a function of the
-        texts alone, not of the order in which they came."""
+        """Builds the postings. Terms are numbered in alphabetical order and unused terms are dropped, so the index
+        depends on the texts alone and not on the order in which they were added."""
         df = _kernels.count_postings(stream, offsets, len(known))
         vocabulary = sorted(term for term, i in known.items() if df[i])
         renumber = np.full(len(known), -1, np.int32)
@@ -119,7 +120,7 @@ class Postings:
         k: int,
         allow: Mask,
     ) -> Rankings:
-        """As `search`, for queries whose terms are known by number: query q asks for terms[offsets[q]:offsets[q+1]]."""
+        """As `search`, for queries given as term numbers: the terms of query q are terms[offsets[q]:offsets[q+1]]."""
         n_queries = len(offsets) - 1
         k = min(k, len(self.lengths))
         ordinals = np.full((n_queries, k), PAD, np.int32)
@@ -134,11 +135,11 @@ class Postings:
         return Rankings(ordinals.astype(np.int64), scores, "bm25", "sparse", 0.0)
 
     def terms_of(self, queries: Sequence[Sequence[str]]) -> tuple[IntArray, NDArray[np.int64]]:
-        """Terms to numbers, for `search_terms`; unknown ones are left out."""
+        """Converts terms to numbers, for `search_terms`; unknown terms are left out."""
         return _stream([self._ids[term] for term in query if term in self._ids] for query in queries)
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        """The score of given chunks, (queries, chunks); a chunk without any of the words has 0, padding -inf."""
+        """The scores of given chunks, (queries, chunks). A chunk with none of the words scores 0, padding -inf."""
         terms, offsets = self._query_terms(queries)
         k1, b = retriever.k1, retriever.b
         weights = self._idf[terms] * (k1 + 1)
@@ -153,9 +154,9 @@ class Postings:
                 scores[q] += weights[i] * tf / np.maximum(tf + norm[wanted], 1)  # tf is 0 or at least 1
         return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
 
-    def asked(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, ...]:
-        """For kernels that score every chunk: the queries' terms, where each query's start, and the index for this k1
-        and b."""
+    def arguments(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, ...]:
+        """The arguments for kernels that score every chunk: the terms of the queries, the offset of each query, and the
+        index for this k1 and b."""
         gains, table, _ = self._gains(retriever)
         shapes, _, _ = self._shapes
         return *self._query_terms(queries), self._idf, self.starts, self.docs, shapes, gains, self._dense_of, table
@@ -165,7 +166,7 @@ class Postings:
         return 0 if i is None else int(self.starts[i + 1] - self.starts[i])
 
     def _query_terms(self, queries: Sequence[Query]) -> tuple[IntArray, NDArray[np.int64]]:
-        """The known terms of each query. A word said twice counts twice."""
+        """The known terms of each query. A repeated word counts each time."""
         tokens, of = self._analyzer.tokens, self._ids_of_token
         return _stream(list(chain.from_iterable(map(of, tokens(query.text)))) for query in queries)
 
@@ -212,14 +213,14 @@ class Postings:
 
     @cached_property
     def _dense_of(self) -> IntArray:
-        """For each term its row in the table of frequent terms, or -1."""
+        """The row of each term in the table of frequent terms, or -1."""
         df = np.diff(self.starts)
         frequent = df * _kernels.DENSE_SHARE > len(self.lengths)
         return np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
 
 
 def _stream(rows: Iterable[list[int]]) -> tuple[IntArray, NDArray[np.int64]]:
-    """Rows one after another, and where each starts."""
+    """Concatenates rows; returns them with the offset at which each starts."""
     found = array("i")
     offsets = [0]
     for row in rows:
@@ -229,7 +230,7 @@ def _stream(rows: Iterable[list[int]]) -> tuple[IntArray, NDArray[np.int64]]:
 
 
 class Terms:
-    """Numbers for terms. The terms of a token are worked out once per distinct token."""
+    """Assigns numbers to terms. Each distinct token is analysed once."""
 
     def __init__(self, analyzer: Analyzer, vocabulary: Sequence[str]) -> None:
         self._analyzer = analyzer
@@ -258,13 +259,13 @@ class Terms:
 
 
 def _merge(earlier: Postings, origin: IntArray, new: Any, stream: Any, sizes: Any) -> tuple[Any, Any, Any]:
-    """One chunk-by-chunk stream out of the kept part of an earlier index and the new texts."""
+    """Merges the kept part of an earlier index and the new texts into one chunk-by-chunk stream."""
     kept = np.full(len(earlier.lengths), -1, np.int32)
     kept[origin[origin >= 0]] = np.flatnonzero(origin >= 0).astype(np.int32)
     offsets, terms, counts = _kernels.transpose(earlier.starts, earlier.docs, earlier.tfs, kept, len(origin))
     all_sizes = np.diff(offsets)
     all_sizes[new] = sizes
-    # Kept rows and new rows interleave; place both by the offsets of the merged whole.
+    # Kept rows and new rows interleave; both are placed by the offsets of the merged stream.
     ends = np.cumsum(all_sizes)
     merged_terms = np.empty(int(ends[-1]) if len(ends) else 0, np.int32)
     merged_counts = np.ones(len(merged_terms), np.int32)

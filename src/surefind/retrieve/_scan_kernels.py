@@ -1,7 +1,7 @@
-"""Compiled loops of the exact vector search for one query. They hold no lock, so that two threads use two cores.
+"""Compiled loops of the exact vector search for one query. They release Python's lock, so two threads use two cores.
 
-Vectors are also kept in bfloat16: the upper half of a float32, two bytes a number. A scan is bound by how fast memory
-is read, so it reads those, keeps the best in a heap, and scores what it kept again in float32.
+Vectors are also stored in bfloat16: the upper half of a float32, two bytes per number. Memory bandwidth limits a scan,
+so it reads this copy, keeps the best in a heap, and scores the kept ones again in float32.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def to_half(vectors):  # type: ignore[no-untyped-def]
-    """float32 -> bfloat16, to the nearest, ties to even."""
+    """Converts float32 to bfloat16, rounding to the nearest, ties to even."""
     n, dimension = vectors.shape
     half = np.empty((n, dimension), np.uint16)
     for i in range(n):
@@ -42,7 +42,7 @@ def _exact(vectors, i, point):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _settle(scores, places, size):  # type: ignore[no-untyped-def]
-    """The lowest is first again, after the first was replaced."""
+    """Restores the heap (lowest score first) after its first entry was replaced."""
     at = 0
     while True:
         child = 2 * at + 1
@@ -59,8 +59,11 @@ def _settle(scores, places, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def scan_half(half, vectors, point, allow, count):  # type: ignore[no-untyped-def]
-    """The `count` best by the bfloat16 copy among those allowed (`allow` is empty where all are), with their float32
-    scores; and the lowest bfloat16 score that was kept. There are at least `count` allowed."""
+    """Finds the `count` best allowed vectors by the bfloat16 copy (an empty `allow` allows all).
+
+    Returns their float32 scores, their places, and the lowest bfloat16 score that was kept. At least `count` vectors
+    must be allowed.
+    """
     kept = np.full(count, -np.inf, np.float32)
     places = np.full(count, -1, np.int64)
     for i in range(len(half)):
@@ -78,7 +81,7 @@ def scan_half(half, vectors, point, allow, count):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def scan_exact(vectors, point, allow, count):  # type: ignore[no-untyped-def]
-    """The `count` best among those allowed, in float32; of equal ones those that come first."""
+    """Finds the `count` best allowed vectors in float32; of equal scores, the first."""
     kept = np.full(count, -np.inf, np.float32)
     places = np.full(count, -1, np.int64)
     for i in range(len(vectors)):

@@ -1,4 +1,4 @@
-"""The index behind `sparse`: one of BM25 and one of TF-IDF over the same chunks, searched together."""
+"""The index behind `sparse`: a BM25 index and a TF-IDF index over the same chunks, searched together."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class SparseIndex:
         k = min(k, self.features.chunks)
         ordinals, scores = nothing((len(queries), k))
         if k and self.features.grams:
-            asked = self._asked(retriever, queries)
+            parts = self._arguments(retriever, queries)
             _tfidf_kernels.search_both(
-                *asked, retriever.weight, self.features.chunks, allow.kernel, k, ordinals, scores
+                *parts, retriever.weight, self.features.chunks, allow.kernel, k, ordinals, scores
             )
         return Rankings(ordinals.astype(np.int64), scores, "sparse", "sparse", 0.0)
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        """The score of given chunks, (queries, chunks); a chunk without any of the words has 0, padding -inf."""
+        """The scores of given chunks, (queries, chunks). A chunk with none of the words scores 0, padding -inf."""
         _, scores = nothing(ids.shape)
         if self.features.grams:
-            asked = self._asked(retriever, queries)
-            _tfidf_kernels.score_both(*asked, retriever.weight, self.features.chunks, ids.astype(np.int32), scores)
+            parts = self._arguments(retriever, queries)
+            _tfidf_kernels.score_both(*parts, retriever.weight, self.features.chunks, ids.astype(np.int32), scores)
         return scores
 
-    def _asked(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, Any]:
-        """For the kernels: what the queries ask of each of the two."""
-        return self.postings.asked(retriever, queries), self.features.asked(queries)
+    def _arguments(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, Any]:
+        """The kernel arguments of the BM25 index and of the TF-IDF index for these queries."""
+        return self.postings.arguments(retriever, queries), self.features.arguments(queries)

@@ -1,8 +1,8 @@
-"""The index behind TF-IDF: which n-grams are features, and for each the chunks that have it, with their weights.
+"""The index behind TF-IDF: the n-grams chosen as features, and for each feature its chunks and their weights.
 
-The weights are those of unit vectors, so that a cosine is a sum of products. They depend on the whole corpus (the
-choice of features, the document frequencies), so they are always counted from nothing; what an earlier index saves is
-reading the chunks again (`_words`).
+The weights are those of unit vectors, so a cosine is a sum of products. They depend on the whole corpus (the choice of
+features, the document frequencies), so they are always computed from scratch. An earlier index only saves analysing the
+chunks again (`_words`).
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Features:
 
     @property
     def chunks(self) -> int:
-        """How many there are."""
+        """Number of chunks."""
         return len(self.words.sizes)
 
     def __len__(self) -> int:
         return self.chunks
 
     def save(self, folder: Path) -> None:
-        """Under names of their own: a `sparse` index lies in one folder with that of BM25."""
+        """Saves the index. The file names differ from BM25's, because a `sparse` index keeps both in one folder."""
         for name in _ARRAYS:
             np.save(folder / f"tfidf_{name}.npy", getattr(self, name))
         (folder / "tfidf.json").write_text(json.dumps(self.grams, ensure_ascii=False), encoding="utf-8")
@@ -89,19 +89,19 @@ class Features:
         k = min(k, self.chunks)
         ordinals, scores = nothing((len(queries), k))
         if k and self.grams:
-            _tfidf_kernels.search(self.asked(queries), self.chunks, allow.kernel, k, ordinals, scores)
+            _tfidf_kernels.search(self.arguments(queries), self.chunks, allow.kernel, k, ordinals, scores)
         return Rankings(ordinals.astype(np.int64), scores, "tfidf", "sparse", 0.0)
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        """The score of given chunks, (queries, chunks); a chunk without any of the features has 0, padding -inf."""
+        """The scores of given chunks, (queries, chunks). A chunk with none of the features scores 0, padding -inf."""
         _, scores = nothing(ids.shape)
         if self.grams:
-            _tfidf_kernels.score(self.asked(queries), self.chunks, ids.astype(np.int32), scores)
+            _tfidf_kernels.score(self.arguments(queries), self.chunks, ids.astype(np.int32), scores)
         return scores
 
-    def asked(self, queries: Sequence[Query]) -> tuple[Any, ...]:
-        """For the kernels: the queries' unit vectors one after another (features, amounts), where each starts, and
-        the postings."""
+    def arguments(self, queries: Sequence[Query]) -> tuple[Any, ...]:
+        """The arguments for the kernels: the unit vectors of the queries one after another (features, amounts), the
+        offset of each query, and the postings."""
         counts = [self._counts(analyze(self._analyzer, query.text)) for query in queries]
         sizes = [len(count) for count in counts]
         features = np.array([i for count in counts for i in count], np.int32)
@@ -110,7 +110,7 @@ class Features:
         return features, amounts, np.cumsum([0, *sizes]), self.starts, self.docs, self.weights
 
     def _counts(self, terms: list[str]) -> Counter[int]:
-        """How often each feature stands in a query; n-grams that are none are left out."""
+        """How often each feature occurs in a query; n-grams that are not features are left out."""
         ids = self._ids
         lengths = range(1, self._longest + 1)
         grams = (tuple(terms[i : i + length]) for length in lengths for i in range(len(terms) - length + 1))
@@ -130,7 +130,7 @@ class Features:
 
 
 def nothing(shape: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-    """Rankings to be filled in."""
+    """Empty arrays of ordinals (PAD) and scores (-inf), for a kernel to fill."""
     return np.full(shape, PAD, np.int32), np.full(shape, -np.inf, np.float32)
 
 
@@ -139,7 +139,7 @@ def _idf(df: Longs, chunks: int) -> Floats:
 
 
 def _unit(weights: Floats, rows: NDArray[np.integer[Any]], n_rows: int) -> FloatArray:
-    """Weights scaled so that each row (a chunk, a query) is a vector of length 1."""
+    """Scales the weights so that each row (a chunk, a query) is a vector of length 1."""
     lengths = np.sqrt(np.bincount(rows, weights * weights, minlength=n_rows))
     return np.asarray(weights / lengths[rows], np.float32)
 
@@ -151,14 +151,14 @@ class _Level(NamedTuple):
     """The n-grams of one length, in alphabetical order."""
 
     grams: Longs
-    """A row of terms each."""
+    """One row of term numbers per n-gram."""
     counts: Longs
     at: Longs
-    """Which of them starts at each term of the stream; -1: none."""
+    """The n-gram that starts at each term of the stream; -1: none."""
 
 
 def _levels(terms: IntArray, sizes: IntArray, n_terms: int, ngrams: int, limit: int) -> list[_Level]:
-    """The n-grams of length 1, 2, … that may be among the `limit` most frequent."""
+    """The n-grams of length 1, 2, … that can be among the `limit` most frequent."""
     left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(terms))  # terms from here to the chunk's end
     levels = [_Level(np.arange(n_terms)[:, None], np.bincount(terms, minlength=n_terms), terms.astype(np.int64))]
     for size in range(2, ngrams + 1):
@@ -168,13 +168,13 @@ def _levels(terms: IntArray, sizes: IntArray, n_terms: int, ngrams: int, limit: 
 
 
 def _floor(counts: Longs, limit: int) -> int:
-    """A longer n-gram must be more frequent than this to be chosen."""
+    """The frequency that a longer n-gram must exceed to be chosen."""
     return int(np.partition(counts, -limit)[-limit]) if len(counts) >= limit else 0
 
 
 def _longer(level: _Level, terms: IntArray, fits: BoolArray, floor: int) -> _Level:
-    """An n-gram is no more frequent than the two shorter ones in it, so that only those need be counted whose
-    shorter ones are both above the floor."""
+    """Counts the n-grams that are one term longer. An n-gram is no more frequent than the two shorter n-grams it
+    contains, so only n-grams whose two shorter ones are above the floor are counted."""
     frequent = np.append(level.counts > floor, False)[level.at]
     here = np.flatnonzero(frequent[:-1] & frequent[1:] & fits[:-1])
     size, n_terms = level.grams.shape[1], int(terms.max(initial=0)) + 1
@@ -187,9 +187,9 @@ def _longer(level: _Level, terms: IntArray, fits: BoolArray, floor: int) -> _Lev
 
 
 def _number(levels: list[_Level], limit: int) -> IntArray:
-    """For each n-gram of all levels its number as a feature, or -1; one more -1 at the end, for no n-gram.
+    """The feature number of each n-gram of all levels, or -1; a last entry of -1 is for "no n-gram".
 
-    Of n-grams equally frequent the shorter goes first, then the first in the alphabet.
+    Of equally frequent n-grams, the shorter comes first, then alphabetical order decides.
     """
     counts = np.concatenate([level.counts for level in levels])
     chosen = np.sort(np.argsort(-counts, kind="stable")[:limit])
@@ -207,7 +207,7 @@ def _chosen(levels: list[_Level], number: IntArray) -> Iterator[list[int]]:
 
 
 def _stream(levels: list[_Level], number: IntArray, sizes: IntArray) -> tuple[IntArray, Longs]:
-    """The features of all chunks, and where each chunk's start."""
+    """The features of all chunks, and the offset at which each chunk's features start."""
     table = np.empty((len(levels[0].at), len(levels)), np.int32)
     first = 0
     for column, level in enumerate(levels):

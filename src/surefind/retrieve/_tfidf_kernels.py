@@ -1,6 +1,6 @@
 """The numba kernels of TF-IDF, and of its mixture with BM25: score every chunk, then take the best.
 
-Postings hold finished weights, so that scoring a query is a sum; the best are found as BM25 finds them.
+Postings hold final weights, so scoring a query is a sum. The best chunks are selected as in BM25.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from surefind.retrieve._kernels import LAST, STRIP, add_dense, add_sparse, best_
 
 @njit(cache=True, nogil=True)
 def _cosines(q, tfidf, scores):  # type: ignore[no-untyped-def]
-    """TF-IDF of query q for every chunk: query q has `amounts` of features[offsets[q]:offsets[q+1]]."""
+    """Computes TF-IDF of query q for every chunk; q has `amounts` of features[offsets[q]:offsets[q+1]]."""
     features, amounts, offsets, starts, docs, weights = tfidf
     scores[:] = 0
     for i in range(offsets[q], offsets[q + 1]):
@@ -23,7 +23,7 @@ def _cosines(q, tfidf, scores):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _words(q, bm25, scores):  # type: ignore[no-untyped-def]
-    """BM25 of query q for every chunk; what it is given is what `_kernels.search` is given."""
+    """Computes BM25 of query q for every chunk, from the same arrays as `_kernels.search`."""
     terms, offsets, idf, starts, docs, shapes, gains, dense_of, table = bm25
     scores[:] = 0
     for i in range(offsets[q], offsets[q + 1]):
@@ -37,7 +37,7 @@ def _words(q, bm25, scores):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _share(weight, scores):  # type: ignore[no-untyped-def]
-    """What to multiply scores by so that the highest becomes `weight`; 0 where nothing was found."""
+    """The factor that scales the highest score to `weight`; 0 if no score is above 0."""
     highest = np.float32(0)
     for score in scores:
         if score > highest:
@@ -47,17 +47,17 @@ def _share(weight, scores):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _mixture(q, bm25, tfidf, weight, scores, others):  # type: ignore[no-untyped-def]
-    """`weight` of BM25 and the rest of TF-IDF, each divided by its highest score over all chunks."""
+    """Mixes BM25 (share `weight`) and TF-IDF (the rest), each divided by its highest score over all chunks."""
     _words(q, bm25, scores)
     _cosines(q, tfidf, others)
-    mine, theirs = _share(weight, scores), _share(1 - weight, others)
+    bm25_share, tfidf_share = _share(weight, scores), _share(1 - weight, others)
     for d in range(len(scores)):
-        scores[d] = mine * scores[d] + theirs * others[d]
+        scores[d] = bm25_share * scores[d] + tfidf_share * others[d]
 
 
 @njit(cache=True, nogil=True)
 def _take_best(scores, allow, maxima, keys, k, out_d, out_s):  # type: ignore[no-untyped-def]
-    """The best k of those allowed with a score above 0. A mask of length 0 allows everything."""
+    """Takes the k best allowed chunks with a score above 0. A mask of length 0 allows everything."""
     for d in range(len(allow)):
         if not allow[d]:
             scores[d] = 0
@@ -78,7 +78,7 @@ def _pick(scores, ordinals, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def search(tfidf, n, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
-    """The best k of n chunks for each query."""
+    """Finds the best k of n chunks for each query."""
     scores = np.empty(n, np.float32)
     maxima = np.empty((n + STRIP - 1) // STRIP, np.int32)
     keys = np.empty(4 * k + 2 * STRIP, np.int64)

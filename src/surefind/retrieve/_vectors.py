@@ -1,10 +1,10 @@
 """The vector index: exact search up to `EXACT_LIMIT` chunks, IVF with 8-bit codes above.
 
-A single query is bound by how fast memory is read, so it goes through a copy in bfloat16, half the size, and the
-best of that are scored again in float32. A copy's score is off by less than `_HALF_ERROR`; where that leaves any doubt
-about the k best, the float32 vectors are scanned after all. The scan is our own (`_scan_kernels`): that of faiss keeps
-Python's lock while it runs, so that a second thread would wait for it. Many queries at once are a matrix product.
-Masks are looked at while scanning, by the kernel or by a selector of faiss; no vector is copied for one.
+Memory bandwidth limits the search of a single query. So it scans a copy in bfloat16, half the size, and scores the best
+again in float32. Scores of the copy are off by less than `_HALF_ERROR`; if this leaves any doubt about the k best, the
+float32 vectors are scanned as well. The scan is our own (`_scan_kernels`), because faiss holds Python's lock while it
+scans and a second thread would wait. Many queries at once are a matrix product. Masks are applied while scanning, by
+the kernel or by a faiss selector; no vector is copied for a mask.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings
 
 EXACT_LIMIT = 100_000
 _FEW_ALLOWED = 20_000
-"""A mask that leaves fewer chunks than this is searched exactly: an approximate index would miss them."""
+"""If a mask allows fewer chunks than this, the search is exact: an approximate index would miss them."""
 _FEW_QUERIES = 16
+"""Up to this many queries are scanned one by one; more are one matrix product."""
 _HALF_ERROR = 0.0025
-"""bfloat16 rounds each number by 2^-9 of itself at most, and the product of two unit vectors by no more than that."""
+"""Largest error of a bfloat16 score. Rounding changes each number by at most 2^-9 of itself, and the product of two
+unit vectors by no more than that."""
 _SEED = 1234
 
 
@@ -62,15 +64,15 @@ class Vectors:
         return cls(vectors, embedder, faiss.read_index(str(path)))
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
-        """Cosine similarity, by way of the encoder."""
+        """Embeds the queries and ranks by cosine similarity."""
         return self.nearest(self.points(queries), k, allow)
 
     def points(self, queries: Sequence[Query]) -> FloatArray:
-        """The queries' own vectors."""
+        """The vectors of the queries."""
         return self._embedder.embed_queries([query.text for query in queries])
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        """The similarity of given chunks, (queries, chunks); padding scores -inf."""
+        """The similarities of given chunks, (queries, chunks); padding scores -inf."""
         return self.similarity(self.points(queries), ids)
 
     def similarity(self, points: FloatArray, ids: IdArray) -> FloatArray:
@@ -78,7 +80,7 @@ class Vectors:
         return np.where(ids == PAD, -np.inf, np.stack(rows)).astype(np.float32)
 
     def near(self, ids: Sequence[int], k: int, allow: Mask) -> Rankings:
-        """The chunks nearest to given chunks, each of which finds itself first if it is allowed."""
+        """The chunks nearest to given chunks. Each chunk finds itself first, if it is allowed."""
         return self.nearest(np.ascontiguousarray(self.vectors[list(ids)]), k, allow)
 
     def nearest(self, points: FloatArray, k: int, allow: Mask) -> Rankings:
@@ -96,8 +98,8 @@ class Vectors:
         return _tidy(found, scores, k)
 
     def _approximate(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
-        """By the inverted file. Where few chunks are allowed, all cells are looked into, and the float32 vectors decide
-        among the best: a few cells would miss most of them."""
+        """Searches the inverted file. If few chunks are allowed, a few cells would miss most of them, so all cells are
+        searched and the best are scored again in float32."""
         if allowed >= min(_FEW_ALLOWED, len(self.vectors)):
             return tuple(self._ivf.search(points, k, params=_parameters(allow, nprobe=_probes(self._ivf.nlist))))
         more = min(allowed, 2 * k + 100)
@@ -105,7 +107,7 @@ class Vectors:
         return self.similarity(points, found), found
 
     def _scan(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
-        """The bfloat16 copy proposes, float32 decides."""
+        """Finds candidates in the bfloat16 copy and ranks them in float32."""
         found = [self._scanned(point, k, allow, allowed) for point in points]
         width = max(len(places) for _, places in found)
         scores, places = np.full((len(found), width), -np.inf, np.float32), np.full((len(found), width), PAD, np.int64)
@@ -127,7 +129,7 @@ class Vectors:
 
     @cached_property
     def _half(self) -> Any:
-        """The copy in bfloat16."""
+        """The vectors in bfloat16."""
         return _scan_kernels.to_half(self.vectors)
 
 
@@ -137,7 +139,7 @@ def _parameters(allow: Mask, nprobe: int | None = None) -> Any:
     options: dict[str, Any] = {}
     if allow.bits is not None:
         options["sel"] = faiss.IDSelectorBitmap(len(allow.bits), faiss.swig_ptr(allow.packed))
-        options["sel"].bits = allow.packed  # faiss keeps no reference of its own
+        options["sel"].bits = allow.packed  # faiss holds no reference to it
     if nprobe is not None:
         return faiss.SearchParametersIVF(nprobe=nprobe, **options)  # type: ignore[call-arg]
     return faiss.SearchParameters(**options) if options else None
@@ -153,7 +155,7 @@ def _flat(vectors: FloatArray) -> Any:
 
 
 def _ivf(vectors: FloatArray) -> Any:
-    """About 4·sqrt(n) cells, trained on a fixed sample so that the same corpus gives the same index."""
+    """Builds an IVF index of about 4·sqrt(n) cells, trained on a fixed sample: the same corpus gives the same index."""
     import faiss
 
     n, dimension = vectors.shape
@@ -170,7 +172,7 @@ def _probes(cells: int) -> int:
 
 
 def _tidy(found: Any, scores: Any, k: int) -> Rankings:
-    """The k best, equal scores in order of ordinal; nothing found as padding."""
+    """The k best, equal scores in the order of their ordinals; places without a result become padding."""
     ordinals = np.where(found < 0, PAD, found).astype(np.int64)
     scores = np.where(found < 0, -np.inf, scores).astype(np.float32)
     order = np.lexsort((ordinals, -scores), axis=1)[:, :k]

@@ -1,6 +1,6 @@
-"""A corpus as numbers: the terms of every chunk, in order. What n-grams are counted from.
+"""The term numbers of every chunk, in order; n-grams are counted from them.
 
-Kept beside an index that has to be counted anew whenever a chunk changes, so that at least no chunk is analysed twice.
+They are saved beside an index that must be counted anew whenever a chunk changes, so that no chunk is analysed twice.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from surefind.types import IntArray
 @dataclass(frozen=True, eq=False)
 class Words:
     vocabulary: list[str]
-    """In alphabetical order; every one of them is in use."""
+    """All terms in use, in alphabetical order."""
     terms: IntArray
     """All terms of all chunks, one chunk after another, by their number in the vocabulary."""
     sizes: IntArray
-    """How many belong to each chunk."""
+    """Number of terms in each chunk."""
 
     @classmethod
     def of(
@@ -35,7 +35,7 @@ class Words:
         origin: IntArray | None = None,
         progress: Progress | None = None,
     ) -> Words:
-        """Texts with an `origin` among earlier ones are taken over from there unread. The result is the same."""
+        """Analyses the texts. Texts with an `origin` in `earlier` are copied from there, with the same result."""
         if earlier is None or origin is None:
             numbers = Terms(analyzer, ())
             return cls._alphabetical(numbers.known, *numbers.of(texts, progress))
@@ -48,7 +48,7 @@ class Words:
         stays[origin[kept]] = True
         stream = np.empty(int(sizes.sum()), np.int32)
         taken_over = np.repeat(kept, sizes)
-        stream[taken_over] = earlier.terms[np.repeat(stays, earlier.sizes)]  # in the same order in both
+        stream[taken_over] = earlier.terms[np.repeat(stays, earlier.sizes)]  # the order is the same in both
         stream[~taken_over] = read
         return cls._alphabetical(numbers.known, stream, sizes)
 

@@ -1,7 +1,7 @@
-"""A retriever around another: it changes what is asked, and shares the other's index.
+"""Base class of retrievers that wrap another retriever: they change the query and share the inner retriever's index.
 
-`hyde(retriever=dense)` and `dense` are one index on disk and in memory, since their `index_spec` is the same; what
-differs is the view that `wrap` puts around it.
+`hyde(retriever=dense)` and `dense` have the same `index_spec`, so they use one index on disk and in memory. Only the
+view that `wrap` puts around it differs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = tuple[IdArray, ScoreArray]
 
 
 class Wrapping(ABC):
-    """What retrievers around another one share; they have a field `retriever`, the spec of the other."""
+    """Common code of wrapping retrievers. Their field `retriever` is the spec of the inner retriever."""
 
     retriever: str
 
@@ -58,7 +58,7 @@ class Wrapping(ABC):
 
     @abstractmethod
     def wrap(self, index: Index, services: Services) -> Index:
-        """The view of the other's index that answers as this retriever does."""
+        """A view of the inner retriever's index that answers as this retriever does."""
 
 
 class View:
@@ -75,13 +75,13 @@ class View:
         self.inner.save(folder)
 
     def plain(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
-        """What the other retriever finds."""
+        """Searches with the inner retriever."""
         found: Rankings = self.inner.search(retriever.inner, queries, k, allow)
         return found
 
 
 def padded(rows: Sequence[Row], width: int) -> tuple[IdArray, FloatArray]:
-    """Rows of different lengths as two matrices."""
+    """Pads rows of different lengths to two matrices."""
     ordinals = np.full((len(rows), width), PAD, np.int64)
     scores = np.full((len(rows), width), -np.inf, np.float32)
     for i, (found, values) in enumerate(rows):

@@ -3,7 +3,7 @@
     score(q, d) = Σ_t∈q  log(1 + (N - n_t + ½) / (n_t + ½)) · f(k1 + 1) / (f + k1 (1 - b + b·|d|/avg|d|))
 
 Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond, 2009, with the non-negative
-idf of Lucene. k1 and b are parameters of search time: trying other values needs no new index.
+idf of Lucene. k1 and b are applied at search time, so trying other values needs no new index.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`dense(model=minilm)`: nearest neighbours of the query's vector by cosine similarity.
 
-Exact up to 100,000 chunks; above that an inverted file with 8-bit codes (faiss IVF-SQ8).
+The search is exact up to 100,000 chunks; above that it uses an inverted file with 8-bit codes (faiss IVF-SQ8).
 Karpukhin et al., Dense Passage Retrieval, EMNLP 2020; Johnson et al., Billion-scale similarity search, 2019.
 """
 
@@ -37,8 +37,8 @@ class Dense(Stage):
 
     @property
     def index_spec(self) -> str:
-        """The encoder's name and its fingerprint, not its parameters: another release of the weights needs other
-        vectors, another price or batch size does not."""
+        """Names the encoder and its fingerprint, not its parameters: new weights need new vectors, a new price or batch
+        size does not."""
         encoder = cast(Embedder, spec.make("embed", self.model))
         return f"dense(model={name_of(encoder)})@{encoder.fingerprint}"
 
@@ -54,7 +54,7 @@ class Dense(Stage):
         embedder = services.embedder(self.model)
         origin = np.full(len(chunks), -1, np.int32) if reuse is None else reuse.origin
         new = np.flatnonzero(origin < 0)
-        if not len(new) and reuse is not None and len(chunks):  # nothing to ask the encoder, not even its width
+        if not len(new) and reuse is not None and len(chunks):  # so the encoder is not loaded at all
             return Vectors.build(cast("Vectors", reuse.index).vectors[origin], embedder)
         embedded = embedder.embed([chunks[i].searchable for i in new.tolist()], progress)
         vectors = np.zeros((len(chunks), embedded.shape[1]), np.float32)

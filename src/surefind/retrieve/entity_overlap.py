@@ -1,12 +1,12 @@
-"""`entity_overlap(window=50, least=2, damping=0.85, extract=regex)`: shared entities, and how central a passage is.
+"""`entity_overlap(window=50, least=2, damping=0.85, extract=regex)`: ranks by shared entities and centrality.
 
     score(q, d) = |E(q) ∩ E(d)| · (1 + PR(d))        w(d_i, d_j) = |E(d_i) ∩ E(d_j)| ≥ least, i < j ≤ i + window
 
-The graph modality of the cascade study: passages are nodes, joined if they share at least two entities and stand at
-most 50 places apart in the collection; PR is PageRank over those edges with damping .85, every edge counting alike as
-in the study's formula, and a walker at a passage without edges starting anywhere. The window only bounds the study's
-cost: with it, whether two passages are joined depends on the order of files. `window=0` joins every pair instead, by
-entities that stand in at most 5% of the passages (what stands everywhere joins everything).
+The graph modality of the cascade study. Passages are nodes; an edge joins two passages that share at least two entities
+and are at most 50 places apart in the collection. PR is PageRank over these edges with damping .85. All edges count the
+same, as in the study's formula, and a walker at a passage without edges restarts anywhere. The study uses the window to
+limit its cost, but it makes the edges depend on the order of files. `window=0` compares every pair instead, and ignores
+entities in more than 5% of the passages, because an entity that occurs everywhere would join everything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _FORMAT = 2
-"""Raised when the same text gives other entities."""
+"""Version of the index. Increase it when the same text gives different entities."""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
     score(c) = ½ cos(query, summary of c's community) + ½ cos(query, c), scaled to 0 … 1
 
-Global search of the agentic-knowledge-base study after GraphRAG (Edge et al. 2024): a broad question is held against
-what whole parts of the graph are about (`surefind.graph.summaries`), and only the `communities` best of them are
-opened. Needs `surefind[graph]` for the Leiden algorithm.
+Global search of the agentic-knowledge-base study after GraphRAG (Edge et al. 2024). A broad question is compared with
+the summaries of whole parts of the graph (`surefind.graph.summaries`), and only passages of the `communities` best are
+ranked. Needs `surefind[graph]` for the Leiden algorithm.
 
-`summaries=llm` has a language model (`llm`, or the one of surefind.toml) write what each community is about: one call a
-community of what the caller may read, at the first question, kept in the cache of answers. Communities without an
-answer keep their extractive summary, and the trace says so.
+With `summaries=llm`, a language model (`llm`, or the one in surefind.toml) writes the summaries: one call for each
+community of the documents that the caller may read, at the first question; the answers are cached. Communities without
+an answer keep their extractive summary, and the trace says so.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ if TYPE_CHECKING:
     from surefind.retrieve._communities import CommunityIndex, Overview
 
 _CHUNKS = 4
-"""Of a community, for quotes: rather too few, so that there are too many communities. The sample has six."""
+"""Assumed chunks per community, used for cost estimates. The sample has six; a low value makes the estimate too high
+rather than too low."""
 _LEAD_WORDS = 30
+"""Assumed words in a lead sentence, used for cost estimates."""
 _NAME_WORDS = 4
+"""Assumed words in an entity's name, used for cost estimates."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class GraphGlobal(Aided, Stage):
         return services.prompt(self.name, self.prompt, SLOTS)
 
     def llm_calls(self, work: Workload) -> Calls:
-        """Of all passages and once, however many questions there are."""
+        """Estimates one call per community of all passages, however many questions there are."""
         count = 0 if self.inner is None else -(-work.chunks // _CHUNKS)
         shown = LEADS * estimate.text(_LEAD_WORDS) + estimate.text(ENTITIES * _NAME_WORDS)
         return estimate.calls(self.llm, count, shown, TOKENS)

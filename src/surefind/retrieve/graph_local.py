@@ -1,17 +1,16 @@
-"""`graph_local(hops=1, model=minilm)`: the passages around the query's entities, nearest in meaning first.
+"""`graph_local(hops=1, model=minilm)`: the passages around the query's entities, ranked by similarity to the query.
 
     C_0 = chunks that hold an entity of the query              E_1 = entities related to those of the query
     C_n = chunks that hold an entity of E_n                    C = C_0 ∪ … ∪ C_hops, ranked by cos(query, chunk)
 
-Local search of the agentic-knowledge-base study (eqs. 5 to 10) after GraphRAG (Edge et al. 2024). The study walks
-without limits; here a hop takes the `fan` strongest relations of each entity (`surefind.graph.relations`), and of the
-chunks of the union the first `pool`: nearer hops first, then rarer entities. A query that names no entity finds
-nothing.
+Local search of the agentic-knowledge-base study (eqs. 5 to 10) after GraphRAG (Edge et al. 2024). The study has no
+limits; here a hop follows the `fan` strongest relations of each entity (`surefind.graph.relations`), and C keeps its
+first `pool` chunks: nearer hops first, then rarer entities. A query that names no entity finds nothing.
 
-A query's entities are the names of the graph that stand in it. `entities=llm` asks a language model (`llm`, or the one
-of surefind.toml) for them, with the prompt by which it reads passages, as the study did: one call a query. What it
-names and the query does not is rejected; where no answer comes, or none of its names is in the graph, the names are
-found as without it, and the trace says so.
+A query's entities are the names from the graph that occur in the query. With `entities=llm`, a language model (`llm`,
+or the one in surefind.toml) names them instead, as in the study: one call per query, with the prompt that also reads
+passages. Names that are not in the query are rejected. If there is no answer, or none of its names is in the graph, the
+names from the graph are used, and the trace says so.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from surefind.protocols import Services
 
 _ANSWER = 150
-"""Tokens of an answer about a question, for quotes."""
+"""Assumed tokens of an answer, used for cost estimates."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class GraphLocal(Aided, Stage):
         return Dense(self.model)
 
     def _graph(self) -> PPR:
-        """The graph is the one that `ppr` walks on, so they share an index."""
+        """The retriever that builds the graph. `ppr` walks on the same graph, so both share one index."""
         return PPR(seed=("bm25", str(self._near())), extract=self.extract)
 
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
@@ -123,7 +122,7 @@ class GraphLocal(Aided, Stage):
         cosines = index.near[self._near().index_spec].score(self._near(), queries, pools, allow)
         for i, (pool, row) in enumerate(zip(pools, cosines, strict=True)):
             there = pool != PAD
-            # From 0 to 1, as 0 says that a chunk is not a candidate: one as far away as can be still is.
+            # Cosines are scaled to 0 … 1. A score of 0 means "not a candidate", so a candidate always gets more.
             found[i, pool[there]] = np.maximum((1 + row[there]) / 2, np.finfo(np.float32).tiny)
         return found
 
@@ -148,7 +147,7 @@ class GraphLocal(Aided, Stage):
         return found
 
     def candidates(self, graph: Graph, ring: Sequence[int]) -> list[int]:
-        """The chunks of the union around some entities, at most `pool`, in the order in which they are reached."""
+        """The chunks within `hops` of some entities, at most `pool`, in the order in which they are reached."""
         from surefind.graph.relations import relate
 
         reached: dict[int, None] = {}

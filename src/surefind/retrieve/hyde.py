@@ -1,12 +1,12 @@
-"""`hyde(retriever=dense, drafts=1)`: searches with a passage that a model made up, not with the question alone.
+"""`hyde(retriever=dense, drafts=1)`: searches with the question and a passage that a language model made up.
 
     v = mean(embed(q), embed(d_1), …, embed(d_n))        d_i: hypothetical passages that answer q
 
-A made-up answer is written in the words of documents, which a question often is not. `query=false` leaves the question
-itself out, as the support-chatbot study did (where recall fell by 3.6 points: measure it on your own questions).
-Around a lexical retriever the drafts' words are added to the question's. Where the model gives nothing, the question
-is searched as it is. `drafts` calls a query. Gao et al., Precise zero-shot dense retrieval without relevance labels,
-ACL 2023.
+A made-up answer uses the words of documents, which a question often does not. `query=false` leaves the question itself
+out, as the support-chatbot study did (its recall fell by 3.6 points: measure it on your own questions). Around a
+lexical retriever, the words of the drafts are added to those of the question. If the model returns nothing, the
+question is searched as it is. Costs `drafts` calls per query. Gao et al., Precise zero-shot dense retrieval without
+relevance labels, ACL 2023.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SLOTS = ("query",)
 _VARIED = 0.7
-"""The temperature for several drafts of one question, which should differ."""
+"""Temperature when there are several drafts per question, so that they differ."""
 _MAX_TOKENS = 300
 
 
@@ -64,12 +64,12 @@ class HyDE(Wrapping, Stage):
         return _Drafted(index, services)
 
     def drafted(self, queries: Sequence[Query], services: Services) -> list[list[str]]:
-        """The made-up passages for each query; none where the model failed."""
+        """The made-up passages for each query; an empty list if the model failed."""
         template = services.prompt(self.name, self.prompt, _SLOTS)
         prompts = []
         for query in queries:
             system, *rest = template.messages(query=Data("query", query.text))
-            # Numbered, so that the cache of answers does not take the second draft for the first.
+            # Numbered, so that the cache of answers does not return the first draft for the second.
             several = [system._replace(content=f"{system.content}\n\nDraft {n + 1}.") for n in range(self.drafts)]
             prompts += [[head, *rest] for head in (several if self.drafts > 1 else [system])]
         warmth = _VARIED if self.drafts > 1 else 0.0
@@ -86,7 +86,7 @@ class HyDE(Wrapping, Stage):
 
 
 class _Drafted(View):
-    """Drafts are kept for the last questions: scoring follows searching."""
+    """Searches with drafts. The last drafts are kept, because the same queries are scored after they are searched."""
 
     _last: tuple[tuple[object, ...], list[list[str]]] | None = None
 
@@ -108,10 +108,10 @@ class _Drafted(View):
         return scores
 
     def _drafts(self, retriever: HyDE, queries: Sequence[Query]) -> list[list[str]]:
-        asked = (retriever, *(query.text for query in queries))
-        known = self._last  # a server asks from several threads
-        if known is None or known[0] != asked:
-            known = self._last = (asked, retriever.drafted(queries, self.services))
+        key = (retriever, *(query.text for query in queries))
+        known = self._last  # a server searches from several threads
+        if known is None or known[0] != key:
+            known = self._last = (key, retriever.drafted(queries, self.services))
         return known[1]
 
     def _points(self, retriever: Any, queries: Sequence[Query], drafts: Sequence[Sequence[str]]) -> FloatArray:
@@ -120,14 +120,14 @@ class _Drafted(View):
         vectors = iter(embedder.embed([draft for some in drafts for draft in some]))
         rows = []
         for question, some in zip(questions, drafts, strict=True):
-            mine = [next(vectors) for _ in some]
-            mean = np.mean([question, *mine] if retriever.query or not mine else mine, axis=0)
+            made_up = [next(vectors) for _ in some]
+            mean = np.mean([question, *made_up] if retriever.query or not made_up else made_up, axis=0)
             rows.append(mean / max(float(np.linalg.norm(mean)), 1e-12))
         return np.asarray(rows, np.float32)
 
 
 def _worded(retriever: HyDE, queries: Sequence[Query], drafts: Sequence[Sequence[str]]) -> list[Query]:
-    """For a retriever that goes by words: the question's and the drafts'."""
+    """Queries for a lexical retriever: the words of each question and of its drafts."""
     return [
         Query("\n".join(([query.text] if retriever.query or not some else []) + list(some)), query.id)
         for query, some in zip(queries, drafts, strict=True)

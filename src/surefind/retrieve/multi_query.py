@@ -1,8 +1,8 @@
-"""`multi_query(retriever=dense, rewrites=3)`: the question in other words as well, the rankings fused.
+"""`multi_query(retriever=dense, rewrites=3)`: searches the question and rewrites of it, and fuses the rankings.
 
     score(d) = fuse(ranking(q), ranking(q_1), …, ranking(q_n))        q_i: rewrites of q by a model; fuse: rrf(k=60)
 
-One call a query, and n + 1 searches of the inner retriever. Where the model gives nothing, the question is searched
+One call per query, and n + 1 searches of the inner retriever. If the model returns nothing, the question is searched
 alone.
 """
 
@@ -35,9 +35,9 @@ _SCHEMA = {
 }
 _MAX_TOKENS = 300
 _DEPTH = 100
-"""How deep each wording is searched, so that asking for fewer hits gives the head of asking for more."""
+"""How deep each wording is searched at least, so that a smaller k gives the head of the same ranking."""
 _LONGEST = 500
-"""Characters of a rewrite: a longer one is no query."""
+"""Most characters of a rewrite; a longer text is not a query."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class MultiQuery(Wrapping, Stage):
         return _Rewritten(index, services)
 
     def rewritten(self, queries: Sequence[Query], services: Services) -> list[list[str]]:
-        """Other wordings of each query; none where the model failed."""
+        """Rewrites of each query; an empty list if the model failed."""
         template = services.prompt(self.name, self.prompt, _SLOTS)
         prompts = [template.messages(query=Data("query", query.text), rewrites=self.rewrites) for query in queries]
         answers = ask(
@@ -79,14 +79,14 @@ class MultiQuery(Wrapping, Stage):
             found = [] if isinstance(answer, SurefindError) else read_rewrites(answer.text, query.text, self.rewrites)
             made.append(found)
             if not found:
-                none = AnswerError("The answer held no queries.")
+                none = AnswerError("The answer contained no queries.")
                 failed.append(answer if isinstance(answer, SurefindError) else none)
         mention(failed, len(queries), "searched the question alone")
         return made
 
 
 def read_rewrites(reply: str, query: str, most: int) -> list[str]:
-    """The usable queries of an answer: text, neither empty nor endless, none twice and none that is the question."""
+    """The usable queries of an answer: not empty, not too long, no duplicates, and not the question itself."""
     listed = (read_object(reply) or {}).get("queries")
     texts = [text.strip() for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
     different = {text.casefold(): text for text in reversed(texts) if 0 < len(text) <= _LONGEST}
@@ -104,7 +104,7 @@ class _Rewritten(View):
             for query, rewrites in zip(queries, retriever.rewritten(queries, self.services), strict=True)
         ]
         rows: dict[int, Row] = {}
-        for size in sorted({len(texts) for texts in wordings}):  # as many rankings as a query has wordings, no more
+        for size in sorted({len(texts) for texts in wordings}):  # so that a fuser gets one ranking per wording
             members = [i for i, texts in enumerate(wordings) if len(texts) == size]
             fused = self._fused(retriever, [wordings[i] for i in members], k, allow)
             rows |= {i: fused.row(place) for place, i in enumerate(members)}
@@ -113,7 +113,7 @@ class _Rewritten(View):
         )
 
     def _fused(self, retriever: Any, wordings: Sequence[Sequence[str]], k: int, allow: Mask) -> Rankings:
-        """Queries with the same number of wordings."""
+        """Searches and fuses the wordings of queries that all have the same number of wordings."""
         turns = [[Query(texts[turn]) for texts in wordings] for turn in range(len(wordings[0]))]
         if len(turns) == 1:
             return self.plain(retriever, turns[0], k, allow)

@@ -2,13 +2,15 @@
 
     score(c) = √ π_c        π = (1 - d)·s + d·π·P        s = entities · query's entities + rest · nearest passages
 
-A walk that keeps starting anew: with probability 1 - d it jumps back to its seeds, which are the passages nearest to
-the query (by how much nearer they are than the last of them) and the entities that it names, as far as a document or a
-section is called so (rarer ones more). What is linked to the seeds is found even if it shares neither words nor
-meaning with the query; and since the seeds keep most of the mass, a simple question loses nothing. Gutiérrez et al.,
-From RAG to Memory (HippoRAG 2), ICML 2025, with entities by shape instead of an LLM's, titles as links
-(`surefind.graph.walk`), and words beside meaning as seeds: from vectors alone the walk inherits their misses
-(docs/results/graph.md). The square root keeps the order and gives linked passages a say where scores are added up.
+A random walk that, with probability 1 - d, jumps back to its seeds. The seeds are the passages nearest to the query
+(weighted by how much nearer they are than the last of them) and the entities in the query that are the title of a
+document or section (rarer ones weigh more). Passages linked to the seeds are found even if they share neither words nor
+meaning with the query. The seeds keep most of the mass, so simple questions lose nothing.
+
+Gutiérrez et al., From RAG to Memory (HippoRAG 2), ICML 2025, with three changes: entities are found by the shape of
+words instead of by an LLM; titles are links (`surefind.graph.walk`); and lexical as well as dense search gives the
+seeds, because from vectors alone the walk inherits their misses (docs/results/graph.md). The square root keeps the
+order and gives linked passages more weight when scores are added up.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ if TYPE_CHECKING:
     from surefind.protocols import Services
 
 _FORMAT = 3
-"""Raised when the same text gives other facts."""
+"""Version of the index. Increase it when the same text gives different facts."""
 _EPSILON = 1e-5
-"""How much of the walk may be left out at a node, for each way out of it."""
+"""How much mass of the walk may be ignored at a node, per outgoing edge."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class PPR(Stage):
     signal: ClassVar[Signal] = "graph"
 
     seed: tuple[str, ...] = ("bm25", "dense")
-    """The retrievers whose best passages the walk starts from."""
+    """The retrievers whose best passages are the seeds of the walk."""
     seeds: int = 10
     entities: float = 0.5
     """The share of walks that start from the query's entities, if it names any."""
@@ -55,7 +57,7 @@ class PPR(Stage):
         require(0 <= self.entities <= 1, self, "entities must be from 0 to 1")
         require(0 <= self.damping < 1, self, "damping must be at least 0 and below 1")
         require(bool(self.seed), self, "seed must name at least one retriever")
-        require(all(one.signal != "graph" for one in self.near), self, "seed must not be of the graph itself")
+        require(all(one.signal != "graph" for one in self.near), self, "seed must not name a graph retriever")
         spec.make("extract", self.extract)
 
     @property
@@ -106,7 +108,7 @@ class PPR(Stage):
         return found
 
     def _start(self, graph: Graph, text: str, passages: list[int], scores: FloatArray) -> tuple[list[int], list[float]]:
-        """Nodes and how much of the walk starts at each, 1 in all."""
+        """The seed nodes and the share of the walk that starts at each; the shares sum to 1."""
         named = [entity for entity in graph.named_in(text) if graph.heads[entity]] if self.entities else []
         rare = 1 / graph.degrees[named]
         near = scores - scores.min(initial=np.inf)

@@ -2,11 +2,11 @@
 
     score(q, d) = weight · norm(bm25(q, d)) + (1 - weight) · norm(tfidf(q, d))        norm(s) = s / max_j s(q, d_j)
 
-The study normalises "both scores to [0, 1] separately" and spells min-max over the whole corpus out for its dense
-scores only. This is that reading: the highest is taken over all chunks, not over a list of candidates (so that neither
-k nor who is asking changes a score), and the lowest is 0, the score of any chunk that shares no word with the query.
-Where every single chunk shares one, min-max would put the worst of them at 0, as if it were not found; here it keeps
-what it has. The parameters are those of `bm25` and `tfidf`; all but the last three are free at search time.
+The study normalises "both scores to [0, 1] separately", and states min-max over the whole corpus only for its dense
+scores. We apply the same here: the highest score is taken over all chunks, not over a list of candidates, so neither k
+nor the caller changes a score. The lowest is 0, the score of a chunk that shares no word with the query. If every chunk
+shares a word, min-max would set the worst chunk to 0, as if it were not found; here it keeps its score. The parameters
+are those of `bm25` and `tfidf`; all but the last three can change at search time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Sparse(Stage):
     signal: ClassVar[Signal] = "sparse"
 
     weight: float = 0.5
-    """Of BM25; TF-IDF has the rest."""
+    """Weight of BM25; TF-IDF gets the rest."""
     k1: float = 1.5
     b: float = 0.75
     ngrams: int = 2

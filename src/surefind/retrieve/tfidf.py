@@ -2,9 +2,9 @@
 
     weight(g, d) = f(g, d) · (log((1 + N) / (1 + n_g)) + 1)        score(q, d) = cos(weight(·, q), weight(·, d))
 
-over the n-grams g of 1 to `ngrams` terms, of which the `features` most frequent in the corpus are kept; of equally
-frequent ones the shorter, then the first in the alphabet. It is scikit-learn's `TfidfVectorizer(ngram_range=(1, 2),
-max_features=50000)`, which leaves the choice among equally frequent ones to chance.
+over the n-grams g of 1 to `ngrams` terms. The `features` most frequent n-grams of the corpus are kept; of equally
+frequent ones the shorter, then the first in alphabetical order. This is scikit-learn's `TfidfVectorizer(ngram_range=(1,
+2), max_features=50000)`, except that scikit-learn chooses arbitrarily among equally frequent n-grams.
 
 Salton and Buckley, Term-weighting approaches in automatic text retrieval, 1988; the cascade study's numbers.
 """
@@ -53,7 +53,7 @@ class TfIdf(Stage):
         reuse: Reuse | None = None,
         progress: Progress | None = None,
     ) -> Features:
-        """One new chunk changes every weight: an earlier index saves reading, not counting."""
+        """Builds the index. One new chunk changes every weight, so an earlier index saves analysing, not counting."""
         from surefind.retrieve._tfidf import Features
 
         texts = [chunk.searchable for chunk in chunks]

@@ -1,1 +1,1 @@
-"""The many readers: a generation opened, a pipeline run over it, hits made of what it found."""
+"""Searching: opens a generation, runs a pipeline over it, and turns the ranking into hits."""

@@ -1,7 +1,7 @@
-"""The current reader of a layout: swapped for the next generation's by one assignment, once that is open.
+"""The current reader of a layout. One assignment replaces it by the reader of the next generation, once that is open.
 
-The next generation is opened in the background, with the indexes and masks that were in use. A request that began on a
-reader ends on it. Where the next one cannot be opened, searches go on with the one that is there, and `problem` says
+The next generation is opened in the background, with the indexes and masks that were in use. A request ends on the
+reader it began with. If the next generation cannot be opened, searches continue on the current one, and `problem` says
 why.
 """
 
@@ -15,24 +15,27 @@ from surefind.errors import SurefindError
 from surefind.search.reader import Reader
 
 _RETRY_SECONDS = 2.0
+"""The time to wait before trying again to open a generation that could not be opened."""
 
 
 class Current:
+    """Holds the current reader, and replaces it when there is a newer generation."""
+
     def __init__(self, newest: Callable[[], int], open: Callable[[Reader | None], Reader]) -> None:
-        """`newest` gives the number of the newest generation, `open` opens it, given the reader before it."""
+        """`newest` returns the number of the newest generation; `open` opens it, given the reader before it."""
         self._newest = newest
         self._open = open
         self._reader: Reader | None = None
         self._opening = threading.Lock()
         self._tried, self._again = 0, 0.0
-        """The generation that was tried last, and when to try it again."""
+        """The generation that was last opened in the background, and the time from which it may be tried again."""
         self._closed = False
         self._thread: threading.Thread | None = None
         self.problem = ""
-        """Why the newest generation is not the current one; empty while all is well."""
+        """The reason why the newest generation could not be opened; empty if there was no problem."""
 
     def get(self) -> Reader:
-        """The reader to begin a request on. If a newer generation is there, it is opened meanwhile."""
+        """Returns the reader for a new request. If there is a newer generation, it is opened in the background."""
         reader = self._reader
         if reader is None:
             return self.refresh()
@@ -45,7 +48,7 @@ class Current:
         return reader
 
     def refresh(self) -> Reader:
-        """The reader of the newest generation, opened now if it is not yet."""
+        """Returns the reader of the newest generation, and opens it first if necessary."""
         with self._opening:
             reader = self._reader
             if reader is None or reader.generation != self._newest():
@@ -59,17 +62,18 @@ class Current:
             if not self._closed:
                 self._reader = reader
             self.problem = ""
-        except Exception as error:  # whatever it was, searches go on with the reader that is there
+        except Exception as error:  # whatever the error, searches continue on the current reader
             self.problem = str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"
         finally:
             self._opening.release()
 
     def drop(self) -> None:
-        """Forget the reader: the next request opens one."""
+        """Drops the reader; the next request opens a new one."""
         with self._opening:
             self._reader = None
 
     def close(self) -> None:
+        """Waits for the background thread and drops the reader."""
         self._closed = True
         thread = self._thread
         if thread is not None:

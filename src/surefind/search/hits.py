@@ -1,4 +1,4 @@
-"""From the ranking of a run to what a search returns: passages with their text, their place and how they came there."""
+"""Turns the ranking of a run into hits: passages with their text, their location and their rank in each stage."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from surefind.types import Hit, Rankings, StageScore
 
 
 def hits_of(run: Run, view: View, access: Access, k: int, offset: int = 0) -> tuple[Hit, ...]:
-    """The k passages after the first `offset` of the run's one query, each with its place and score in every stage."""
+    """Returns the k hits after the first `offset` of a run of one query, with their rank and score in every stage."""
     ids, scores = (values[offset : offset + k].tolist() for values in run.rankings.row(0))
-    stages = [(name, _Places(rankings)) for name, rankings in run.stages]
+    stages = [(name, _Ranks(rankings)) for name, rankings in run.stages]
     hits = []
     for rank, (id, score, passage) in enumerate(zip(ids, scores, view.passages(ids, access), strict=True), offset + 1):
         chunk = passage.chunk
@@ -27,7 +27,7 @@ def hits_of(run: Run, view: View, access: Access, k: int, offset: int = 0) -> tu
                 chunk.end,
                 chunk.text,
                 passage.metadata,
-                {name: place for name, places in stages if (place := places.of(id)) is not None},
+                {name: there for name, ranks in stages if (there := ranks.of(id)) is not None},
                 passage.location,
                 passage.matched,
             )
@@ -35,8 +35,8 @@ def hits_of(run: Run, view: View, access: Access, k: int, offset: int = 0) -> tu
     return tuple(hits)
 
 
-class _Places:
-    """Where a stage put each of its candidates."""
+class _Ranks:
+    """The rank and score that a stage gave each of its candidates."""
 
     def __init__(self, rankings: Rankings) -> None:
         ids, self._scores = rankings.row(0)

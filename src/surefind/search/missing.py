@@ -1,4 +1,4 @@
-"""Scoring what a retriever did not return: every ranking of a query is extended to the union of all of them."""
+"""`missing=score`: scores the candidates that a retriever did not return, so that all rankings hold the same chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from surefind.types import PAD, IdArray, Query, Rankings
 def score_missing(
     rankings: Sequence[Rankings], queries: Sequence[Query], retrievers: Sequence[Retriever], view: View, access: Access
 ) -> list[Rankings]:
-    """With `missing=score`: every candidate has the score of every retriever, found by it or not."""
+    """Extends each ranking of a query to the union of all of them: each candidate gets a score from every retriever."""
     return [
         _with_missing(ranking, _missing(ranking, rankings), queries, retriever, view, access)
         for ranking, retriever in zip(rankings, retrievers, strict=True)
@@ -24,7 +24,7 @@ def score_missing(
 
 
 def _missing(ranking: Rankings, rankings: Sequence[Rankings]) -> IdArray:
-    """Per query the candidates of the others that this ranking does not hold, padded."""
+    """Returns, for each query, the candidates of other rankings that this ranking lacks, padded."""
     rows = []
     for q in range(len(ranking)):
         mine = set(ranking.ids[q].tolist())

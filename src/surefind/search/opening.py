@@ -1,4 +1,4 @@
-"""Opening the newest generation for reading: held against sweeping, and warm before anybody is sent to it."""
+"""Opens the newest generation for reading: takes a lease on it, and warms it up before the first search."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from surefind.store.rows import Generation
 
 @dataclass(frozen=True)
 class Opening:
-    """How the generations of a knowledge base are opened in one layout."""
+    """Opens the generations of a knowledge base in one layout."""
 
     catalogue: Catalogue
     backend: Backend
@@ -27,9 +27,10 @@ class Opening:
     services: Services
     rules: Sequence[PathRule]
     required: Sequence[Retriever]
-    """What a generation must be searchable by before it takes the place of another."""
+    """The retrievers whose indexes a generation must have before it replaces another."""
 
     def open(self, earlier: Reader | None) -> Reader:
+        """Opens the newest generation. With an `earlier` reader, opens the same indexes and masks as that one."""
         generation, held = self._held()
         try:
             contents = Contents(generation.contents, partial(self.catalogue.members, generation.contents))
@@ -43,7 +44,8 @@ class Opening:
         return Reader(generation, self.catalogue, view, self.services, held)
 
     def _held(self) -> tuple[Generation, Lease]:
-        """The newest generation, with a lease on it. A writer may sweep it between the two: then there is a newer."""
+        """Returns the newest generation and a lease on it. If a writer deletes the generation before the lease is taken,
+        there is a newer one, so it tries again."""
         while True:
             generation = self.catalogue.current()
             if generation is None:
@@ -55,7 +57,7 @@ class Opening:
                 held.release()
 
     def _check(self, missing: Sequence[Retriever]) -> None:
-        """A generation that cannot answer what is asked of the current one does not take its place."""
+        """Raises `NotBuiltError` if required indexes are missing, so that the current generation is not replaced."""
         if missing:
             listed = ", ".join(sorted({one.name for one in missing}))
-            raise NotBuiltError(f"The newest generation has no index for {listed} yet. Run: surefind sync.")
+            raise NotBuiltError(f"The newest generation has no index for {listed} yet. Build it with: surefind sync.")

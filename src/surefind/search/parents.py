@@ -1,5 +1,5 @@
-"""Children and parents: where small passages are searched and larger ones returned, a ranking counts each of the larger
-ones once, at its best child."""
+"""Folds children into parents: if small passages are searched and larger ones returned, a ranking holds each larger
+passage once, at the rank of its best child."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from surefind.types import PAD, BoolArray, IdArray, Rankings
 
 
 def fold(rankings: Rankings, parents: IdArray) -> Rankings:
-    """The best child of each parent, with its own score. `parents` are the numbers of the children's parents, in the
-    ranking's shape."""
+    """Keeps the best child of each parent, with the child's score. `parents` holds the number of each child's parent,
+    in the shape of the ranking."""
     there = rankings.ids != PAD
     order = np.argsort(parents, axis=1, kind="stable")
     ordered = np.take_along_axis(parents, order, 1)
@@ -25,22 +25,22 @@ def fold(rankings: Rankings, parents: IdArray) -> Rankings:
 
 
 def short(rankings: Rankings, want: int) -> BoolArray:
-    """The rows that hold fewer than `want`."""
+    """Returns which rows hold fewer than `want` chunks."""
     return np.asarray(np.count_nonzero(rankings.ids != PAD, axis=1) < want)
 
 
 def extend(rankings: Rankings, rows: IdArray, more: Rankings, parents: Callable[[IdArray], IdArray | None]) -> Rankings:
-    """Some rows of a ranking, gone on with what `more` holds beside. Scores of another look are of another scale, so
-    those that come after stay at or below the last one before."""
+    """Appends to some rows of a ranking the passages of `more` that they do not hold yet. Scores of a deeper search may
+    have another scale, so appended scores are capped at the last score before them."""
     wide = rankings.ids.shape[1] + more.ids.shape[1]
     ids = np.full((len(rankings), wide), PAD, np.int64)
     scores = np.full((len(rankings), wide), -np.inf, np.result_type(rankings.scores, more.scores))
     ids[:, : rankings.ids.shape[1]], scores[:, : rankings.ids.shape[1]] = rankings.ids, rankings.scores
-    mine, theirs = parents(rankings.ids), parents(more.ids)
-    mine, theirs = (rankings.ids, more.ids) if mine is None or theirs is None else (mine, theirs)
+    known, added = parents(rankings.ids), parents(more.ids)
+    known, added = (rankings.ids, more.ids) if known is None or added is None else (known, added)
     for at, row in enumerate(rows.tolist()):
         n = int(np.count_nonzero(rankings.ids[row] != PAD))
-        new = (more.ids[at] != PAD) & ~np.isin(theirs[at], mine[row, :n])
+        new = (more.ids[at] != PAD) & ~np.isin(added[at], known[row, :n])
         found = more.ids[at][new]
         ids[row, n : n + len(found)] = found
         last = scores[row, n - 1] if n else np.inf
@@ -49,6 +49,7 @@ def extend(rankings: Rankings, rows: IdArray, more: Rankings, parents: Callable[
 
 
 def _closed_up(rankings: Rankings, kept: BoolArray) -> Rankings:
+    """Removes the chunks that are not kept, and moves the others up."""
     close = np.argsort(~kept, axis=1, kind="stable")
     ids = np.take_along_axis(np.where(kept, rankings.ids, PAD), close, 1)
     scores = np.take_along_axis(np.where(kept, rankings.scores, -np.inf), close, 1)
@@ -56,6 +57,6 @@ def _closed_up(rankings: Rankings, kept: BoolArray) -> Rankings:
 
 
 def _narrowed(rankings: Rankings) -> Rankings:
-    """Without columns that are all padding."""
+    """Removes columns that are all padding."""
     width = int(np.max(np.count_nonzero(rankings.ids != PAD, axis=1), initial=0))
     return replace(rankings, ids=rankings.ids[:, :width], scores=rankings.scores[:, :width])

@@ -2,10 +2,10 @@
 
     bm25(k1=1.5, b=0.75, analyzer=english) + dense(model=minilm) >> convex(alpha=0.3)
 
-Every retriever returns `depth` candidates (100; `@50` after the retrievers says otherwise), the fuser joins them,
-each reranker reorders what the stage before it left, and passages that several candidates lie in count once. `depth`
-belongs to the pipeline and never follows from how many hits are asked for, so the ranking does not either. An optional
-stage that fails leaves the ranking before it and says so in the trace.
+Every retriever returns `depth` candidates (100 by default; `@50` after the retrievers sets 50). The fuser joins them,
+each reranker reorders the ranking before it, and a passage that contains several candidates counts once. `depth`
+belongs to the pipeline and does not depend on the number of hits that are requested, so neither does the ranking. If an
+optional stage fails, the ranking before it is used and the trace says so.
 """
 
 from __future__ import annotations
@@ -33,31 +33,36 @@ from surefind.store.backend import View
 from surefind.types import BoolArray, Query, Rankings, TraceEntry
 
 DEPTH = 100
+"""The default number of candidates from each retriever."""
 DEFAULT_FUSER = "rrf(k=60.0)"
+"""The fuser of several retrievers if none is given."""
 _DEEPER = 4
-"""How many times deeper each further look is, where the candidates hold too few different passages."""
+"""The factor by which `depth` grows in each step of `deepen`, when the candidates hold too few different passages."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a pipeline did: the rankings after each stage, and the trace."""
+    """The result of a pipeline: the rankings after each stage, and the trace."""
 
     stages: tuple[tuple[str, Rankings], ...]
     trace: tuple[TraceEntry, ...]
 
     @property
     def rankings(self) -> Rankings:
+        """The rankings after the last stage."""
         return self.stages[-1][1]
 
 
 @dataclass(frozen=True)
 class Pipeline:
+    """Retrievers, a fuser and rerankers: how a query is answered."""
+
     retrieve: tuple[Retriever, ...]
     fuse: Fuser | None = None
     rerank: tuple[Reranker, ...] = ()
     depth: int = DEPTH
     name: str = field(default="", compare=False)
-    """What the user calls it; not part of its identity."""
+    """The name in surefind.toml; not part of the pipeline's identity."""
 
     def __post_init__(self) -> None:
         if not self.retrieve:
@@ -74,11 +79,11 @@ class Pipeline:
         depth: int = DEPTH,
         name: str = "",
     ) -> Pipeline:
-        """From specs. Several retrievers without a fuser are joined by RRF."""
+        """Builds a pipeline from specs. Several retrievers without a fuser are joined by RRF."""
         if fuse is None and len(retrieve) > 1:
             fuse = DEFAULT_FUSER
         if fuse is not None and len(retrieve) < 2:
-            raise SpecError(f"{fuse} has one ranking to fuse. Give it two or more retrievers, or leave it out.")
+            raise SpecError(f"{fuse} has one ranking to fuse. Give two or more retrievers, or leave out the fuser.")
         return cls(
             tuple(cast(Retriever, spec.make("retrieve", text)) for text in retrieve),
             cast(Fuser, spec.make("fuse", fuse)) if fuse is not None else None,
@@ -89,7 +94,7 @@ class Pipeline:
 
     @classmethod
     def parse(cls, text: str, name: str = "") -> Pipeline:
-        """`bm25 + dense @50 >> rrf(k=60)` -> the pipeline."""
+        """Reads a pipeline from its text form, such as `bm25 + dense @50 >> rrf(k=60)`."""
         first, *later = split_outside(text, ">>")
         first, *depths = split_outside(first, "@")
         depth = "@".join(depths)
@@ -109,14 +114,14 @@ class Pipeline:
 
     @property
     def stages(self) -> tuple[Any, ...]:
-        """All of them, in order."""
+        """All stages, in order."""
         return (*self.retrieve, *([self.fuse] if self.fuse is not None else []), *self.rerank)
 
     def run(self, queries: Sequence[Query], want: int, view: View, services: Services, access: Access) -> Run:
-        """The ranking of each query, down to `want` passages if there are as many. `want` decides where it ends, never
-        what it holds above that."""
+        """Ranks the passages for each query, at least `want` of them if there are as many. `want` decides only how long
+        the ranking is, not its order."""
         run = _Recorder()
-        view.ready(self.retrieve)  # opening an index is not searching: it stays out of the trace
+        view.ready(self.retrieve)  # before the first stage, so that the trace does not count opening indexes as searching
         found = [run.record("retrieve", r, partial(view.search, r, queries, self.depth, access)) for r in self.retrieve]
         best = found[0]
         if self.fuse is not None:
@@ -132,12 +137,12 @@ class Pipeline:
         return run.finished
 
     def more(self, found: Sequence[Rankings]) -> BoolArray:
-        """The queries for which some retriever may have more than the candidates that it gave."""
+        """Returns which queries have a retriever that may find more than the candidates it returned."""
         rows: BoolArray = np.any([~short(ranking, self.depth) for ranking in found], axis=0)
         return rows
 
     def found(self, queries: Sequence[Query], depth: int, view: View, services: Services, access: Access) -> Rankings:
-        """The ranking before any reranking, with `depth` candidates from each retriever."""
+        """Returns the ranking before reranking, with `depth` candidates from each retriever."""
         lists = [view.search(retriever, queries, depth, access) for retriever in self.retrieve]
         return self.join(queries, lists, view, services, access)
 
@@ -151,16 +156,16 @@ class Pipeline:
         services: Services,
         access: Access,
     ) -> Rankings:
-        """Goes on below a ranking that holds fewer than `want` passages: with what the retrievers and the fuser rank
-        next when they look deeper, step by step. What stands above stays as it is. `found` is what the retrievers gave
-        at the pipeline's own depth."""
+        """Extends rankings that hold fewer than `want` passages: retrieves and fuses with more and more candidates, and
+        appends the new passages. The passages above stay as they are. `found` holds the retrievers' rankings at the
+        pipeline's own depth."""
         deeper = self
         more = self.more(found)
         while (rows := np.flatnonzero(short(best, want) & more)).size:
             deeper = replace(deeper, depth=deeper.depth * _DEEPER)
-            asked = [queries[i] for i in rows.tolist()]
-            lists = [view.search(retriever, asked, deeper.depth, access) for retriever in self.retrieve]
-            joined = self.join(asked, lists, view, services, access)
+            some = [queries[i] for i in rows.tolist()]
+            lists = [view.search(retriever, some, deeper.depth, access) for retriever in self.retrieve]
+            joined = self.join(some, lists, view, services, access)
             parents = view.parents(joined.ids)
             best = extend(best, rows, joined if parents is None else fold(joined, parents), view.parents)
             more[rows] = deeper.more(lists)
@@ -175,17 +180,17 @@ class Pipeline:
         services: Services,
         access: Access,
     ) -> Rankings:
-        """A reranker sees all candidates and loses none."""
+        """Runs a reranker on all candidates; its k is their number, so none is lost."""
         reach = Reach(self, view, services, access)
         return reranker.rerank(queries, best, reach, max(1, best.ids.shape[1]), services)
 
     @property
     def completes(self) -> bool:
-        """Whether the fuser wants every candidate scored by every retriever (`missing=score`)."""
+        """Whether the fuser needs every candidate scored by every retriever (`missing=score`)."""
         return keeps(self.fuse, ScoresMissing) and self.fuse.missing == "score"
 
     def check(self, corpus: Corpus, services: Services) -> None:
-        """A trained fuser refuses retrievers and documents that it was not trained on."""
+        """Raises `SpecError` if a trained fuser was trained on other retrievers or documents."""
         if keeps(self.fuse, TrainedFuser):
             self.fuse.check(self.retrieve, self.depth, corpus, services)
 
@@ -197,7 +202,7 @@ class Pipeline:
         services: Services,
         access: Access,
     ) -> Rankings:
-        """The fusion step: every candidate of every ranking, scored by every retriever first if the fuser wants that
+        """Fuses rankings and keeps every candidate. Missing scores are computed first if the fuser needs them
         (`missing=score`)."""
         if self.fuse is None:
             return rankings[0]
@@ -211,7 +216,7 @@ class Pipeline:
 
 
 class _Recorder:
-    """Times each stage, and lets an optional one fall back."""
+    """Times each stage, writes the trace, and replaces the result of a failed optional stage by its fallback."""
 
     def __init__(self) -> None:
         self._stages: list[tuple[str, Rankings]] = []
@@ -221,7 +226,7 @@ class _Recorder:
         self, stage: str, step: object, work: Callable[[], Rankings], fallback: Rankings | None = None
     ) -> Rankings:
         started = time.perf_counter()
-        with collecting() as heard:
+        with collecting() as notes:
             try:
                 rankings = work()
             except Exception as error:
@@ -233,7 +238,7 @@ class _Recorder:
         label = stage if isinstance(step, str) else name_of(step)
         self._stages.append((_unique(label, self._stages), rankings))
         candidates = int((rankings.ids >= 0).sum())
-        self._trace.append(TraceEntry(stage, str(step), candidates, ms, heard.text, heard.calls, heard.dollars))
+        self._trace.append(TraceEntry(stage, str(step), candidates, ms, notes.text, notes.calls, notes.dollars))
         return rankings
 
     @property
@@ -242,11 +247,11 @@ class _Recorder:
 
 
 def _reason(error: Exception) -> str:
-    """Our own errors are sentences; of others the kind says as much as the text."""
+    """Describes an error. Messages of Surefind's errors are sentences; other errors are shown with their type."""
     return str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"
 
 
 def _unique(label: str, taken: Sequence[tuple[str, Rankings]]) -> str:
-    """Two dense retrievers in one pipeline are `dense` and `dense:2`."""
+    """Numbers repeated labels: two dense retrievers in one pipeline are `dense` and `dense:2`."""
     same = sum(1 for name, _ in taken if name.partition(":")[0] == label)
     return f"{label}:{same + 1}" if same else label

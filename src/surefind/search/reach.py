@@ -1,8 +1,8 @@
-"""What rerankers that look further may ask a pipeline for, within what the caller may read.
+"""Gives rerankers passages, neighbours and new searches, limited to what the caller may read.
 
-A reranker gets passages by id. One that adapts (`slidegar`) asks for the neighbours of a good hit, and one that
-searches again (`agentic`) for the rankings of other queries. Both are answered under the access of the search itself,
-so that neither the result nor what a model is shown can hold a passage that the caller may not read.
+Every reranker gets passages by id. An adaptive reranker (`slidegar`) asks for the neighbours of a good hit, and one
+that searches again (`agentic`) asks for the rankings of other queries. Both requests use the access of the search
+itself, so neither the result nor a model's prompt can contain a passage that the caller may not read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Retrieving(Protocol):
-    """The part of a pipeline before its rerankers."""
+    """The stages of a pipeline before its rerankers."""
 
     @property
     def retrieve(self) -> tuple[Retriever, ...]: ...
@@ -34,7 +34,7 @@ class Retrieving(Protocol):
 
 
 class Reach:
-    """The passages of one search, and the pipeline's retrieval behind them."""
+    """Implements `Reaching` for one search, with its pipeline and its access."""
 
     def __init__(self, pipeline: Retrieving, view: View, services: Services, access: Access) -> None:
         self._pipeline = pipeline
@@ -46,12 +46,13 @@ class Reach:
         return self._view.chunks(ids, self._access)
 
     def search(self, queries: Sequence[Query], k: int) -> Rankings:
-        """What the pipeline finds for other queries, before any reranking."""
+        """Returns the best k chunks for other queries, before reranking."""
         found = self._pipeline.found(queries, self._pipeline.depth, self._view, self._services, self._access)
         return Rankings(found.ids[:, :k], found.scores[:, :k], found.source, found.signal, found.floor)
 
     def near(self, ids: Sequence[int], k: int) -> list[list[int]]:
-        """For each passage its k nearest others: by its vector where the pipeline has one, else by its own words."""
+        """Returns the k nearest other passages of each passage, by vectors if the pipeline has a dense retriever, else
+        by words."""
         retrievers = self._pipeline.retrieve
         retriever = next((r for r in retrievers if r.signal == "dense"), retrievers[0])
         found = self._view.near(retriever, ids, k + 1, self._access)

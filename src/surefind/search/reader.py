@@ -1,9 +1,9 @@
-"""A reader: one generation, opened. Immutable; threads share it, and a search never writes, builds or waits.
+"""A reader: one generation, opened. It never changes, threads can share it, and a search never writes or builds.
 
     reader = kb.reader()
     result = reader.search("CTR filing deadline", Access.public(), pipeline, k=10)
 
-It holds a lease on its generation for as long as somebody holds the reader, so that no writer sweeps it away.
+As long as the reader object is in use it holds a lease on its generation, so that no writer deletes the generation.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from surefind.store.rows import Generation
 from surefind.types import Document, Query, SearchResult
 
 MAX_QUERY = 10_000
+"""The most characters of a query."""
 MAX_K = 1_000
+"""The most hits that one search may request or skip."""
 
 
 class Reader:
+    """Searches one generation in one layout."""
+
     def __init__(
         self, generation: Generation, catalogue: Catalogue, view: View, services: Services, lease: Lease
     ) -> None:
@@ -39,14 +43,17 @@ class Reader:
 
     @property
     def fingerprint(self) -> str:
+        """A string that is equal for equal documents cut in the same places."""
         return self.view.fingerprint
 
     @property
     def layout(self) -> str:
+        """The text form of the layout."""
         return self.view.layout
 
     def search(self, query: str, access: Access, pipeline: Pipeline, k: int = 10, offset: int = 0) -> SearchResult:
-        """The k best passages after the first `offset`, of what `access` admits. Neither changes the ranking."""
+        """Finds the k best passages after the first `offset`, among the documents that `access` admits. k and `offset` do
+        not change the ranking."""
         check_query(query, k, offset)
         if not len(self.view):
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
@@ -56,22 +63,23 @@ class Reader:
         return SearchResult(query, hits, run.trace, str(pipeline), withheld, self.generation)
 
     def missing(self, retrievers: Iterable[Retriever]) -> list[Retriever]:
-        """Of the indexes that these need, those that are not there for this generation."""
+        """Returns the retrievers, of these and the ones they use, that have no index of this generation."""
         return self.view.missing(list(retrievers))
 
     def documents(self, access: Access) -> list[Document]:
-        """Every document that the caller may read, in order of id."""
+        """Returns every document that the caller may read, in order of id."""
         admitted = self.view.admitted(access)
         members = self._catalogue.members(self._contents)
         return [self._catalogue.versions.document(m.version) for m in members if m.document in admitted]
 
 
 def check_query(query: str, k: int, offset: int = 0) -> None:
+    """Raises `QueryError` if a query is empty or too long, or if k or offset is out of range."""
     if not query.strip():
-        raise QueryError('The query is empty. Write what you look for: surefind search "CTR filing deadline".')
+        raise QueryError('The query is empty. Write one, for example: surefind search "CTR filing deadline".')
     if len(query) > MAX_QUERY:
         raise QueryError(
-            f"The query has {len(query):,} characters; the most is {MAX_QUERY:,}. Search for the sentence that matters."
+            f"The query has {len(query):,} characters; the limit is {MAX_QUERY:,}. Search for a sentence instead."
         )
     if not 1 <= k <= MAX_K:
         raise QueryError(f"k must be from 1 to {MAX_K:,}, not {k}.")

@@ -1,6 +1,6 @@
-"""The catalogue's tables: how they are made, opened, and brought up to date.
+"""Creates, opens and upgrades the tables of the catalogue.
 
-One connection writes. Readers have a read-only connection for each thread, so that none waits for another.
+One connection writes. Each thread that reads has its own read-only connection, so that no thread waits for another.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from urllib.parse import quote
 from surefind.errors import DiskFullError, NewerStoreError, OlderStoreError, StoreError, is_full
 
 VERSION = 4
+"""The format of the catalogue, stored as SQLite's `user_version`."""
 NEVER = 2**62
+"""The value of `members.removed` for a version that has not been removed."""
 BLOCK = 16_384
-"""Characters of a document's text in one row, so that a passage of a long document is read without the rest of it."""
+"""Characters of a document's text per row, so that a passage of a long document is read without the rest of it."""
 BLOCK_BITS = 20
-"""A block's place is (version << BLOCK_BITS) + its number."""
+"""The bits of a block's number in its key: the key is (version << BLOCK_BITS) + number."""
 
 _VERSIONS = """CREATE TABLE versions (
     row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
@@ -67,8 +69,8 @@ UPGRADES: dict[int, tuple[str, ...]] = {
         "ALTER TABLE problems ADD COLUMN seen_ns INTEGER DEFAULT 0",
         "ALTER TABLE problems ADD COLUMN reader TEXT DEFAULT ''",
     ),
-    # Chunks and indexes follow from the documents: the sync that upgrades makes them anew, from cached vectors and
-    # answers.
+    # Chunks and indexes can be recomputed from the documents: the sync that upgrades makes them again, from cached
+    # vectors and answers.
     3: (
         _VERSIONS, _BY_ID, _TEXTS, _MEMBERS, _COUNTERS,
         "INSERT INTO versions (row, id, source, path, size, mtime_ns, seen_ns, sha256, reader, content, title, format, "
@@ -88,18 +90,18 @@ UPGRADES: dict[int, tuple[str, ...]] = {
         "INSERT INTO counters SELECT 'contents', max(number) FROM generations",
     ),
 }  # fmt: skip
-"""What brings a catalogue from one format to the next."""
+"""The statements that upgrade a catalogue from each format to the next."""
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that can be referred to weakly, and that closes when the thread that held it is gone."""
+    """A connection that supports weak references and closes when the thread that held it has ended."""
 
     def __del__(self) -> None:
         self.close()
 
 
 class Database:
-    """Connections to one catalogue: one that writes, or a read-only one for each thread."""
+    """The connections to one catalogue: one that writes, or a read-only one for each thread."""
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
         self.path = path
@@ -116,6 +118,7 @@ class Database:
 
     @property
     def db(self) -> sqlite3.Connection:
+        """The connection of this thread."""
         if self._shared is not None:
             return self._shared
         found: sqlite3.Connection | None = getattr(self._mine, "db", None)
@@ -132,7 +135,7 @@ class Database:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The database, whole and in the present format, to write to."""
+    """Opens the database for writing, after creating it or upgrading it to the current format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False, factory=_Connection)
     try:
@@ -149,8 +152,8 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """The database for one thread that only reads. On a read-only disk, where SQLite cannot share its memory with a
-    writer, there is no writer either."""
+    """Opens the database read-only, for one thread. On a read-only disk SQLite cannot create the shared memory through
+    which it sees a writer; no writer can exist there, so the database is opened as immutable."""
     tried: sqlite3.Error | None = None
     for mode in ("mode=ro", "mode=ro&immutable=1"):
         try:
@@ -182,8 +185,8 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 def _unreadable(path: Path, error: sqlite3.Error) -> StoreError:
     if is_full(error, path.parent):
         return DiskFullError(
-            f"The disk that holds {path.parent} is full, and a catalogue cannot even be read then. Free some "
-            "space; nothing is lost."
+            f"The disk that holds {path.parent} is full, so the catalogue cannot be opened. Nothing is lost. "
+            "Free some space and run the command again."
         )
     return StoreError(
         f"The catalogue {path} cannot be read ({error}). Move the folder {path.parent} away and sync again."
@@ -205,6 +208,7 @@ def _older(folder: Path) -> StoreError:
 
 @contextlib.contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Commits at the end of the `with` block; rolls back if it raises."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -227,7 +231,7 @@ def _bring_up_to_date(db: sqlite3.Connection, folder: Path) -> None:
 
 def _step(db: sqlite3.Connection, before: int, statements: Sequence[str], after: int) -> None:
     with transaction(db):
-        if _version(db) == before:  # nobody was faster
+        if _version(db) == before:  # unless another process has just done it
             for statement in statements:
                 db.execute(statement)
             db.execute(f"PRAGMA user_version={after}")

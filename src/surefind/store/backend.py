@@ -1,9 +1,9 @@
-"""What holds the chunks of a knowledge base and answers first-stage searches over them.
+"""The interface of storage: a backend holds the chunks of a knowledge base and answers first-stage searches.
 
 A `Backend` takes in the chunks of versions, makes sets of documents searchable and opens them. A `View` is one set in
-one layout, opened to be read. Above them nobody sees how chunks are stored: a chunk has an id that is the same in every
-process and generation, and who may see what is an `Access`, not a list of chunks. `surefind.testing.check_backend`
-holds a backend to all of this.
+one layout, opened to be read. The code above this interface does not depend on how chunks are stored: a chunk has an id
+that is the same in every process and generation, and the caller's rights are an `Access`, not a list of chunks.
+`surefind.testing.check_backend` tests that a backend fulfils all of this.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Contents:
-    """A set of documents, by the versions that it holds. `members` are asked for only where they are needed."""
+    """A set of documents: its number, and a function that reads its members. It is called only if they are needed."""
 
     number: int
     members: Callable[[], Sequence[Member]]
@@ -35,7 +35,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Delta:
-    """The chunks of one new version. `version` is its number in the catalogue, where its text is."""
+    """The chunks of one new version. `version` is its number in the catalogue, which holds its text."""
 
     layout: str
     version: int
@@ -44,30 +44,32 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a search returns for a chunk: the chunk itself, or the larger passage around it."""
+    """The passage that a search returns for a chunk: the chunk itself, or the larger passage around it."""
 
     chunk: Chunk
     title: str
     metadata: Mapping[str, Any]
     location: str
-    """Where what matched stands in the source: `page 3`; empty where there is no such thing."""
+    """The source location of the matching chunk, such as `page 3`; empty if the source has no such locations."""
     matched: tuple[int, int] | None
-    """The span of the chunk that was found, where a larger passage is returned."""
+    """The span of the chunk that was found, if a larger passage is returned; else None."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Where the passages of every chunk lie, for benchmarks: arrays in one order."""
+    """The spans of the passages of every chunk, for benchmarks, as arrays with one element per chunk."""
 
     ids: IdArray
     documents: NDArray[np.integer[Any]]
-    """The place of each one's document in `names`."""
+    """The index of each chunk's document in `names`."""
     starts: IdArray
     ends: IdArray
+    """The spans of the passages that a search returns are `starts` to `ends`."""
     own_starts: IdArray
     own_ends: IdArray
-    """Of the chunk itself, where a larger passage is returned."""
+    """The spans of the chunks themselves, which are smaller where a larger passage is returned."""
     names: Sequence[str]
+    """The ids of the documents."""
 
     @cached_property
     def _order(self) -> tuple[IdArray, IdArray]:
@@ -75,119 +77,130 @@ class Spans:
         return order, self.ids[order]
 
     def at(self, ids: Any) -> IdArray:
-        """The places of ids in these arrays; padding stays padding."""
-        asked = np.asarray(ids, np.int64)
+        """Returns the positions of ids in these arrays; padding stays padding."""
+        wanted = np.asarray(ids, np.int64)
         order, known = self._order
         if not len(known):
-            return np.full(asked.shape, PAD, np.int64)
-        return np.where(asked == PAD, PAD, order[np.searchsorted(known, asked).clip(max=len(known) - 1)])
+            return np.full(wanted.shape, PAD, np.int64)
+        return np.where(wanted == PAD, PAD, order[np.searchsorted(known, wanted).clip(max=len(known) - 1)])
 
     def document(self, id: int) -> str:
+        """Returns the id of a chunk's document."""
         return self.names[int(self.documents[self.at(id)])]
 
 
 class View(Protocol):
     """One set of documents in one layout, opened. Immutable, and shared by threads.
 
-    Every call that touches a document takes the `Access` of whoever asks, and answers as if the other documents did
-    not exist. A retriever whose index is not there is an error (`NotBuiltError`), never a reason to build one."""
+    Every call that touches a document takes the caller's `Access`, and answers as if the documents that the caller may
+    not read did not exist. A missing index raises `NotBuiltError`; a view never builds one."""
 
     layout: str
 
     @property
     def fingerprint(self) -> str:
-        """Equal for equal documents cut in the same places."""
+        """A string that is equal for equal documents cut in the same places."""
         ...
 
     @property
-    def sketch(self) -> tuple[int, ...]: ...
+    def sketch(self) -> tuple[int, ...]:
+        """The sketch of the documents, as `Corpus.sketch` describes it."""
+        ...
 
     def __len__(self) -> int:
-        """How many chunks."""
+        """Returns the number of chunks."""
         ...
 
     def search(self, retriever: Retriever, queries: Sequence[Query], k: int, access: Access) -> Rankings:
-        """The best k chunks for each query."""
+        """Finds the best k chunks for each query."""
         ...
 
     def score(self, retriever: Retriever, queries: Sequence[Query], ids: IdArray, access: Access) -> FloatArray:
-        """The score of given chunks, (queries, chunks); padding scores -inf."""
+        """Scores given chunks: an array of shape (queries, chunks), in which padding is -inf."""
         ...
 
     def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
-        """The chunks nearest to given chunks, by vectors where the retriever has some, else by words."""
+        """Finds the chunks nearest to given chunks, by vectors if the retriever has some, else by words."""
         ...
 
-    def chunks(self, ids: Sequence[int], access: Access) -> list[Chunk]: ...
+    def chunks(self, ids: Sequence[int], access: Access) -> list[Chunk]:
+        """Returns the chunks with these ids."""
+        ...
 
-    def passages(self, ids: Sequence[int], access: Access) -> list[Passage]: ...
+    def passages(self, ids: Sequence[int], access: Access) -> list[Passage]:
+        """Returns the passages that a search returns for these chunks."""
+        ...
 
     def parents(self, ids: IdArray) -> IdArray | None:
-        """For each chunk a number that is equal for chunks of which a search returns the same passage; None where every
+        """Returns a number for each chunk, equal for chunks for which a search returns the same passage; None if every
         chunk is returned as it is."""
         ...
 
-    def spans(self) -> Spans: ...
+    def spans(self) -> Spans:
+        """Returns the spans of all chunks."""
+        ...
 
     def admitted(self, access: Access) -> Collection[str]:
-        """The ids of the documents that these groups may read and that fit the filters."""
+        """Returns the ids of the documents that these groups may read and that pass the filters."""
         ...
 
     def withheld(self, access: Access) -> int:
-        """How many documents these groups and filters leave out."""
+        """Returns the number of documents that these groups and filters leave out."""
         ...
 
     def idle_rules(self) -> list[PathRule]:
-        """The path rules that cover no document."""
+        """Returns the path rules that cover no document."""
         ...
 
     def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
-        """Of these, those whose indexes are not there."""
+        """Returns the retrievers, of these and the ones they use, whose indexes are missing."""
         ...
 
     def ready(self, retrievers: Sequence[Retriever]) -> None:
-        """Open the indexes of these retrievers, if they are not open yet."""
+        """Opens the indexes of these retrievers, if they are not open yet."""
         ...
 
     def warm(self, earlier: View, required: Sequence[Retriever]) -> None:
-        """Make ready what an earlier view was asked for, before anybody is sent here. What it had open must open if it
-        is required; of the rest, what is not there is left out."""
+        """Opens the indexes and masks that an earlier view had open, before this view gets its first search. Raises
+        `NotBuiltError` if the index of a required retriever is missing; other missing indexes are skipped."""
         ...
 
 
 class Backend(Protocol):
+    """Stores chunks, makes sets of documents searchable and opens them."""
+
     def write(self, deltas: Sequence[Delta]) -> None:
-        """Take in the chunks of new versions. Nobody sees them before a set that holds the versions is opened."""
+        """Takes in the chunks of new versions. They are visible once a set that holds the versions is opened."""
         ...
 
     def uncut(self, contents: int, layout: str) -> list[int]:
-        """Versions of a set whose chunks in this layout were not written yet."""
+        """Returns the versions of a set whose chunks in this layout were not written yet."""
         ...
 
     def build(
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
     ) -> list[str]:
-        """Make a set searchable by these retrievers. What is there already is left alone; only chunks that no earlier
-        set had cost work. Returns the names of what was built."""
+        """Makes a set searchable by these retrievers. Sound existing indexes stay as they are, and only chunks that no
+        earlier set had cost work. Returns the names of the retrievers whose indexes were built."""
         ...
 
     def has(self, contents: int, layout: str) -> bool:
-        """Whether a set was made searchable in this layout, by whatever retriever."""
+        """Returns whether a set was made searchable in this layout, by any retriever."""
         ...
 
     def open(self, contents: Contents, layout: str, services: Services, rules: Sequence[PathRule]) -> View:
-        """Raises `NotBuiltError` where the set was not made searchable in this layout."""
+        """Opens a set. Raises `NotBuiltError` if it was not made searchable in this layout."""
         ...
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
-        """Index spec -> bytes, of what a set is searched by."""
+        """Returns the bytes of each index of a set, by index spec."""
         ...
 
     def discard(self, after: int, gone: Sequence[int]) -> None:
-        """Forget what an interrupted writer left: the chunks of versions that are gone, and sets after this one, whose
-        numbers will be used again."""
+        """Deletes the leftovers of an interrupted writer: the chunks of the versions in `gone`, and all sets after
+        number `after`, because these numbers will be used again."""
         ...
 
     def sweep(self, keep: Collection[int], gone: Sequence[int]) -> None:
-        """Forget the chunks of versions that are gone, and what only sets that are not kept need."""
+        """Deletes the chunks of the versions in `gone`, and everything that none of the kept sets needs."""
         ...

@@ -1,9 +1,9 @@
-"""The catalogue: which documents there are, in which versions, and the generations made of them.
+"""The catalogue: the sources, the versions of documents, and the generations made of them.
 
-A version row is written once. A *set of documents* has a number; the row of `members` says from which set to which a
-version belongs to it: set n holds the versions with added <= n < removed. A *generation* is what readers see: it has a
-number of its own and shows one set. So a sync writes set n+1 beside set n without disturbing a reader, a commit is one
-row in `generations`, and so is a rollback: a new generation that shows an earlier set.
+A version row is written once. A *set of documents* has a number, and a row of `members` says in which sets a version
+is: set n holds the versions with added <= n < removed. A *generation* is what readers see: it has its own number and
+shows one set. So a sync writes set n+1 beside set n without disturbing readers, and a commit adds one row to
+`generations`. A rollback adds one row too: a new generation that shows an earlier set.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ NAME = "catalogue.db"
 
 
 class Catalogue:
+    """Reads and writes the catalogue of a knowledge base, a SQLite file in its data folder."""
+
     def __init__(self, folder: Path, readonly: bool = False) -> None:
         self.path = folder / NAME
         self.database = Database(self.path, readonly)
@@ -28,9 +30,11 @@ class Catalogue:
 
     @property
     def db(self):  # type: ignore[no-untyped-def]
+        """The SQLite connection of this thread."""
         return self.database.db
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
+        """Commits at the end of the `with` block; rolls back if it raises."""
         return transaction(self.db)
 
     def close(self) -> None:
@@ -39,34 +43,36 @@ class Catalogue:
     # ------------------------------------------------------------ generations
 
     def generation(self) -> int:
-        """The number of the current one; 0 before the first."""
+        """Returns the number of the current generation; 0 before the first."""
         return int(self.db.execute("SELECT coalesce(max(number), 0) FROM generations").fetchone()[0])
 
     def generations(self) -> list[Generation]:
-        """Those that are kept, oldest first."""
+        """Returns the generations that are kept, oldest first."""
         rows = self.db.execute(
             "SELECT number, created, documents, contents, author, reason FROM generations ORDER BY number"
         )
         return [Generation(*row) for row in rows]
 
     def current(self) -> Generation | None:
+        """Returns the current generation; None before the first."""
         row = self.db.execute(
             "SELECT number, created, documents, contents, author, reason FROM generations ORDER BY number DESC LIMIT 1"
         ).fetchone()
         return Generation(*row) if row else None
 
     def contents(self) -> int:
-        """The set of documents that the current generation shows; 0 before the first."""
+        """Returns the number of the set that the current generation shows; 0 before the first."""
         found = self.current()
         return found.contents if found else 0
 
     def newest(self) -> int:
-        """The newest set that was ever committed. A rollback shows an earlier one; numbers are never used again."""
+        """Returns the number of the newest set ever committed. The current set is older after a rollback; the numbers
+        of committed sets are never used again."""
         row = self.db.execute("SELECT value FROM counters WHERE name = 'contents'").fetchone()
         return int(row[0] or 0) if row else 0
 
     def commit(self, contents: int, author: str = "", reason: str = "sync") -> int:
-        """From here on readers see this set of documents, as a new generation."""
+        """Makes a set of documents visible to readers, as a new generation. Returns the generation's number."""
         number = self.generation() + 1
         count = self.db.execute(f"SELECT count(*) FROM members WHERE {LIVE}", {"s": contents}).fetchone()[0]
         created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
@@ -79,7 +85,8 @@ class Catalogue:
         return number
 
     def rollback(self, earlier: Generation, author: str = "") -> int:
-        """A new generation that shows what an earlier one showed. One statement; nothing is built or copied."""
+        """Adds a generation that shows the set of an earlier one. One statement; nothing is built or copied. Returns
+        the new generation's number."""
         self.db.execute(
             "INSERT INTO generations (number, created, documents, contents, author, reason) "
             "SELECT max(number) + 1, ?, ?, ?, ?, ? FROM generations",
@@ -91,12 +98,13 @@ class Catalogue:
         return self.generation()
 
     def members(self, contents: int) -> list[Member]:
-        """The versions of a set, in order of document id."""
+        """Returns the versions of a set, in order of document id."""
         return self.versions.members(contents)
 
     def base(self) -> int:
-        """The set that new versions are written on top of: it equals what the current generation shows, and no set is
-        newer. After a rollback that is a copy of the earlier set; it stays invisible until something is committed."""
+        """Returns the number of the set that new versions are written on top of. It holds what the current generation
+        shows, and no set is newer. After a rollback it is a copy of the earlier set, which stays invisible until
+        something is committed."""
         shown, newest = self.contents(), self.newest()
         if shown == newest:
             return shown
@@ -113,8 +121,8 @@ class Catalogue:
         return newest + 1
 
     def sweep_pending(self) -> list[int]:
-        """Undo what an interrupted writer left: its versions, and its marks on those it meant to remove. Returns the
-        versions that are gone."""
+        """Undoes the work of an interrupted writer: deletes its versions, and its marks on versions that it meant to
+        remove. Returns the versions that were deleted."""
         newest = self.newest()
         with self.transaction():
             self.db.execute("DELETE FROM members WHERE added > ?", (newest,))
@@ -123,8 +131,8 @@ class Catalogue:
             return self.versions.delete_lost()
 
     def sweep(self, keep: Collection[int]) -> list[int]:
-        """Forget the generations whose sets are not to be kept, and versions that no kept set holds. Returns the
-        versions that are gone."""
+        """Deletes the generations whose sets are not in `keep`, and the versions that no kept set holds. Returns the
+        versions that were deleted."""
         kept = sorted(keep)
         with self.transaction():
             marks = ",".join("?" * len(kept))
@@ -137,31 +145,35 @@ class Catalogue:
     # ------------------------------------------------------------ sources and files
 
     def sources(self) -> list[Source]:
-        """What is fetched lies beside the catalogue, so its path is kept relative and moves along."""
+        """Returns all sources. Fetched files lie beside the catalogue, and their path is stored relative to it, so that
+        the folder can be moved."""
         rows = self.db.execute("SELECT id, root, name, origin, revision FROM sources ORDER BY id")
         folder = self.path.parent.resolve()
         return [Source(id, folder / root, name, origin, revision) for id, root, name, origin, revision in rows]
 
     def add_source(self, root: Path, name: str = "", origin: str = "") -> Source:
-        kept = root.relative_to(self.path.parent.resolve()) if origin else root
+        """Adds a source, unless there is one with this root, and returns it."""
+        stored = root.relative_to(self.path.parent.resolve()) if origin else root
         self.db.execute(
             "INSERT OR IGNORE INTO sources (root, name, origin) VALUES (?, ?, ?)",
-            (str(kept), name or root.name, origin),
+            (str(stored), name or root.name, origin),
         )
         return next(source for source in self.sources() if source.root == root)
 
     def set_revision(self, source: Source, origin: str, revision: str) -> None:
+        """Records a source's origin and the commit that was fetched from it."""
         self.db.execute("UPDATE sources SET origin = ?, revision = ? WHERE id = ?", (origin, revision, source.id))
 
     def drop_source(self, source: Source) -> None:
+        """Deletes a source and its problems, but not its documents."""
         self.db.execute("DELETE FROM sources WHERE id = ?", (source.id,))
         self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
 
     def files(self, source: Source, contents: int) -> dict[str, FileRow]:
-        """The files of a source as a set of documents has them, and those whose documents somebody retired. Where a
-        path has both, as after a rollback, the version that the set holds is what the file is compared with."""
+        """Returns the files of a source by path: those in the set, and those whose documents were retired. A path can
+        have both, as after a rollback; then the row describes the version that the set holds."""
         live = f"row IN (SELECT version FROM members WHERE {LIVE})"
-        rows = self.db.execute(  # SQLite takes the plain columns from the row that has the max
+        rows = self.db.execute(  # SQLite takes the bare columns from the row with the maximum
             f"SELECT path, size, mtime_ns, seen_ns, sha256, reader, group_concat(row), max((({live}) << 40) + row) "
             f"FROM versions WHERE source = :q AND (state = 'retired' OR {live}) GROUP BY path",
             {"s": contents, "q": source.id},
@@ -174,7 +186,7 @@ class Catalogue:
     # ------------------------------------------------------------ problems
 
     def set_problems(self, source: Source, problems: Iterable[ProblemRow]) -> None:
-        """What could not be read in the last sync of a source."""
+        """Replaces the recorded problems of a source: the files that its last sync could not read."""
         self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
         self.db.executemany(
             "INSERT OR REPLACE INTO problems VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -182,6 +194,7 @@ class Catalogue:
         )
 
     def problems(self, source: Source | None = None) -> list[ProblemRow]:
+        """Returns the problems of a source, or of all sources, in order of path."""
         where, values = ("WHERE source = ?", (source.id,)) if source else ("", ())
         rows = self.db.execute(
             "SELECT path, reason, coalesce(file, path), size, mtime_ns, seen_ns, reader FROM problems "

@@ -1,4 +1,4 @@
-"""The chunks of versions in the catalogue: for each layout, where each version was cut, and what stands beside."""
+"""The chunks in the catalogue: for each layout, where each version was cut, and the context of each chunk."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from surefind.store.versions import LIVE, Versions, batched
 from surefind.types import Chunk, Place
 
 _MOST = 500
-"""Chunks that are read by one statement."""
+"""The most chunks that one statement reads."""
 Row = tuple[int, int, int, int, int, int, int]
-"""(version, seq, id, start, end, start and end of what is returned)."""
+"""(version, seq, id, start, end, start and end of the passage that a search returns)."""
 
 
 class ChunkRows:
+    """Reads and writes chunks, and records which indexes belong to which set."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._versions = Versions(database)
@@ -29,16 +31,17 @@ class ChunkRows:
         return self._database.db
 
     def layout(self, spec: str) -> int:
-        """The number of a layout, which is given one if it has none."""
+        """Returns the number of a layout; a new layout gets the next number."""
         self._db.execute("INSERT OR IGNORE INTO layouts (spec) VALUES (?)", (spec,))
         return int(self._db.execute("SELECT id FROM layouts WHERE spec = ?", (spec,)).fetchone()[0])
 
     def layout_id(self, spec: str) -> int | None:
+        """Returns the number of a layout; None if it has none."""
         row = self._db.execute("SELECT id FROM layouts WHERE spec = ?", (spec,)).fetchone()
         return int(row[0]) if row else None
 
     def uncut(self, layout: str, contents: int) -> list[int]:
-        """Versions of a set that have not been cut in this layout yet."""
+        """Returns the versions of a set that have not been cut in this layout yet."""
         rows = self._db.execute(
             f"SELECT version FROM members WHERE {LIVE} AND version NOT IN "
             "(SELECT version FROM chunked WHERE layout = (SELECT id FROM layouts WHERE spec = :l)) ORDER BY version",
@@ -47,6 +50,7 @@ class ChunkRows:
         return [row for (row,) in rows]
 
     def add(self, layout: int, version: int, chunks: Sequence[Chunk]) -> None:
+        """Stores the chunks of a version."""
         self._db.execute("INSERT OR IGNORE INTO chunked VALUES (?, ?)", (layout, version))
         self._db.executemany(
             "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -60,14 +64,15 @@ class ChunkRows:
         )  # fmt: skip
 
     def delete(self, versions: Iterable[int]) -> None:
+        """Deletes the chunks of these versions in all layouts."""
         lost = [(version,) for version in versions]
         layouts = [id for (id,) in self._db.execute("SELECT id FROM layouts")]
-        for layout in layouts:  # both tables are in order of layout and version
+        for layout in layouts:  # the primary key of both tables begins with layout and version
             self._db.executemany(f"DELETE FROM chunks WHERE layout = {layout} AND version = ?", lost)
             self._db.executemany(f"DELETE FROM chunked WHERE layout = {layout} AND version = ?", lost)
 
     def rows(self, layout: int, contents: int) -> list[Row]:
-        """Of every chunk of a set, in the order that gives chunks their places."""
+        """Returns a row for every chunk of a set, in order of place."""
         return self._db.execute(
             "SELECT c.version, c.seq, c.id, c.start, c.end, coalesce(c.parent_start, c.start), "
             "coalesce(c.parent_end, c.end) FROM members m JOIN versions v ON v.row = m.version "
@@ -76,7 +81,7 @@ class ChunkRows:
         ).fetchall()
 
     def contexts(self, layout: int, members: Sequence[Member]) -> Iterator[str]:
-        """What enrichers wrote beside every chunk, in order of place."""
+        """Yields the context of every chunk, in order of place."""
         for member in members:
             rows = self._db.execute(
                 "SELECT context FROM chunks WHERE layout = ? AND version = ? ORDER BY seq", (layout, member.version)
@@ -84,8 +89,8 @@ class ChunkRows:
             yield from (context for (context,) in rows)
 
     def every(self, layout: int, versions: Sequence[int]) -> Iterator[Chunk]:
-        """Every chunk of these versions with its text, a few statements for hundreds of versions. A document's text is
-        read once, not once a chunk: that would take time that grows with the square of its length."""
+        """Yields every chunk of these versions with its text, with a few statements for hundreds of versions. A
+        document's text is read once: once per chunk would take time quadratic in its length."""
         for some in batched(versions, _MOST):
             marks = ",".join("?" * len(some))
             found = self._db.execute(f"SELECT row, id, title, length FROM versions WHERE row IN ({marks})", some)
@@ -106,9 +111,9 @@ class ChunkRows:
                     yield Chunk(id, start, end, text[start:end], listed, context, title=title)
 
     def entries(self, layout: int, wanted: Sequence[tuple[int, int]], returned: bool = False) -> list[Entry]:
-        """Stored chunks, by version and number, with what is said of their documents; with `returned`, the passages
-        that a search returns in their place. Two statements, however many are wanted: threads wait for each other
-        between statements. One that a later writer swept away is missing from the list."""
+        """Reads chunks by (version, seq), with the facts of their documents; with `returned`, reads the passages that a
+        search returns in their place. It uses two statements for up to 500 chunks, since threads wait for each other
+        between statements. A chunk that a writer has deleted since is missing from the list."""
         start, end = "c.start", "c.end"
         if returned:
             start, end = "coalesce(c.parent_start, c.start)", "coalesce(c.parent_end, c.end)"
@@ -130,14 +135,15 @@ class ChunkRows:
     # ------------------------------------------------------------ which indexes belong to which set
 
     def record_index(self, key: str, contents: int, layout: str, spec: str) -> None:
+        """Records that an index belongs to a set."""
         self._db.execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)", (key, contents, layout, spec))
 
     def indexes(self) -> list[tuple[str, int, str, str]]:
-        """(key, set, layout spec, index spec), newest set last."""
+        """Returns (key, set, layout spec, index spec) of every index, newest set last."""
         return self._db.execute("SELECT key, contents, layout, spec FROM indexes ORDER BY contents").fetchall()
 
     def forget_indexes(self, keep: Iterable[int]) -> None:
-        """Forget which indexes belong to sets that are not kept."""
+        """Deletes the records of indexes whose sets are not kept."""
         listed = ",".join(str(int(contents)) for contents in keep)
         self._db.execute(f"DELETE FROM indexes WHERE contents NOT IN ({listed})")
 

@@ -1,6 +1,6 @@
-"""The metadata of a set of documents, a column a key: which values occur, and which documents have which.
+"""The metadata of a set of documents as columns, one per key: the distinct values, and which documents have them.
 
-A filter looks at each distinct value once, not at each document's JSON, so it costs what the column is long.
+A filter tests each distinct value once instead of each document's JSON, so its cost grows with the column's length.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from surefind.types import BoolArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Column:
+    """The values of one metadata key."""
+
     values: list[str]
-    """Those that occur, in lower case."""
+    """The distinct values, in lower case."""
     documents: IntArray
     codes: IntArray
-    """Document `documents[i]` has the value `codes[i]`; a document may have several, or none."""
+    """Document `documents[i]` has the value `values[codes[i]]`; a document may have several values, or none."""
 
     def having(self, one: Filter, count: int) -> BoolArray:
-        """Of `count` documents, those that a filter accepts."""
+        """Returns which of `count` documents a filter accepts."""
         wanted = np.fromiter(map(one.accepts, self.values), np.bool_, len(self.values))
         found = np.zeros(count, np.bool_)
         found[self.documents[wanted[self.codes]]] = True
@@ -34,6 +36,8 @@ class Column:
 
 
 class Columns:
+    """The columns of all metadata keys, by key."""
+
     def __init__(self, columns: Mapping[str, Column]) -> None:
         self._columns = columns
 
@@ -44,12 +48,12 @@ class Columns:
         return self._columns[key]
 
     def keys_of(self, documents: BoolArray) -> list[str]:
-        """The keys that some of these documents have."""
+        """Returns the keys that at least one of these documents has."""
         return [key for key, column in self._columns.items() if documents[column.documents].any()]
 
     @classmethod
     def build(cls, metadata: Iterable[str]) -> Columns:
-        """From the JSON of each document's metadata, in order."""
+        """Builds the columns from the JSON of each document's metadata, in order."""
         codes: dict[str, dict[str, int]] = {}
         pairs: dict[str, tuple[list[int], list[int]]] = {}
         for document, text in enumerate(metadata):

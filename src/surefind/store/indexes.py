@@ -1,4 +1,4 @@
-"""Built indexes on disk: one folder each, named by what it was built from, written whole or not at all."""
+"""Indexes on disk: one folder each, named by a hash of what it was built from, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,28 +15,35 @@ from surefind.errors import CorruptIndexError
 from surefind.protocols import Index, Retriever, Services
 
 FORMAT = 3
-"""Raised when an index is written otherwise: one of another format is never read, not even as a head start."""
+"""The format of the files. Increase it when the files change: an index of another format is never read or reused."""
 _MANIFEST = "manifest.json"
 _PART = 1 << 20
+"""Bytes that are read at a time for a checksum."""
 TABLE = "table"
-"""What stands for an index's spec where it is a table of chunks."""
+"""The spec under which a table of chunks is recorded."""
 _ASIDE = ".writing-"
+"""The prefix of folders that are being written."""
 Loaded = TypeVar("Loaded")
 
 
 class Saving(Protocol):
+    """Anything that can write itself into a folder: an index or a table."""
+
     def save(self, folder: Path) -> None: ...
 
 
 class IndexStore:
+    """Saves, checks and loads indexes by key."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def has(self, key: str) -> bool:
+        """Returns whether an index exists, without checking its files."""
         return (self.folder / key / _MANIFEST).exists()
 
     def sound(self, key: str) -> bool:
-        """Whether it is there and matches its checksums."""
+        """Returns whether an index exists and matches its checksums."""
         if not self.has(key):
             return False
         try:
@@ -46,7 +53,7 @@ class IndexStore:
         return True
 
     def save(self, key: str, made: Saving, spec: str) -> None:
-        """Written aside, flushed, then renamed: a crash leaves either nothing or all of it."""
+        """Writes an index into a temporary folder, flushes and renames it: a crash leaves all of it or nothing."""
         aside = self.folder / f"{_ASIDE}{key}"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
@@ -67,14 +74,15 @@ class IndexStore:
         _flush(self.folder)
 
     def load(self, key: str, retriever: Retriever, services: Services) -> Index:
+        """Checks and loads the index of a retriever."""
         return self.read(key, lambda folder: retriever.load(folder, services))
 
     def read(self, key: str, load: Callable[[Path], Loaded]) -> Loaded:
-        """What `load` makes of a folder that matches its checksums."""
+        """Checks the folder of an index and returns what `load` reads from it. Raises `CorruptIndexError`."""
         self._verify(key)
         try:
             return load(self.folder / key)
-        except (OSError, ValueError, KeyError, TypeError) as error:  # swept away, or never what it says it is
+        except (OSError, ValueError, KeyError, TypeError) as error:  # just deleted, or not what its key says
             raise CorruptIndexError(f"The index in {self.folder / key} cannot be read ({error}).") from error
 
     def _verify(self, key: str) -> None:
@@ -82,7 +90,7 @@ class IndexStore:
         try:
             manifest: dict[str, Any] = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
             if manifest.get("format") != FORMAT:
-                raise CorruptIndexError(f"The index in {folder} was written by another release.")
+                raise CorruptIndexError(f"The index in {folder} was written by another release of Surefind.")
             for name, (size, checksum) in manifest["files"].items():
                 path = folder / name
                 if path.stat().st_size != size or _checksum(path) != checksum:
@@ -91,13 +99,14 @@ class IndexStore:
             raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
 
     def size(self, key: str) -> int:
+        """Returns the bytes of an index on disk."""
         return sum(path.stat().st_size for path in (self.folder / key).rglob("*") if path.is_file())
 
     def list_keys(self) -> list[str]:
         return [path.name for path in self.folder.iterdir()] if self.folder.exists() else []
 
     def drop(self, key: str) -> None:
-        """The manifest goes first: what is half deleted is not there."""
+        """Deletes an index. The manifest goes first, so that a half-deleted index does not count as existing."""
         (self.folder / key / _MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(self.folder / key, ignore_errors=True)
 
@@ -119,18 +128,19 @@ def _flush(path: Path) -> None:
 
 
 def table_key(contents: int, layout: str) -> str:
+    """Returns the key of the table of a set in a layout."""
     digest = hashlib.blake2b(layout.encode(), digest_size=8).hexdigest()
     return f"{TABLE}-{contents}-{digest}-{FORMAT}"
 
 
 def set_of(key: str) -> int | None:
-    """The set of documents that a table is of; None for an index."""
+    """Returns the number of the set from the key of a table; None for the key of an index."""
     kind, _, rest = key.partition("-")
     number = rest.partition("-")[0]
     return int(number) if kind == TABLE and number.isdigit() else None
 
 
 def index_key(fingerprint: str, retriever: Retriever) -> str:
-    """What an index is built from decides its name."""
+    """Returns the key of an index: a hash of the table's fingerprint, the index spec and the format."""
     parts = f"{fingerprint}\0{retriever.index_spec}\0{FORMAT}"
     return hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()

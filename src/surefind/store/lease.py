@@ -1,7 +1,8 @@
-"""Leases: a reader holds the generation that it reads, so that no writer, in any process, sweeps it away.
+"""Leases: a reader holds a lease on its generation, so that no writer, in any process, deletes it.
 
-A lease is a shared lock on a file named after the generation. A writer that wants to sweep tries for the exclusive lock
-and goes without where it does not get it. The system drops a lock when its holder dies, however it dies.
+A lease is a shared lock on a file named after the generation. A writer that wants to delete a generation tries to get
+the exclusive lock, and keeps the generation if it does not. The operating system releases a lock when its holder dies,
+for whatever reason.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ _FOLDER = "readers"
 
 
 class Lease:
+    """A held lease; without a descriptor, a lease that holds nothing."""
+
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
     def release(self) -> None:
+        """Gives the lease back."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def take(data: Path, generation: int) -> Lease | None:
-    """Hold a generation; None if a writer is sweeping it at this moment. On a disk that cannot be written to, where
-    nobody sweeps, nothing is held."""
+    """Takes a lease on a generation. Returns None if a writer is deleting it at this moment. On a read-only disk, on
+    which nobody can delete it, the lease holds nothing."""
     path = data / _FOLDER / str(generation)
     try:
         path.parent.mkdir(exist_ok=True)
@@ -50,7 +54,7 @@ def take(data: Path, generation: int) -> Lease | None:
 
 @contextlib.contextmanager
 def sweeping(data: Path, generation: int) -> Iterator[bool]:
-    """Whether nobody reads a generation; while the context lasts, nobody begins to."""
+    """Yields whether no reader holds a generation. If so, no reader can take a lease on it within the context."""
     path = data / _FOLDER / str(generation)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,6 +66,6 @@ def sweeping(data: Path, generation: int) -> Iterator[bool]:
             yield False
             return
         yield True
-        path.unlink(missing_ok=True)  # before the lock is dropped: whoever waits for it finds the generation gone
+        path.unlink(missing_ok=True)  # before the lock is released: the next reader to get it finds the generation gone
     finally:
         os.close(descriptor)

@@ -1,6 +1,6 @@
-"""One writer at a time, and one training of a name, by a lock on a file.
+"""File locks that allow one writer per knowledge base, and one training per model name.
 
-The system drops the lock when its holder dies, however it dies.
+The operating system releases a lock when its holder dies, for whatever reason.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from surefind.errors import LockedError
 
 
 def writer_lock(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Holds the writer's lock. Raises `LockedError` if another process has it."""
     return _held(folder / "writer.lock", f"is writing to {folder}. Wait until it ends, or stop it.")
 
 
 def training_lock(data: Path, name: str) -> contextlib.AbstractContextManager[None]:
-    """Two trainings under one name would write into one folder."""
-    told = f"is training {name!r}. Wait until it ends, stop it, or train under another --name."
-    return _held(data / "locks" / f"train-{name}.lock", told)
+    """Holds the lock of a model name. Two trainings under one name would write into one folder."""
+    doing = f"is training {name!r}. Wait until it ends, stop it, or train under another --name."
+    return _held(data / "locks" / f"train-{name}.lock", doing)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Which indexes a retriever needs: its own, and those of the retrievers that it wraps or uses."""
+"""Finds the indexes that a retriever needs: its own, and those of the retrievers that it wraps or uses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from surefind.protocols import Composite, Retriever, Wrapper
 
 
 def innermost(retriever: Retriever) -> Retriever:
-    """The retriever that an index was built for: `dense` of `hyde(retriever=dense)`."""
+    """Unwraps a retriever to the one that has an index: `dense` of `hyde(retriever=dense)`."""
     inner = retriever.inner if keeps(retriever, Wrapper) else None
     return retriever if inner is None else innermost(inner)
 
 
 def needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
-    """Every retriever whose index must be there, once for each index; what others use comes first."""
+    """Returns every retriever whose index is needed, once per index. A used retriever comes before its user."""
     found: dict[str, Retriever] = {}
     for retriever in retrievers:
         one = innermost(retriever)
@@ -26,5 +26,5 @@ def needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
 
 
 def identity(retriever: Retriever) -> str:
-    """The specs of all indexes that a retriever's answers depend on."""
+    """Returns the specs of all indexes that a retriever's results depend on."""
     return " + ".join(one.index_spec for one in needed([retriever]))

@@ -1,4 +1,4 @@
-"""What the catalogue says of sources, files, versions, generations, and files that could not be read."""
+"""The rows of the catalogue as values: sources, files, problems, versions, generations, chunks."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from typing import Any, Literal
 from surefind.types import Place
 
 State = Literal["draft", "in review", "published", "retired"]
+"""The state of a version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
+    """A folder whose files are synced."""
+
     id: int
     root: Path
     name: str
     origin: str = ""
-    """Where its files are fetched from, such as `git+https://host/repository@main`; empty for a plain folder."""
+    """The URL that the files are fetched from, such as `git+https://host/repository@main`; empty for a plain folder."""
     revision: str = ""
-    """What was fetched from the origin: a commit."""
+    """The commit that was fetched from the origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """What is known of a file without reading it again."""
+    """The recorded facts of a file, from which a sync sees whether it has changed."""
 
     path: str
     size: int
@@ -32,21 +35,22 @@ class FileRow:
     seen_ns: int
     sha256: str
     reader: str
-    """The spec of the reader that read it; empty if that was not noted."""
+    """The spec of the reader that read the file; empty if it was not recorded."""
     rows: tuple[int, ...]
-    """The versions that came out of it."""
+    """The versions that were read from the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemRow:
-    """A file, or something inside one, that could not be read."""
+    """A file, or a member of a file, that could not be read."""
 
     path: str
-    """What is shown: the file, or the file and its member."""
+    """The path that is shown: the file, or the file and its member."""
     reason: str
     file: str
     size: int = -1
-    """Size, times and reader are those of the attempt: while they stay, there is no use in another. -1: try again."""
+    """Size, times and reader are those of the attempt: while they stay the same, the file is not read again. A size of
+    -1 means: try again."""
     mtime_ns: int = 0
     seen_ns: int = 0
     reader: str = ""
@@ -54,21 +58,21 @@ class ProblemRow:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A version as a set of documents holds it: all that a backend needs to know of it beside its chunks."""
+    """A version in a set of documents, with everything that a backend needs besides its chunks."""
 
     version: int
     document: str
     content: str
-    """The hash of what the document says."""
+    """The hash of the document's content."""
     path: str
     metadata: str
-    """JSON, as stored."""
+    """The metadata as JSON."""
     acl: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a document in its history."""
+    """One version of a document, as its history lists it."""
 
     number: int
     document: str
@@ -77,25 +81,28 @@ class Version:
     author: str
     created: str
     length: int
-    """Characters of its text."""
+    """The number of characters of its text."""
     generations: tuple[int, ...]
-    """The kept generations that hold it."""
+    """The numbers of the kept generations that hold it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
+    """A state of the knowledge base that readers see, from one commit to the next."""
+
     number: int
     created: str
     documents: int
+    """How many documents it shows."""
     contents: int
-    """The number of the set of documents that it shows: two generations may show the same."""
+    """The number of the set of documents that it shows. Two generations may show the same set."""
     author: str = ""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A chunk as it is stored, with what is said of its document."""
+    """A stored chunk, with the facts of its document."""
 
     document: str
     start: int
@@ -107,4 +114,4 @@ class Entry:
     metadata: dict[str, Any]
     version: int
     places: tuple[Place, ...] = ()
-    """Where the parts of its document stand in the source."""
+    """The source locations of the parts of its document."""

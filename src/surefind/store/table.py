@@ -1,7 +1,7 @@
-"""Where every chunk of a set of documents lies, in one layout: arrays on disk that a reader maps into memory.
+"""The table of all chunks of a set of documents in one layout: arrays on disk that a reader maps into memory.
 
 A chunk's *place* is its number in the order of document id and position; its *id* is the same in every set. Indexes
-know places, everybody else ids. The table is made once by the writer, so that opening a generation reads no row of the
+use places, all other code uses ids. The writer makes the table once, so that opening a generation reads no row of the
 catalogue.
 """
 
@@ -27,35 +27,41 @@ from surefind.store.rows import Member
 from surefind.types import PAD, IdArray, IntArray
 
 _CONTEXT_FORMAT = 2
-"""Raised when a chunker or an enricher writes other context for the same chunks."""
+"""A number in the fingerprint. Increase it when a chunker or an enricher writes other context for the same chunks."""
 _WRITTEN = re.compile(r"\bllm_")
-"""Layouts whose contexts a language model writes: they do not follow from the document and the layout."""
+"""Matches layouts in which a language model writes contexts. Such contexts can differ for the same document and layout,
+so they are part of the fingerprint."""
 _COLUMNS = ("version", "seq", "id", "start", "end", "parent_start", "parent_end")
 Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
+    """The chunks of a set in one layout, and the documents they are from."""
+
     layout: str
     rows: Longs
-    """(version, seq, id, start, end, start and end of what is returned) of each place, a column each."""
+    """One column per place: version, seq, id, start, end, start and end of the passage that a search returns."""
     versions: Longs
-    """Of the documents, in order of their id."""
+    """The versions of the documents, in order of document id."""
     names: list[str]
-    """The documents' ids."""
+    """The ids of the documents."""
     paths: list[str]
+    """The paths of the documents' files."""
     acls: list[tuple[int, list[str]]]
-    """(document, groups) of those with an access list of their own."""
+    """(document, groups) of each document with its own access list; a document is its index in `names`."""
     columns: Columns
+    """The metadata of the documents."""
     fingerprint: str
-    """Equal for equal documents cut in the same places, wherever and whenever they were synced."""
+    """A hash that is equal for equal documents cut in the same places, wherever and whenever they were synced."""
     sketch: tuple[int, ...]
-    """The least hashes of ids and contents: two sketches tell how much two corpora have in common."""
+    """The lowest hashes of ids and contents. Comparing two sketches estimates how much two corpora share."""
 
     @classmethod
     def build(
         cls, layout: str, members: Sequence[Member], rows: Sequence[tuple[int, ...]], contexts: Iterable[str]
     ) -> Table:
+        """Builds the table from the members of a set and its chunk rows, both in order of document id."""
         made = np.array(rows, dtype=np.int64).reshape(-1, len(_COLUMNS)).T.copy()
         made[2] = _distinct(made[2])
         return cls(
@@ -77,7 +83,7 @@ class Table:
 
     @property
     def ids(self) -> IdArray:
-        """By place."""
+        """The id of each place."""
         found: IdArray = self.rows[2]
         return found
 
@@ -87,18 +93,18 @@ class Table:
         return order, self.ids[order]
 
     def places(self, ids: Any) -> Longs:
-        """The place of each id; padding stays padding. An id that is not of this set is an error."""
-        asked = np.asarray(ids, np.int64)
+        """Returns the place of each id; padding stays padding. Raises `StoreError` for an id outside this set."""
+        wanted = np.asarray(ids, np.int64)
         order, known = self._order
-        at = np.searchsorted(known, asked).clip(max=max(len(known) - 1, 0))
-        there = (known[at] == asked) if len(known) else np.zeros(asked.shape, np.bool_)
-        if not bool((there | (asked == PAD)).all()):
-            raise StoreError("A passage of another generation was asked for. Search again.")
-        return np.where(there, order[at] if len(order) else PAD, PAD)
+        at = np.searchsorted(known, wanted).clip(max=max(len(known) - 1, 0))
+        found = (known[at] == wanted) if len(known) else np.zeros(wanted.shape, np.bool_)
+        if not bool((found | (wanted == PAD)).all()):
+            raise StoreError("A requested passage is not in this generation. Search again.")
+        return np.where(found, order[at] if len(order) else PAD, PAD)
 
     @cached_property
     def documents(self) -> IntArray:
-        """The document of each place."""
+        """The document of each place, as an index into `names`."""
         found: IntArray = np.zeros(len(self), np.int32)
         if len(self):
             order = np.argsort(self.versions, kind="stable")
@@ -106,8 +112,8 @@ class Table:
         return found
 
     @cached_property
-    def families(self) -> Longs | None:
-        """For each place the number of the passage that a search returns, where several chunks share one."""
+    def parents(self) -> Longs | None:
+        """The number of the passage that a search returns for each place; None if no two chunks share a passage."""
         version, _, _, start, end, parent_start, parent_end = self.rows
         if bool((start == parent_start).all() and (end == parent_end).all()):
             return None
@@ -117,8 +123,8 @@ class Table:
         return numbers if len(numbers) and int(numbers.max()) + 1 < len(self) else None
 
     def origin(self, earlier: Table) -> IntArray:
-        """For each place the place of the same chunk in an earlier table, or -1. The same is one of the same version:
-        what stands beside a text may differ in another."""
+        """Returns, for each place, the place of the same chunk in an earlier table, or -1. A chunk is the same only in
+        the same version: in another version its context may differ."""
         mine, theirs = (table.rows[0] << 24 | table.rows[1] for table in (self, earlier))
         order = np.argsort(theirs, kind="stable")
         at = np.searchsorted(theirs[order], mine).clip(max=max(len(theirs) - 1, 0))
@@ -129,6 +135,7 @@ class Table:
     # ------------------------------------------------------------ on disk
 
     def save(self, folder: Path) -> None:
+        """Writes the table into a folder."""
         np.save(folder / "rows.npy", self.rows)
         np.save(folder / "versions.npy", self.versions)
         about = {
@@ -140,6 +147,7 @@ class Table:
 
     @classmethod
     def load(cls, folder: Path) -> Table:
+        """Reads a table; its arrays are mapped into memory."""
         about = json.loads((folder / "table.json").read_text(encoding="utf-8"))
         rows, versions = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ("rows", "versions"))
         return cls(
@@ -150,7 +158,8 @@ class Table:
 
 
 def _distinct(ids: Longs) -> Longs:
-    """Two chunks with one id are as good as impossible, and would be mixed up: the later one takes the next number."""
+    """Makes ids unique: of two chunks with the same id, the later one gets the next free number. Such a collision is
+    all but impossible, but it would mix the chunks up."""
     taken: set[int] = set()
     if len(np.unique(ids)) == len(ids):
         return ids
@@ -164,7 +173,8 @@ def _distinct(ids: Longs) -> Longs:
 
 
 def _fingerprint(layout: str, members: Sequence[Member], rows: Longs, contexts: Iterable[str]) -> str:
-    """The places count and not only the layout's name: another release may cut the same text elsewhere."""
+    """Hashes the documents and the spans of their chunks. The layout's spec alone is not enough, since another release
+    may cut the same text elsewhere."""
     digest = hashlib.blake2b(f"{layout}\0{_CONTEXT_FORMAT}".encode(), digest_size=16)
     for member in members:
         digest.update(f"{member.document}\0{member.content}\0".encode())
@@ -175,6 +185,7 @@ def _fingerprint(layout: str, members: Sequence[Member], rows: Longs, contexts: 
 
 
 def _sketch(members: Sequence[Member]) -> tuple[int, ...]:
+    """Returns the `SKETCH` lowest hashes of the documents."""
     hashes = (
         hashlib.blake2b(f"{member.document}\0{member.content}".encode(), digest_size=6).digest() for member in members
     )

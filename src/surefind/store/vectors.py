@@ -1,4 +1,4 @@
-"""Vectors that were computed once, keyed by model and text, so that re-indexing costs only what changed."""
+"""A cache of vectors, keyed by model and text, so that re-indexing computes only the vectors of changed texts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from surefind.protocols import Embedder, Progress
 from surefind.types import FloatArray
 
 _BATCH = 512
-"""Texts embedded between two commits: what an interruption can lose."""
+"""The number of texts embedded between two commits, which is the most that an interruption can lose."""
 
 
 class VectorCache:
-    """Threads share one connection, one at a time: what two of them begin at once is one transaction to SQLite."""
+    """Stores vectors in a SQLite file. Threads share one connection behind a lock: without the lock, statements of two
+    threads would end up in one transaction."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -27,7 +28,7 @@ class VectorCache:
         self._connection: sqlite3.Connection | None = None
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Key -> vector bytes for those that are there."""
+        """Returns the stored vectors of these keys, as bytes; keys without a vector are left out."""
         found: dict[bytes, bytes] = {}
         for at in range(0, len(keys), _BATCH):
             part = keys[at : at + _BATCH]
@@ -37,6 +38,7 @@ class VectorCache:
         return found
 
     def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Stores (key, vector bytes) pairs."""
         with self._lock, self._open() as connection:
             connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
 
@@ -59,11 +61,10 @@ class VectorCache:
 
 
 class CachedEmbedder:
-    """An encoder behind a `VectorCache`, where there is one: equal texts are embedded once, new ones are saved as they
-    come.
+    """An encoder with an optional `VectorCache`: equal texts are embedded once, and new vectors are saved at once.
 
-    A single question is somebody's search: it goes straight to the encoder, so that a reader never writes. The last
-    questions' vectors are kept, since scoring candidates and predicting weights follow searching.
+    A single text is most likely the query of a search. It bypasses the cache, so that a reader never writes. The last
+    queries' vectors stay in memory, because scoring candidates and predicting weights need them after the search.
     """
 
     def __init__(self, embedder: Embedder, cache: VectorCache | None = None) -> None:
@@ -87,13 +88,13 @@ class CachedEmbedder:
         return self._through(self.fingerprint, self._embedder.embed, texts, progress)
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
-        asked = tuple(texts)
+        wanted = tuple(texts)
         known = self._last
-        if known is None or known[0] != asked:
-            known = self._last = (asked, self._through(self.query_fingerprint, self._ask, asked, None))
+        if known is None or known[0] != wanted:
+            known = self._last = (wanted, self._through(self.query_fingerprint, self._encode_queries, wanted, None))
         return known[1]
 
-    def _ask(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+    def _encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         return embed_queries(self._embedder, texts)
 
     def _through(
@@ -108,7 +109,7 @@ class CachedEmbedder:
         keys = [_key(fingerprint, text) for text in texts]
         known = self._cache.get(list(dict.fromkeys(keys)))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        # Longest first within the whole job: batches of like length waste no padding.
+        # Sorted by length, longest first: batches of similar length waste little padding.
         todo = sorted(missing.items(), key=lambda item: len(item[1]), reverse=True)
         for at in range(0, len(todo), _BATCH):
             part = todo[at : at + _BATCH]
@@ -116,14 +117,14 @@ class CachedEmbedder:
             rows = [(key, vector.tobytes()) for (key, _), vector in zip(part, vectors, strict=True)]
             self._cache.put(rows)
             known.update(rows)
-            if progress:  # an encoder need not report within a block
+            if progress:  # an encoder need not report progress within a batch
                 progress(len(texts) - len(todo) + at + len(part), len(texts))
-        # The width is that of what is there: asking the encoder could mean asking a server.
+        # The dimension follows from the data: asking the encoder for it may need a request to a server.
         return np.frombuffer(b"".join(known[key] for key in keys), dtype=np.float32).reshape(len(texts), -1)
 
 
 def _from(start: int, total: int, progress: Progress | None) -> Progress | None:
-    """Progress within one block as progress of the whole."""
+    """Turns progress within one batch into progress of the whole job."""
     return (lambda done, _: progress(start + done, total)) if progress else None
 
 

@@ -1,4 +1,4 @@
-"""Versions of documents: their text, what is said of them, their state, and which sets of documents hold them."""
+"""The versions of documents: their text, metadata and state, and the sets of documents that hold them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from surefind.store.rows import FileRow, Generation, Member, State, Version
 from surefind.types import Document, Place
 
 LIVE = "added <= :s AND removed > :s"
-"""Of a row of `members`: whether set :s holds the version."""
+"""The SQL condition on a row of `members` that set :s holds the version."""
 _MOST = 500
-"""Blocks of text that are read by one statement."""
+"""The most blocks of text that one statement reads."""
 _LOST = "state = 'published' AND row NOT IN (SELECT version FROM members)"
-"""A version that no set holds and nobody is working on."""
+"""The SQL condition that no set holds a version and that it is neither a draft nor retired."""
 _WAITING: tuple[State, ...] = ("draft", "in review")
+"""The states of versions that wait to be published."""
 _ENDING = "ending"
-"""The state of a retired version that was released, until that is committed."""
+"""The state of a retired version from its release to the commit."""
 
 
 class Versions:
+    """Reads and writes versions in the catalogue."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -44,8 +47,8 @@ class Versions:
         state: State = "published",
         author: str = "",
     ) -> int:
-        """A new version, held by the set `contents` and those after it; by none where that is None. `file` is (source
-        id, path, size, mtime_ns, seen_ns, sha256, reader). Returns its number."""
+        """Adds a version and returns its number. The set `contents` and later sets hold it; if `contents` is None, no
+        set does. `file` is (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
         cursor = self._db.execute(
             "INSERT INTO versions (id, source, path, size, mtime_ns, seen_ns, sha256, reader, content, title, format, "
             "metadata, acl, places, length, state, author, created) "
@@ -71,12 +74,12 @@ class Versions:
         return version
 
     def hold(self, version: int, contents: int) -> None:
-        """Have this set, and those after it, hold a version."""
+        """Adds a version to this set and to later sets."""
         self._db.execute("INSERT OR IGNORE INTO members (version, added) VALUES (?, ?)", (version, contents))
 
     def release(self, versions: Iterable[int], contents: int) -> None:
-        """From this set on, these versions are in no set. One that somebody had retired has no say any more, once the
-        set is committed."""
+        """Removes versions from this set and from later sets. The retirement of a retired version ends when the set is
+        committed."""
         listed = list(versions)
         self._db.executemany(
             "UPDATE members SET removed = ? WHERE version = ? AND removed > ?",
@@ -88,14 +91,15 @@ class Versions:
         )
 
     def end_retirements(self, state: State) -> None:
-        """What becomes of retired versions that were released: `published` at a commit, `retired` again without."""
+        """Sets the state of released retired versions: `published` after a commit, `retired` again without one."""
         self._db.execute("UPDATE versions SET state = ? WHERE state = ?", (state, _ENDING))
 
     def set_state(self, version: int, state: State) -> None:
+        """Sets the state of a version."""
         self._db.execute("UPDATE versions SET state = ? WHERE row = ?", (state, version))
 
     def set_file(self, version: int, file: Sequence[Any]) -> None:
-        """Have a version stand for a file: (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
+        """Assigns a file to a version: (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
         self._db.execute(
             "UPDATE versions SET (source, path, size, mtime_ns, seen_ns, sha256, reader) = (?, ?, ?, ?, ?, ?, ?) "
             "WHERE row = ?",
@@ -103,7 +107,7 @@ class Versions:
         )
 
     def touch(self, row: FileRow, size: int, mtime_ns: int, seen_ns: int) -> None:
-        """The file was written again with the same content."""
+        """Records the new size and times of a file that was written again with the same content."""
         marks = ",".join("?" * len(row.rows))
         self._db.execute(
             f"UPDATE versions SET size = ?, mtime_ns = ?, seen_ns = ? WHERE row IN ({marks})",
@@ -111,7 +115,7 @@ class Versions:
         )
 
     def distrust(self, version: int) -> None:
-        """The file of a document is to be taken in again at the next sync, as if it had changed."""
+        """Makes the next sync read the file of a version again, as if it had changed."""
         self._db.execute(
             "UPDATE versions SET sha256 = '', mtime_ns = -1 "
             "WHERE (source, path) = (SELECT source, path FROM versions WHERE row = ?)",
@@ -119,7 +123,7 @@ class Versions:
         )
 
     def delete_lost(self) -> list[int]:
-        """Delete versions that no set holds. Drafts, and what somebody retired, stay."""
+        """Deletes the versions that no set holds, except drafts and retired versions. Returns their numbers."""
         lost = [row for (row,) in self._db.execute(f"SELECT row FROM versions WHERE {_LOST}")]
         for version in lost:
             self._db.execute(
@@ -131,7 +135,7 @@ class Versions:
     # ------------------------------------------------------------ reading
 
     def members(self, contents: int) -> list[Member]:
-        """The versions of a set, in order of document id."""
+        """Returns the versions of a set, in order of document id."""
         rows = self._db.execute(
             "SELECT v.row, v.id, v.content, v.path, v.metadata, v.acl FROM members m JOIN versions v "
             f"ON v.row = m.version WHERE {LIVE} ORDER BY v.id, v.row",
@@ -143,8 +147,8 @@ class Versions:
         ]
 
     def of_no_source(self, contents: int) -> list[int]:
-        """Versions of a set whose source was forgotten: a rollback may bring them back. Source 0 is that of documents
-        which come from no folder."""
+        """Returns the versions of a set whose source was removed; a rollback can bring such versions back. Source 0 is
+        for documents that come from no folder."""
         rows = self._db.execute(
             f"SELECT v.row FROM versions v JOIN members m ON m.version = v.row WHERE {LIVE} AND v.source != 0 "
             "AND v.source NOT IN (SELECT id FROM sources)",
@@ -153,7 +157,7 @@ class Versions:
         return [row for (row,) in rows]
 
     def owner_of(self, id: str, contents: int) -> tuple[int, str] | None:
-        """The source and the path that a set has a document id from, if it has it."""
+        """Returns the source id and the path from which a set has a document; None if it has no such document."""
         row = self._db.execute(
             f"SELECT v.source, v.path FROM versions v JOIN members m ON m.version = v.row WHERE v.id = :id AND {LIVE}",
             {"id": id, "s": contents},
@@ -161,7 +165,7 @@ class Versions:
         return (int(row[0]), str(row[1])) if row else None
 
     def find(self, id: str, contents: int) -> int | None:
-        """The version that a set has of a document."""
+        """Returns the version of a document in a set; None if the set does not hold the document."""
         row = self._db.execute(
             f"SELECT v.row FROM versions v JOIN members m ON m.version = v.row WHERE v.id = :id AND {LIVE}",
             {"id": id, "s": contents},
@@ -169,11 +173,12 @@ class Versions:
         return int(row[0]) if row else None
 
     def document(self, version: int) -> Document:
+        """Returns the document of a version, with its text."""
         row = self._db.execute(
             "SELECT id, title, format, metadata, acl, places, length FROM versions WHERE row = ?", (version,)
         ).fetchone()
         if row is None:
-            raise StoreError(f"There is no version {version} of any document. surefind history DOCUMENT lists them.")
+            raise StoreError(f"There is no version {version}. List the versions with: surefind history DOCUMENT.")
         id, title, format, metadata, acl, places, length = row
         return Document(
             id, self.text(version, 0, length), title, format, json.loads(metadata), tuple(json.loads(acl)),
@@ -181,11 +186,11 @@ class Versions:
         )  # fmt: skip
 
     def text(self, version: int, start: int, end: int) -> str:
-        """A span of a version's text; only the blocks that it touches are read."""
+        """Returns a span of a version's text. Only the blocks that it touches are read."""
         return self.texts([(version, start, end)])[0]
 
     def texts(self, spans: Sequence[tuple[int, int, int]]) -> list[str]:
-        """Spans of texts, as (version, start, end). Only the blocks that they touch are read, and each once."""
+        """Returns the texts of (version, start, end) spans. Only the blocks that they touch are read, each once."""
         wanted = {at for span in spans for at in _blocks(*span)}
         found: dict[int, str] = {}
         for few in batched(sorted(wanted), _MOST):
@@ -198,17 +203,18 @@ class Versions:
         ]
 
     def file_of(self, version: int) -> tuple[Any, ...]:
-        """(source id, path, size, mtime_ns, seen_ns, sha256, reader) of a version."""
+        """Returns the file of a version: (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
         row = self._db.execute(
             "SELECT source, path, size, mtime_ns, seen_ns, sha256, reader FROM versions WHERE row = ?", (version,)
         ).fetchone()
         return tuple(row)
 
     def history(self, document: str, generations: Sequence[Generation]) -> list[Version]:
-        """Every version of a document that is still here, newest first."""
+        """Returns the kept versions of a document, newest first."""
         return list(self._versions("v.id = ?", (document,), generations))
 
     def in_state(self, states: Sequence[State], generations: Sequence[Generation]) -> list[Version]:
+        """Returns the versions that are in one of these states, newest first."""
         marks = ",".join("?" * len(states))
         return list(self._versions(f"v.state IN ({marks})", tuple(states), generations))
 
@@ -236,10 +242,11 @@ class Versions:
 
 
 def _blocks(version: int, start: int, end: int) -> range:
-    """The places of the blocks that hold a span."""
+    """Returns the keys of the blocks that hold a span."""
     at = version << BLOCK_BITS
     return range(at + start // BLOCK, at + (end - 1) // BLOCK + 1) if end > start else range(0)
 
 
 def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """Yields the items in batches of `size`."""
     return (items[at : at + size] for at in range(0, len(items), size))

@@ -1,13 +1,12 @@
-"""Contract suites: what every stage of a kind must hold, for our own tests and for plugin authors.
+"""Contract suites: check the rules that every stage of a kind must follow, for our own tests and for plugin authors.
 
     from surefind.testing import check_chunker
 
     def test_my_chunker_keeps_the_contract():
         check_chunker(MyChunker(tokens=100))
 
-Each check raises `AssertionError` with a sentence that names the broken rule and shows where. The samples
-(`DOCUMENTS`, `TEXTS`, `FUSER_ROWS`) are what the checks use when nothing else is given; give your own where a stage
-wants a special kind of input.
+Each check raises `AssertionError` with a message that names the broken rule and the input that broke it. The checks use
+samples (`DOCUMENTS`, `TEXTS`, `FUSER_ROWS`) by default; pass your own if a stage needs a special kind of input.
 """
 
 from surefind.testing.backends import check_backend

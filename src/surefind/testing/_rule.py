@@ -1,4 +1,4 @@
-"""What a broken rule does."""
+"""Raises an error if a rule of a contract is broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends: what holds the chunks of a knowledge base and searches them."""
+"""Checks backends, which store the chunks of a knowledge base and search them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUERY = [Query("cash report")]
 
 @dataclass
 class _Shelf:
-    """A catalogue with a backend beside it, and what each set of documents should hold."""
+    """A catalogue, a backend, and the documents that each set should contain."""
 
     catalogue: Catalogue
     backend: Backend
@@ -36,7 +36,7 @@ class _Shelf:
     texts: dict[int, dict[str, str]] = field(default_factory=dict)
 
     def commit(self, documents: dict[str, Document]) -> int:
-        """The next set: these documents, those that differ from the last set as new versions."""
+        """Commits these documents as the next set; documents that differ from the last set become new versions."""
         number = self.catalogue.base() + 1
         last = self.texts.get(number - 1, {})
         gone = [id for id in last if id not in documents or documents[id].text != last[id]]
@@ -74,8 +74,11 @@ class _Shelf:
 def check_backend(
     make: Callable[[Catalogue], Backend], retrievers: Sequence[Retriever], services: Services, folder: Path
 ) -> None:
-    """`make` gives a backend for a catalogue; the retrievers are those it must be able to search by; `folder` is an
-    empty one that the check may write to."""
+    """Checks a backend through searches, access, generations, reopening and clean-up.
+
+    `make` returns a backend for a catalogue. `retrievers` are the retrievers that the backend must support. `folder` is
+    an empty folder that the check may write to.
+    """
     catalogue = Catalogue(folder)
     try:
         shelf = _Shelf(catalogue, make(catalogue), retrievers, services)
@@ -113,24 +116,24 @@ def _documents_of(view: View, rankings: Rankings, access: Access) -> set[str]:
 
 def _check_search(shelf: _Shelf, number: int) -> None:
     view = shelf.open(number)
-    rule(len(view) == 24, f"A view must know its chunks: 24, not {len(view)}.")
+    rule(len(view) == 24, f"len(view) must be the number of chunks: 24, not {len(view)}.")
     for retriever in shelf.retrievers:
         every = _found(view, retriever, OWNER)
         rule(len(every.row(0)[0]) >= 12, f"{retriever} must find the chunks that match.")
         few = _found(view, retriever, OWNER, 3)
         same = np.allclose(few.scores[0], every.scores[0, :3], atol=1e-5)
-        rule(same, f"A smaller k must give the head of a larger one: {retriever}.")
+        rule(same, f"A smaller k must return the top of a larger k: {retriever}.")
         ids = every.ids[:, :5]
         scores = view.score(retriever, _QUERY, np.concatenate([ids, [[PAD]]], axis=1), OWNER)
         close = np.allclose(scores[0, :5], every.scores[0, :5], atol=1e-4) and np.isneginf(scores[0, 5])
-        rule(close, f"A chunk must have the score that its own search gives it, and padding -inf: {retriever}.")
+        rule(close, f"score() must return the same scores as search(), and -inf for padding: {retriever}.")
         near = view.near(retriever, ids[0, :2].tolist(), 4, OWNER)
-        rule(len(near) == 2, f"Every chunk has neighbours: {retriever}.")
-        rule(len(view.search(retriever, [], 5, OWNER)) == 0, "No queries must give no rows.")
+        rule(len(near) == 2, f"near() must return a row for each chunk: {retriever}.")
+        rule(len(view.search(retriever, [], 5, OWNER)) == 0, "A search without queries must return no rows.")
 
 
 def _check_access(shelf: _Shelf, number: int) -> None:
-    """Decided before top-k, for groups, path rules and filters; as if the other documents did not exist."""
+    """Groups, path rules and filters must apply before top-k, as if the other documents did not exist."""
     view = shelf.open(number)
     ruled = shelf.open(number, [PathRule("docs/02.md", ("night",))])
     names = sorted(_documents())
@@ -145,20 +148,20 @@ def _check_access(shelf: _Shelf, number: int) -> None:
     }
     for access, expected in cases.items():
         rule(set(view.admitted(access)) == expected, f"{access} must admit {sorted(expected)}.")
-        rule(view.withheld(access) == len(names) - len(expected), f"{access} must say how many are left out.")
+        rule(view.withheld(access) == len(names) - len(expected), f"withheld() must count what {access} excludes.")
         for retriever in shelf.retrievers:
             found = _documents_of(view, _found(view, retriever, access), access)
-            rule(found == expected, f"{retriever} must find what {access} admits, and all of it.")
+            rule(found == expected, f"{retriever} must find exactly the documents that {access} admits.")
             top = _found(view, retriever, access, 1).row(0)[0]
-            rule(len(top) == min(1, len(expected)), f"Access must be decided before top-k: {retriever}, {access}.")
+            rule(len(top) == min(1, len(expected)), f"Access must be applied before top-k: {retriever}, {access}.")
     for retriever in shelf.retrievers:
         seen = _documents_of(ruled, _found(ruled, retriever, PUBLIC), PUBLIC)
-        rule("docs/02.md" not in seen, f"A path rule must hold for every search: {retriever}.")
+        rule("docs/02.md" not in seen, f"A path rule must apply to every search: {retriever}.")
     _refuses(lambda: view.withheld(Access.public(["statsu=draft"])), UsageError, "A filter by an unknown key")
 
 
 def _check_passages(shelf: _Shelf, number: int) -> None:
-    """Texts are those of the documents, and nobody is shown what they may not read, not even by its id."""
+    """Chunks must have the text of their documents, and must not be readable without access, not even by id."""
     view = shelf.open(number)
     for retriever in shelf.retrievers:
         ids = _found(view, retriever, OWNER).row(0)[0].tolist()
@@ -173,7 +176,7 @@ def _check_passages(shelf: _Shelf, number: int) -> None:
 
 
 def _check_generations(shelf: _Shelf, first: int) -> int:
-    """A new set beside the old one: both answer for themselves, and an unchanged chunk keeps its id."""
+    """After a new set, both sets must be searchable, each with its own documents; unchanged chunks keep their ids."""
     earlier = shelf.open(first)
     documents = _documents()
     del documents["docs/11.md"]
@@ -183,7 +186,7 @@ def _check_generations(shelf: _Shelf, first: int) -> int:
     for retriever in shelf.retrievers:
         for view, number in ((earlier, first), (shelf.open(first), first), (shelf.open(second), second)):
             found = _documents_of(view, _found(view, retriever, OWNER), OWNER)
-            rule(found == set(shelf.texts[number]), f"A view must show its own set of documents: {retriever}.")
+            rule(found == set(shelf.texts[number]), f"A view must search its own set of documents: {retriever}.")
     old, new = (dict(zip(v.spans().ids.tolist(), _texts(v), strict=True)) for v in (earlier, shelf.open(second)))
     kept = old.keys() & new.keys()
     rule(len(kept) == 20, f"Unchanged chunks must keep their ids: 20, not {len(kept)}.")
@@ -200,7 +203,7 @@ def _check_reopened(shelf: _Shelf, make: Callable[[Catalogue], Backend], number:
     for retriever in shelf.retrievers:
         a, b = (_found(view, retriever, OWNER) for view in (shelf.open(number), again))
         same = np.array_equal(a.ids, b.ids) and np.allclose(a.scores, b.scores, atol=1e-5)
-        rule(same, f"Another process must get the same answers and ids: {retriever}.")
+        rule(same, f"A backend that is opened again must return the same ids and scores: {retriever}.")
 
 
 def _check_not_built(shelf: _Shelf, number: int) -> None:
@@ -209,8 +212,8 @@ def _check_not_built(shelf: _Shelf, number: int) -> None:
         NotBuiltError,
         "A layout that was not built",
     )
-    rule(shelf.backend.has(number, LAYOUT), "A set that was built must be known as built.")
-    rule(not shelf.backend.has(number, "fixed(tokens=7)"), "A layout that was not built must not be called built.")
+    rule(shelf.backend.has(number, LAYOUT), "has() must be true for a layout that was built.")
+    rule(not shelf.backend.has(number, "fixed(tokens=7)"), "has() must be false for a layout that was not built.")
 
 
 def _check_sweep(shelf: _Shelf, first: int, second: int) -> None:
@@ -219,8 +222,8 @@ def _check_sweep(shelf: _Shelf, first: int, second: int) -> None:
     view = shelf.open(second)
     for retriever in shelf.retrievers:
         found = _documents_of(view, _found(view, retriever, OWNER), OWNER)
-        rule(found == set(shelf.texts[second]), f"Sweeping must leave the sets that are kept: {retriever}.")
-    rule(not shelf.backend.has(first, LAYOUT), "A set that was swept must be gone.")
+        rule(found == set(shelf.texts[second]), f"sweep() must not change the sets that are kept: {retriever}.")
+    rule(not shelf.backend.has(first, LAYOUT), "sweep() must delete the sets that are not kept.")
 
 
 def _refuses(work: Callable[[], object], kind: type[Exception], what: str) -> None:

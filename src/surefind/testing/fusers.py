@@ -1,4 +1,4 @@
-"""Fusers."""
+"""Checks fusers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FUSER_ROWS: tuple[tuple[Row, Row], ...] = (
     (([1, 2], [1e30, 1e-30]), ([2, 1], [1e-30, 0.0])),
     (([1, 2], [0.0, 0.0]), ([2, 1], [0.0, 0.0])),
 )
-"""For each query a row of a lexical ranking and one of a dense ranking: ties, negatives, nothing, extremes."""
+"""For each query, a row of a lexical and a row of a dense ranking: ties, negative scores, empty rows, extremes."""
 
 
 def check_fuser(fuser: Fuser, rows: Sequence[tuple[Row, Row]] = FUSER_ROWS, k: int = 10) -> None:
-    """Each of `rows` is one query: its row of a lexical ranking and its row of a dense ranking."""
+    """Checks a fuser. Each item of `rows` is one query: its row of a lexical ranking and its row of a dense ranking."""
     whole = fuser.fuse(_pair(rows), k)
     check_rankings(whole, len(rows), k, _highest(rows) + 1)
     head = fuser.fuse(_pair(rows), 2)
@@ -37,8 +37,8 @@ def check_fuser(fuser: Fuser, rows: Sequence[tuple[Row, Row]] = FUSER_ROWS, k: i
         rule(bool(found) == bool(union), f"A fuser must not lose every candidate: row {i}.")
         same_row(fuser.fuse(_pair([row]), k), 0, whole, i, "A batch of n must equal n batches of one")
         first = whole.row(i)[0][:2].tolist()
-        rule(head.row(i)[0].tolist() == first, f"A smaller k must give the head of a larger one: row {i}.")
-    rule(len(fuser.fuse(_pair([]), k)) == 0, "No queries must give no rows.")
+        rule(head.row(i)[0].tolist() == first, f"A smaller k must return the top of a larger k: row {i}.")
+    rule(len(fuser.fuse(_pair([]), k)) == 0, "Fusing rankings without queries must return no rows.")
 
 
 def _pair(rows: Sequence[tuple[Row, Row]]) -> list[Rankings]:

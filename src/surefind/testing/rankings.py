@@ -1,4 +1,4 @@
-"""Rankings: what holds whoever made them, and how to write some down."""
+"""Checks rankings of any origin, and makes rankings for tests."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from surefind.testing._rule import rule
 from surefind.types import EVERY, PAD, Mask, Rankings, Signal
 
 TOLERANCE = 1e-5
-"""How far two computations of the same score may differ: the order of additions is not part of a contract."""
+"""Allowed difference between two computations of the same score, since the order of additions may differ."""
 
 Row = tuple[Sequence[int], Sequence[float]]
 
 
 def rankings_of(rows: Sequence[Row], source: str = "bm25", signal: Signal = "sparse", floor: float = 0.0) -> Rankings:
-    """`[([3, 1], [9.0, 4.0]), ([], [])]` -> Rankings of two queries, padded."""
+    """Makes padded Rankings from rows: `[([3, 1], [9.0, 4.0]), ([], [])]` -> Rankings of two queries."""
     width = max((len(ids) for ids, _ in rows), default=0)
     made = np.full((len(rows), width), PAD, np.int64), np.full((len(rows), width), -np.inf)
     for i, row in enumerate(rows):
@@ -26,11 +26,12 @@ def rankings_of(rows: Sequence[Row], source: str = "bm25", signal: Signal = "spa
 
 
 def check_rankings(rankings: Rankings, queries: int, k: int, chunks: int | None = None, allow: Mask = EVERY) -> None:
-    """What holds for the answers of any retriever, fuser or reranker. `chunks` is given where ids are places."""
+    """Checks the rankings of any retriever, fuser or reranker. Pass the number of chunks as `chunks` if ids are places
+    in an index."""
     ids, scores = rankings.ids, rankings.scores
-    rule(ids.shape == scores.shape, f"Ids {ids.shape} and scores {scores.shape} must have one shape.")
-    rule(ids.ndim == 2 and len(ids) == queries, f"{queries} queries must have as many rows.")
-    rule(ids.shape[1] <= k, f"A row must hold at most k = {k} chunks, not {ids.shape[1]}.")
+    rule(ids.shape == scores.shape, f"Ids {ids.shape} and scores {scores.shape} must have the same shape.")
+    rule(ids.ndim == 2 and len(ids) == queries, f"Ids must have {queries} rows, one per query: {ids.shape}.")
+    rule(ids.shape[1] <= k, f"A row must have at most k = {k} chunks, not {ids.shape[1]}.")
     rule(ids.dtype == np.int64, f"Ids must be int64, not {ids.dtype}.")
     rule(scores.dtype in (np.float32, np.float64), f"Scores must be float32 or float64, not {scores.dtype}.")
     for i in range(queries):
@@ -40,7 +41,7 @@ def check_rankings(rankings: Rankings, queries: int, k: int, chunks: int | None 
 def _check_row(ids: list[int], scores: list[float], where: str, chunks: int | None, allow: Mask) -> None:
     filled = sum(id != PAD for id in ids)
     found = ids[:filled]
-    rule(PAD not in found, f"Padding must stand at the end: {where}.")
+    rule(PAD not in found, f"Padding must be at the end: {where}.")
     rule(all(score == -np.inf for score in scores[filled:]), f"Padding must have score -inf: {where}.")
     rule(all(np.isfinite(score) for score in scores[:filled]), f"Scores must be finite numbers: {where}.")
     rule(all(id >= 0 and (chunks is None or id < chunks) for id in found), f"Ids must name chunks: {where}.")

@@ -1,4 +1,4 @@
-"""Rerankers."""
+"""Checks rerankers."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ def check_reranker(
     k: int = 3,
     services: Services | None = None,
 ) -> None:
+    """Checks that a reranker returns the best k of its candidates, whatever batch a query is in."""
     services = services or LocalServices()
     before = rankings.ids.copy(), rankings.scores.copy()
     highest = int(rankings.ids.max(initial=0)) + 1
     reranked = reranker.rerank(queries, rankings, passages, k, services)
     check_rankings(reranked, len(queries), k, highest)
     unchanged = np.array_equal(before[0], rankings.ids) and np.array_equal(before[1], rankings.scores)
-    rule(unchanged, "A reranker must leave the ranking it got alone.")
+    rule(unchanged, "A reranker must not change the ranking that it is given.")
     for i, query in enumerate(queries):
         given, found = set(rankings.row(i)[0].tolist()), set(reranked.row(i)[0].tolist())
         rule(found <= given, f"A reranker must not invent candidates: query {i} found {found - given}.")
-        rule(len(found) == min(k, len(given)), f"A reranker must return min(k, candidates): query {i}.")
+        rule(len(found) == min(k, len(given)), f"A reranker must return k candidates, if it has as many: query {i}.")
         ordinals, scores = rankings.row(i)
         one = rankings_of([(ordinals.tolist(), scores.tolist())], rankings.source, rankings.signal, rankings.floor)
         alone = reranker.rerank([query], one, passages, k, services)
         same_row(alone, 0, reranked, i, "A query's answer must not depend on the batch")
     nothing = reranker.rerank(queries[:1], rankings_of([([], [])]), passages, k, services)
     check_rankings(nothing, 1, k, highest)
-    rule((nothing.ids == PAD).all(), "Nothing to rerank must stay nothing.")
+    rule((nothing.ids == PAD).all(), "A reranker must return an empty row for an empty row.")

@@ -1,4 +1,4 @@
-"""Retrievers and their indexes."""
+"""Checks retrievers and their indexes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from surefind.types import EVERY, PAD, Chunk, Mask, Query, Rankings
 def check_retriever(
     retriever: Retriever, chunks: Sequence[Chunk], queries: Sequence[Query], services: Services, folder: Path
 ) -> None:
-    """`queries` should find something among `chunks`; `folder` is an empty one that the check may write to."""
+    """Checks a retriever. `queries` should match some of `chunks`; `folder` is an empty folder that the check may write
+    to."""
     index = built(retriever, chunks, services)
     every = _search(retriever, index, queries, len(chunks), len(chunks))
     rule(len(every.row(0)[0]) > 0, f"The first query must find something: {queries[0].text!r}.")
@@ -30,11 +31,11 @@ def check_retriever(
     _check_saved(retriever, index, chunks, queries, every, services, folder)
     _check_reuse(retriever, chunks, queries, every, services)
     nothing = _search(retriever, built(retriever, [], services), queries, 10, 0)
-    rule(nothing.ids.size == 0 or (nothing.ids == PAD).all(), "An index of nothing must find nothing.")
+    rule(nothing.ids.size == 0 or (nothing.ids == PAD).all(), "An index without chunks must find nothing.")
 
 
 def built(retriever: Retriever, chunks: Sequence[Chunk], services: Services, reuse: Reuse | None = None) -> Index:
-    """With the indexes behind it that it uses."""
+    """Builds the index of a retriever, together with the indexes that it uses."""
     index = retriever.build(chunks, services, reuse)
     if not isinstance(retriever, Composite):
         return index
@@ -51,7 +52,7 @@ def _search(
 
 
 def _check_queries(retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings, n: int) -> None:
-    rule(len(_search(retriever, index, [], n, n)) == 0, "No queries must give no rows.")
+    rule(len(_search(retriever, index, [], n, n)) == 0, "A search without queries must return no rows.")
     _search(retriever, index, [Query("qzxv wvxzq"), Query("?!")], n, n)
     for i, query in enumerate(queries):
         alone = _search(retriever, index, [query], n, n)
@@ -61,16 +62,16 @@ def _check_queries(retriever: Retriever, index: Index, queries: Sequence[Query],
 def _check_depth(retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings, n: int) -> None:
     deeper = _search(retriever, index, queries, n + 100, n)
     for i in range(len(queries)):
-        same_row(deeper, i, every, i, "A k above the number of chunks must give all that match")
+        same_row(deeper, i, every, i, "A k above the number of chunks must return all chunks that match")
     few = _search(retriever, index, queries, 2, n)
     for i in range(len(queries)):
         best = every.row(i)[1][:2]
         close = np.allclose(few.row(i)[1], best, atol=TOLERANCE) if len(best) == len(few.row(i)[1]) else False
-        rule(close, f"A smaller k must give the head of a larger one: query {i}.")
+        rule(close, f"A smaller k must return the top of a larger k: query {i}.")
 
 
 def _check_masks(retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings, n: int) -> None:
-    """A mask must give what filtering the full ranking gives: it decides before top-k, not after."""
+    """A mask must give the same result as filtering the full ranking: it applies before top-k, not after."""
     last = np.zeros(n, np.bool_)
     last[[int(every.row(i)[0][-1]) for i in range(len(queries)) if len(every.row(i)[0])]] = True
     odd = np.arange(n) % 2 == 1
@@ -90,8 +91,8 @@ def _check_masks(retriever: Retriever, index: Index, queries: Sequence[Query], e
 def _check_unseen(
     retriever: Retriever, index: Index, chunks: Sequence[Chunk], queries: Sequence[Query], services: Services
 ) -> None:
-    """A graph joins chunks, so leaving some out of the answer is not enough: a mask must give what an index of the
-    allowed chunks alone gives, in everything."""
+    """A masked search of a graph must equal a search in an index of the allowed chunks alone. A graph connects chunks,
+    so removing forbidden chunks from the ranking is not enough."""
     n = len(chunks)
     for bits in (np.arange(n) % 2 == 1, np.arange(n) % 3 > 0, np.ones(n, np.bool_), np.zeros(n, np.bool_)):
         allow, seen = Mask(bits), np.flatnonzero(bits)
@@ -106,22 +107,22 @@ def _check_unseen(
 
 
 def _check_abilities(retriever: Retriever, index: Index, queries: Sequence[Query], every: Rankings) -> None:
-    """What an index can do beside searching agrees with its search."""
+    """The other abilities of an index (scores, neighbours) must agree with its search."""
     if isinstance(index, ScoringIndex):
         padded = np.concatenate([every.ids, np.full((len(queries), 1), PAD)], axis=1)
         scores = index.score(retriever, queries, padded, EVERY)
         there = every.ids != PAD
         close = np.allclose(scores[:, :-1][there], every.scores[there], atol=1e-4)
-        rule(close, f"A chunk must have the score that its own search gives it: {retriever}.")
+        rule(close, f"score() must return the same scores as search(): {retriever}.")
         rule(bool(np.isneginf(scores[:, -1]).all()), f"Padding must score -inf: {retriever}.")
     if isinstance(index, VectorIndex) and len(index):
         near = index.near([0, len(index) - 1], 3, EVERY)
         own = index.similarity(index.points(queries), every.ids[:, :1])
-        rule(len(near) == 2, "Every chunk that was asked for must have its neighbours.")
-        rule(near.scores[0, 0] >= near.scores[0].max(), "Neighbours must come nearest first.")
-        rule(own.shape == (len(queries), 1), "Similarities must have the shape of what was asked for.")
+        rule(len(near) == 2, "near() must return a row for each given chunk.")
+        rule(near.scores[0, 0] >= near.scores[0].max(), "near() must return the nearest neighbour first.")
+        rule(own.shape == (len(queries), 1), "similarity() must return a value for each given id.")
         alone = index.near([0], 3, Mask(np.arange(len(index)) == 1))
-        rule(alone.row(0)[0].tolist() == [1], "Neighbours must be of those allowed.")
+        rule(alone.row(0)[0].tolist() == [1], "near() must return only chunks that the mask allows.")
 
 
 def _check_saved(
@@ -139,13 +140,14 @@ def _check_saved(
     opened = retriever.over(opened, used) if isinstance(retriever, Composite) else opened
     loaded = opened.search(retriever, queries, every.ids.shape[1], EVERY)
     same = np.array_equal(loaded.ids, every.ids) and np.array_equal(loaded.scores, every.scores)
-    rule(same, "A saved and loaded index must answer exactly as before.")
+    rule(same, "An index that was saved and loaded must return exactly the same rankings.")
 
 
 def _check_reuse(
     retriever: Retriever, chunks: Sequence[Chunk], queries: Sequence[Query], every: Rankings, services: Services
 ) -> None:
-    """From an index that has too little and from one that has too much."""
+    """An index must be the same whether it is built from nothing, from an index with fewer chunks or from one with
+    more."""
     n = len(chunks)
     half = retriever.build(chunks[::2], services)
     grown = built(retriever, chunks, services, Reuse(half, _places(range(n), range(0, n, 2))))

@@ -1,4 +1,4 @@
-"""What holds for every stage, whatever its kind."""
+"""Checks that apply to stages of every kind."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from surefind.testing._rule import rule
 
 
 def check_stage(stage: spec.Stage) -> None:
-    """A stage is a value whose text form reads back as the same value."""
+    """Checks that a stage is a value whose spec reads back as the same value."""
     text = str(stage)
     rule(spec.make(stage.kind, text) == stage, f"A spec must read back as the same stage; {text} does not.")
     rule(str(spec.make(stage.kind, text)) == text, f"A spec must be in canonical form; {text} changes when read.")
-    rule(hash(stage) == hash(stage.replace()), f"Equal stages must have equal hashes; two {text} have not.")
+    rule(hash(stage) == hash(stage.replace()), f"Equal stages must have equal hashes; two {text} do not.")
 
 
 def check_declared(stage: object, services: Services) -> None:
-    """What a stage declares beside its verb must be what it says, the same each time."""
+    """Checks the types and stability of what a stage declares besides its method (`stamp`, `learnt`, `uses` …)."""
     if isinstance(stage, Stamped):
         stamps = {stage.stamp(services) for _ in range(2)}
-        rule(len(stamps) == 1 and all(type(one) is str for one in stamps), f"A stamp must be one text: {stage}.")
+        rule(len(stamps) == 1 and all(type(one) is str for one in stamps), f"stamp() must be a stable str: {stage}.")
     if isinstance(stage, Trained):
         learnt = stage.learnt(services)
-        rule(isinstance(learnt, frozenset), f"What was learnt must be a frozenset of questions: {stage}.")
-        rule(all(isinstance(question, str) for question in learnt), f"Questions must be texts: {stage}.")
+        rule(isinstance(learnt, frozenset), f"learnt() must return a frozenset of questions: {stage}.")
+        rule(all(isinstance(question, str) for question in learnt), f"The questions of learnt() must be str: {stage}.")
     if isinstance(stage, Local):
         rule(type(stage.runs_here) is bool, f"runs_here must be true or false: {stage}.")
-        rule(type(stage.work) is str and bool(stage.work), f"work must be a text: {stage}.")
+        rule(type(stage.work) is str and bool(stage.work), f"work must be a str that is not empty: {stage}.")
     if isinstance(stage, Reacher):
         rule(type(stage.reaches) is bool, f"reaches must be true or false: {stage}.")
     if isinstance(stage, TextOnly):
         rule(type(stage.text_only) is bool, f"text_only must be true or false: {stage}.")
     if isinstance(stage, Composite):
-        rule(bool(stage.uses), f"A retriever that uses others must name them: {stage}.")
+        rule(bool(stage.uses), f"uses must name the retrievers that this one uses: {stage}.")
         rule(all(isinstance(one, Retriever) for one in stage.uses), f"uses must be retrievers: {stage}.")
         own = {one.index_spec for one in stage.uses}
-        rule(stage.index_spec not in own, f"What others have must not be built again: {stage}.")
+        rule(stage.index_spec not in own, f"index_spec must differ from those of the retrievers in uses: {stage}.")
     if isinstance(stage, Wrapper) and stage.inner is not None:
-        rule(stage.index_spec == stage.inner.index_spec, f"A retriever around another must share its index: {stage}.")
+        rule(stage.index_spec == stage.inner.index_spec, f"A wrapper must share the index that it wraps: {stage}.")

@@ -1,4 +1,4 @@
-"""Analyzers and encoders."""
+"""Checks analyzers and encoders."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ TEXTS = (
 
 
 def check_analyzer(analyzer: Analyzer, texts: Sequence[str] = TEXTS) -> None:
+    """Checks that an analyzer is deterministic and finds terms in texts with words."""
     for text in texts:
         tokens = analyzer.tokens(text)
-        rule(tokens, f"A text with words must give tokens: {text!r}.")
-        rule(analyzer.tokens(text) == tokens, f"Tokens must be a function of the text: {text!r}.")
+        rule(tokens, f"A text with words must have tokens: {text!r}.")
+        rule(analyzer.tokens(text) == tokens, f"The same text must give the same tokens each time: {text!r}.")
         for token in tokens:
             terms = analyzer.terms(token)
             rule(isinstance(terms, tuple), f"Terms must be a tuple: {token!r}.")
-            rule(all(isinstance(t, str) and t.strip() for t in terms), f"A term must hold something: {token!r}.")
-            rule(analyzer.terms(token) == terms, f"Terms must be a function of the token: {token!r}.")
+            rule(all(isinstance(t, str) and t.strip() for t in terms), f"A term must be a str and not blank: {token!r}.")
+            rule(analyzer.terms(token) == terms, f"The same token must give the same terms each time: {token!r}.")
     for text in ("", " \n", "…—!?"):
-        rule(analyzer.tokens(text) == [], f"A text without words has no tokens: {text!r}.")
+        rule(analyzer.tokens(text) == [], f"A text without words must have no tokens: {text!r}.")
 
 
 def check_embedder(embedder: Embedder, texts: Sequence[str] = TEXTS) -> None:
+    """Checks that an encoder returns unit vectors that do not depend on the batch."""
     vectors = embedder.embed(texts)
     shape = (len(texts), embedder.dimension)
     rule(vectors.shape == shape, f"There must be a row for each text: expected {shape}, got {vectors.shape}.")
@@ -46,7 +48,7 @@ def check_embedder(embedder: Embedder, texts: Sequence[str] = TEXTS) -> None:
     alone = np.vstack([embedder.embed([text]) for text in texts])
     rule(np.allclose(vectors, alone, atol=TOLERANCE), "A vector must not depend on the rest of the batch.")
     nothing = embedder.embed([])
-    rule(nothing.shape == (0, embedder.dimension), f"No texts must give no rows, not shape {nothing.shape}.")
+    rule(nothing.shape == (0, embedder.dimension), f"No texts must give a matrix without rows, not {nothing.shape}.")
     blank = embedder.embed([""])
     rule(bool(np.isfinite(blank).all()), "An empty text must have a vector of finite numbers.")
     rule(embedder.fingerprint and embedder.fingerprint == embedder.fingerprint, "The fingerprint must be stable.")

@@ -1,4 +1,4 @@
-"""Chunks in memory as a pipeline sees them: for tests of stages that need more than a ranking."""
+"""A view of chunks in memory, for tests of stages that need more than a ranking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from surefind.types import EVERY, Chunk, FloatArray, IdArray, Mask, Query, Ranki
 
 
 class MemoryView:
-    """A `View` of a list of chunks. An id is the place in the list; `allow` is what every caller may see."""
+    """A `View` of a list of chunks. An id is the index in the list; `allow` says which chunks every caller may see."""
 
     layout = "memory"
     fingerprint = "memory"
@@ -61,7 +61,7 @@ class MemoryView:
         return index.search(one, texts, k, self._allow)
 
     def chunks(self, ids: Sequence[int], access: Access) -> list[Chunk]:
-        rule(self._allow.bits is None or all(self._allow.bits[id] for id in ids), "A passage that nobody may read.")
+        rule(self._allow.bits is None or all(self._allow.bits[id] for id in ids), "A forbidden passage was read.")
         return [self._chunks[id] for id in ids]
 
     def passages(self, ids: Sequence[int], access: Access) -> list[Passage]:

@@ -1,1 +1,1 @@
-"""The structure of text, for whoever needs it: blocks and sections of Markdown, sentences, tokens."""
+"""The structure of text: scripts, blocks and sections of Markdown, sentences, tokens, folding of letters."""

@@ -16,15 +16,15 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _MARKUP = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|\[([^\]]*)\]\([^)]*\)")
 _WINDOW = 1_000_000
-"""Characters parsed at once: the parser takes a hundred times their memory."""
+"""Characters parsed at once; bounds the memory, since the parser needs about a hundred times the size of its input."""
 _JOINT = re.compile(r"^ {0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?P<after>.*)|(?<=\n\n)(?=\S)", re.MULTILINE)
 _LONGEST_TITLE = 500
-"""Characters of a heading that count as its title, which every passage below it repeats."""
+"""Characters of a heading that count as its title; bounded, since every passage below the heading repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One top-level block. `parts` are the finer spans at which it may be cut if it is too long."""
+    """One top-level block. `parts` are the finer spans into which it is cut if it is too long."""
 
     start: int
     end: int
@@ -33,14 +33,15 @@ class Block:
     title: str
     parts: tuple[Span, ...]
     prose: bool = False
-    """A paragraph of running text, not a list, table, quotation or code."""
+    """Whether the block is a paragraph of running text, not a list, table, quotation or code."""
     table: bool = False
-    """Its first part is the header row, the others are rows."""
+    """Whether the block is a table: its first part is the header row, the other parts are its rows."""
 
 
 @cache
 def _parser(definitions: bool) -> Any:
-    """Without `definitions`, for texts that have no link definitions: looking for them costs a sixth of the time."""
+    """The Markdown parser. Without `definitions` it does not look for link definitions, which saves a sixth of the
+    time."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table").disable("inline", True)
@@ -48,13 +49,13 @@ def _parser(definitions: bool) -> Any:
 
 
 def blocks(text: str) -> list[Block]:
-    """Blocks that tile the text from the first to the last, in order."""
+    """The blocks of a text, in order. Together they cover all of it, without gaps or overlaps."""
     found = [block for window in _windows(text) for block in _parsed(text, *window)]
     return _tiled(found, len(text)) if found else paragraphs(text)
 
 
 def _windows(text: str) -> Iterator[Span]:
-    """Parts of a long text, parted behind a blank line that is in no fence."""
+    """Splits a long text after blank lines that are outside of code fences."""
     start, fence = 0, ""
     for joint in _JOINT.finditer(text) if len(text) > _WINDOW else ():
         mark = joint["fence"]
@@ -81,7 +82,8 @@ def _parsed(text: str, start: int, end: int) -> Iterator[Block]:
 
 
 def _tiled(found: list[Block], end: int) -> list[Block]:
-    """Link definitions are no blocks to the parser: they go with the block before them, at the top with the first."""
+    """Extends the blocks until they cover the text. The parser returns no blocks for link definitions: they join the
+    block before them, or the first block if they come first."""
     starts = [0, *(block.start for block in found[1:]), end]
     return [_stretched(block, a, b) for block, (a, b) in zip(found, pairwise(starts), strict=True)]
 
@@ -103,12 +105,12 @@ def paragraphs(text: str) -> list[Block]:
 
 
 def title_of(heading: str) -> str:
-    """What a heading says, without its markup."""
+    """The text of a heading without its markup."""
     return _MARKUP.sub(lambda m: m.group(1) or "", heading[:_LONGEST_TITLE]).strip()
 
 
 def _block(text: str, lines: list[int], tokens: list[Any]) -> Block:
-    """The block of these tokens, from the one that opens it to the next block's."""
+    """The block that these tokens make up."""
     token = tokens[0]
     start, end = lines[token.map[0]], lines[min(token.map[1], len(lines) - 1)]
     if token.type == "heading_open":
@@ -118,7 +120,7 @@ def _block(text: str, lines: list[int], tokens: list[Any]) -> Block:
 
 
 def _parts(text: str, lines: list[int], tokens: list[Any], start: int, end: int) -> Iterator[Span]:
-    """Items of a list, rows of a table, lines of code, sentences of anything else."""
+    """The parts of a block: list items, table rows, lines of code, or else sentences."""
     kind = tokens[0].type
     if kind in ("bullet_list_open", "ordered_list_open", "table_open"):
         wanted = "tr_open" if kind == "table_open" else "list_item_open"

@@ -1,9 +1,9 @@
-"""When letters that are written otherwise count as the same: accents, ß, Turkish ı, Arabic vowel signs, other digits.
+"""Folds different spellings of the same letter: accents, ß, Turkish ı, Arabic vowel signs, digits of other scripts.
 
-What Lucene's ICUFoldingFilter and ASCIIFoldingFilter do to Latin and Greek letters (`é` -> e, `ß` -> ss, `ø` -> o,
-`ı` -> i, `ς` -> σ), what its ArabicNormalizationFilter and PersianNormalizationFilter do to Arabic ones, and digits of
-every script to ASCII's (DecimalDigitFilter). Unlike ICU's folding, marks that make another letter of it stay: Russian й
-(but ё -> е, as Russians write), vowel signs of Indic scripts, Japanese が.
+Follows Lucene: ICUFoldingFilter and ASCIIFoldingFilter for Latin and Greek letters (`é` -> e, `ß` -> ss, `ø` -> o,
+`ı` -> i, `ς` -> σ), ArabicNormalizationFilter and PersianNormalizationFilter for Arabic letters, DecimalDigitFilter for
+digits. Unlike ICU's folding, it keeps marks that make a different letter: Russian й (but ё -> е, as Russians write),
+vowel signs of Indic scripts, Japanese が.
 """
 
 from __future__ import annotations

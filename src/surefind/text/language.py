@@ -1,6 +1,6 @@
-"""Whether texts read like English, as far as letters and the commonest words can tell.
+"""Guesses from letters and common words whether texts are English.
 
-The bundled encoder and reranker were trained on English: whoever has other documents should know.
+The bundled encoder and reranker were trained on English, so users with other documents are warned.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _RARE = re.compile(r"[^\x00-\x7f]+")
 _LETTER = re.compile(r"[^\W\d_]")
 _ACCENTED = re.compile(r"[\u00c0-\u024f]")
 _OTHER = re.compile(r"(?![\u0370-\u03ff])[^\W\d_\x00-\u024f]|[\u0370-\u03ff]{3}")
-"""Letters of another script; a Greek one alone is a symbol."""
+"""Letters of a script other than Latin. Greek letters count only in runs of three: a single one is a symbol."""
 
 
 def is_english(texts: Iterable[str]) -> bool:
-    """False for another script, or for accents and few English stop words (in English every fourth word is one, in
-    German, French or Turkish one in thirty). Program code and languages that need no accents are let through."""
+    """False for another script, and for texts with accents and few English stop words (one word in four in English, one
+    in thirty in German, French or Turkish). Program code and languages without accents count as English."""
     text = "\n".join(texts).lower()
     rare = " ".join(_RARE.findall(text))
     others, accents = len(_OTHER.findall(rare)), len(_ACCENTED.findall(rare))
     if not others and accents < 3:
-        return True  # as most texts are: their letters need not be counted
+        return True  # true of most texts, and saves counting their letters
     letters = len(_LETTER.findall(text)) or 1
     if others > 0.2 * letters:
         return False

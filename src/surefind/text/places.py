@@ -1,4 +1,4 @@
-"""Naming the place of a passage in its source: `page 3`, `pages 3-4`, `sheet Q2`."""
+"""Names the location of a passage in its source: `page 3`, `pages 3-4`, `sheet Q2`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBERED = re.compile(r"(.*?)s? (\d+)(?:-(\d+))?")
 
 
 def location(places: Sequence[Place], start: int, end: int) -> str:
-    """Where the characters from `start` to `end` stand; empty for a source without places."""
+    """The location of the characters from `start` to `end`; empty if the source has no places."""
     starts = [place.start for place in places]
     first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
     if last < 0:

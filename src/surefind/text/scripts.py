@@ -1,11 +1,11 @@
-r"""Writing systems: what belongs to a letter, what stands without spaces between words, and how many words that is.
+r"""Writing systems: marks that belong to a letter, scripts without spaces between words, and counts of words.
 
-- *Marks* (vowel signs of Hindi, tones of Thai, accents typed on their own) belong to the letter before them, though
-  they are no `\w` to Python.
-- *Unspaced* scripts put no spaces between words: Chinese, Japanese, and those of Unicode's line-break class SA (Thai,
-  Lao, Khmer, Burmese and neighbours). Their smallest piece is a `cluster`: a character with its marks, with a consonant
-  stacked below it, and with the vowel that is spoken after but written before it (as the Thai character clusters of
-  Theeramunkong et al., 2000).
+- *Marks* (vowel signs of Hindi, tones of Thai, accents typed on their own) belong to the letter before them, although
+  Python's `\w` does not match them.
+- *Unspaced* scripts put no spaces between words: Chinese, Japanese, and the scripts of Unicode's line-break class SA
+  (Thai, Lao, Khmer, Burmese and related ones). Their smallest unit is a `cluster`: a character with its marks, with a
+  consonant stacked below it, and with a vowel that is written before but spoken after it (like the Thai character
+  clusters of Theeramunkong et al., 2000).
 
 The constants are for use inside a character class of a regular expression.
 """
@@ -31,7 +31,7 @@ def _marks() -> Iterator[str]:
 
 
 UNSEEN = "\u00ad\u200c\u200d\u2060\ufeff"
-"""Soft hyphen, joiners: inside a word, and no letter of it."""
+"""Invisible characters inside words: soft hyphen and joiners."""
 MARKS = "".join(_marks()) + UNSEEN
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 KANA = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
@@ -54,34 +54,35 @@ _WORD = rf"{CLUSTER}|[^\W{UNSPACED}]+(?:[{MARKS}]+[^\W{UNSPACED}]*)*"
 _BORDER = rf"(?<=[A-Za-z0-9])(?=[{UNSPACED}{HANGUL}])|(?<=[{UNSPACED}{HANGUL}])(?=[A-Za-z0-9])"
 _ASCII_WORD = re.compile(r"\w+")
 _PER_WORD = 2
-"""Clusters in a word of an unspaced script, about."""
+"""Approximate number of clusters per word in an unspaced script."""
 
 
 @cache
 def pattern(expression: str) -> re.Pattern[str]:
-    """Compiled when it is first needed: classes of so many characters take milliseconds, which English never pays."""
+    """The compiled expression, compiled on first use: these large character classes take milliseconds, and English text
+    never needs them."""
     return re.compile(expression)
 
 
 def clusters(run: str) -> list[str]:
-    """`ที่นี่` -> ที่, นี่; `東京` -> 東, 京."""
+    """The clusters of a run: `ที่นี่` -> ที่, นี่; `東京` -> 東, 京."""
     return pattern(CLUSTER).findall(run)
 
 
 def spaced(text: str) -> str:
-    """`LibreOfficeの設定` -> LibreOffice, a space, の設定: a name ends where another script begins."""
+    """Puts a space where the script changes, since a name ends there: `LibreOfficeの設定` -> LibreOffice, の設定."""
     return text if text.isascii() else pattern(_BORDER).sub("\u3000", text)
 
 
 def words(text: str) -> list[str]:
-    """Words in lower case, marks included; clusters where there are no spaces."""
+    """The words of a text in lower case, with their marks; for unspaced scripts, the clusters."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     return pattern(_WORD).findall(text.lower())
 
 
 def count_words(text: str) -> int:
-    """How many words: runs without white space, and for unspaced scripts half as many as clusters."""
+    """The number of words: runs without white space, or half the number of clusters for unspaced scripts."""
     if text.isascii():
         return len(text.split())
     pieces = [len(clusters(run)) for run in pattern(UNSPACED_RUN).findall(text)]

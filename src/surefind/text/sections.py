@@ -1,4 +1,4 @@
-"""A document as sections: each heading with the text up to the next heading."""
+"""Splits a document into sections: each heading with the text up to the next heading."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from surefind.types import Document
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`path` are the headings above and including its own; `body` is where the text after the heading starts."""
+    """A heading and its text. `path` holds the headings above it and its own; `body` is where the text after the
+    heading starts."""
 
     path: tuple[str, ...]
     start: int
     body: int
     end: int
     sentences: tuple[Span, ...] = ()
-    """The sentences of its paragraphs."""
+    """The sentences of the section's paragraphs."""
 
     @property
     def title(self) -> str:
@@ -25,7 +26,7 @@ class Section:
 
 
 def sections(document: Document) -> list[Section]:
-    """In order; text before the first heading is a section with an empty path."""
+    """The sections of a document, in order; text before the first heading is a section with an empty path."""
     found = blocks(document.text) if document.format == "markdown" else paragraphs(document.text)
     trail: list[tuple[int, str]] = []
     runs: list[tuple[tuple[str, ...], list[Block]]] = []

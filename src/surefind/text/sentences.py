@@ -1,8 +1,8 @@
-"""Sentence boundaries that survive `31 CFR 1020.320(d)`, `e.g.`, `U.S.`, initials, version numbers and inline code.
+"""Splits text into sentences, without cutting `31 CFR 1020.320(d)`, `e.g.`, `U.S.`, initials, versions or inline code.
 
-A sentence ends at `.`, `!`, `?`, `…` or a stop of another script (`।`, `؟`, `።`; Greek `;`) before white space and a
-letter or digit that may open the next one: a digit, a capital, a letter of a script without capitals, or any letter in
-a text that has no capitals. It ends at `。`, `！` and `？` whatever follows. Stops inside code or a link never do.
+A sentence ends at `.`, `!`, `?`, `…` or a stop of another script (`।`, `؟`, `።`; Greek `;`) if white space follows and
+then a character that may begin a sentence: a digit, a capital, a letter of a script without capitals, or any letter in
+a text that has no capitals. It ends at `。`, `！` and `？` whatever follows. It never ends inside code or a link.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-# Every alternative looks at a character once: a line of a million dots takes no longer than one of letters.
+# Every alternative reads a character only once, so a line of a million dots takes no longer than one of letters.
 _STOP = ".!?…؟۔।॥։።፧។៕။"
 _END = re.compile(
     rf"[{_STOP}](?<![{_STOP}]{{2}})[{_STOP}]*+[\"'”’“»)\]*_]*+(?=\s)|;(?<=[\u0370-\u03ff\u1f00-\u1fff]{{2}};)(?=\s)"
     r"|[。！？｡]++[」』）】〉》”’\"')\]*_]*+|`[^`\n]+`|\]\([^()\s]*\)"
 )
 _ASCII_END = re.compile(r"[.!?](?<![.!?]{2})[.!?]*+[\"')\]*_]*+(?=\s)|`[^`\n]+`|\]\([^()\s]*\)")
-"""As `_END`, for text that has no other characters: it has less to try."""
+"""The same as `_END` for ASCII text, but faster, with fewer alternatives."""
 _OPENS = re.compile(r"\s+[\"'“‘«„¿¡(\[*_`]*(\w)|\s*[^\x00-\u2fff]")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|incl|excl|ext|no|nos|sec|para|paras|subsec|fig|figs|eq|art|ch|"
@@ -29,12 +29,12 @@ _ABBREVIATION = re.compile(
 )
 _NUMBERED = re.compile(r"(?:^|\n)\s*\d+\.$")
 _FULL = frozenset("。！？｡")
-"""Stops that need no white space behind them and end no abbreviation."""
+"""Stops that need no white space after them and never end an abbreviation."""
 _CAPITAL = re.compile(r"[A-ZÀ-ÞΑ-ΩА-Я]")
 
 
 def sentence_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Spans that tile [start, end): each sentence with the white space behind it."""
+    """The sentences of text[start:end] as spans without gaps: each includes the white space after it."""
     capitals = _CAPITAL.search(text, start, end) is not None
     cuts = [start]
     for match in (_ASCII_END if text.isascii() else _END).finditer(text, start, end):
@@ -49,14 +49,14 @@ def sentence_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _opens(text: str, at: int, end: int, capitals: bool) -> bool:
-    """Whether a sentence may begin here. In a text with capitals it does not begin with a small letter."""
+    """Whether a sentence may begin here. In a text with capitals, none begins with a small letter."""
     first = _OPENS.match(text, at, end)
     return first is not None and not (capitals and first[1] and (first[1].islower() or first[1] == "_"))
 
 
 def _abbreviates(tail: str) -> bool:
-    """Whether the stop that ends `tail` belongs to its word. A digit's stop ends a sentence unless it numbers
-    a list item (`2. Next`): `in 2024. The` is two sentences."""
+    """Whether the stop at the end of `tail` belongs to an abbreviation or a number. After a digit it ends the sentence
+    (`in 2024. The` is two sentences) unless the number begins a list item (`2. Next`)."""
     match = _ABBREVIATION.search(tail)
     if not match:
         return False

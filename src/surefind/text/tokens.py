@@ -1,7 +1,8 @@
 """Tokens for counting: a word, a single punctuation mark, or a single character of a script without spaces.
 
-Independent of any model, so that a chunking means the same whatever embeds it. Marks go with their letter: no cut
-parts them. A run of characters without end (encoded data) counts once every hundred: a passage's size is bounded.
+Tokens do not depend on a model, so documents are cut in the same way for every encoder. A letter and its marks are
+never separated. A very long run of letters (encoded data) counts one token per hundred characters, so that passages
+stay bounded in size.
 """
 
 from __future__ import annotations

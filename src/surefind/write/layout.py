@@ -1,4 +1,4 @@
-"""How documents become searchable chunks: a chunker, then enrichers. Its text form: `markdown(…) + headings`."""
+"""A layout: a chunker and enrichers, which turn documents into chunks. Its text form: `markdown(…) + headings`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from surefind.types import Chunk, Document
 
 @dataclass(frozen=True)
 class Layout:
+    """A chunker and enrichers: how documents become chunks."""
+
     chunk: Chunker
     enrich: tuple[Enricher, ...] = ()
 
     @classmethod
     def parse(cls, chunk: str, enrich: Sequence[str] = ()) -> Layout:
+        """Builds a layout from the specs of its stages."""
         return cls(
             cast(Chunker, spec.make("chunk", chunk)),
             tuple(cast(Enricher, spec.make("enrich", text)) for text in enrich),
@@ -27,7 +30,7 @@ class Layout:
 
     @classmethod
     def read(cls, text: str) -> Layout:
-        """`markdown(…) + headings` -> the layout: a chunker, then enrichers."""
+        """Reads a layout from its text form: a chunker, then enrichers."""
         chunk, *enrich = split_outside(text, "+")
         return cls.parse(chunk, enrich)
 
@@ -36,17 +39,19 @@ class Layout:
 
     @property
     def text_only(self) -> bool:
-        """Whether its chunks follow from the document alone, so that it can cut in a process of its own."""
+        """Whether all stages need nothing but the document, so that it can cut in a child process."""
         return all(isinstance(stage, TextOnly) and stage.text_only for stage in (self.chunk, *self.enrich))
 
     def offline(self) -> Layout:
-        """The same without what a language model does: for timing, which must cost nothing."""
+        """Returns the layout without language models, for timing it free of charge: a chunker that asks one is replaced
+        by its fallback, and enrichers that ask one are left out."""
         chunk = self.chunk
         if isinstance(chunk, Priced):
             chunk = cast(Chunker, spec.make("chunk", chunk.base if isinstance(chunk, Falling) else "markdown"))
         return Layout(chunk, tuple(enricher for enricher in self.enrich if not isinstance(enricher, Priced)))
 
     def cut(self, document: Document, services: Services) -> list[Chunk]:
+        """Cuts a document into chunks and enriches them."""
         chunks = self.chunk.chunk(document, services)
         for enricher in self.enrich:
             chunks = enricher.enrich(document, chunks, services)

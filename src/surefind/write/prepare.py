@@ -1,10 +1,11 @@
-"""Preparing a file: read, clean, cut. A function of the file and the settings alone, without a database or a service.
+"""Prepares a file: reads, cleans and cuts it. The result depends only on the file and the settings; no database or
+service is used.
 
-    prepare(Task("markdown", "/docs/a.md", "a.md", "markdown(tokens=250, …) + headings")) -> Prepared
+    prepare(Task("markdown", "/docs/a.md", "a.md", "markdown(tokens=250, …) + headings"), scope) -> Prepared
 
-It runs in a process of its own (`write.child`), under limits. What it gives can be pickled, and has a JSON form,
-because nothing that a hostile file makes of that process is trusted with objects. Stages that ask a service cut
-afterwards, in the process that has the services.
+It runs in a child process (`write.child`), under limits. The result crosses the process boundary as JSON: a hostile file
+may take over the child, so the parent does not unpickle objects from it. Layouts that need a service cut later, in the
+parent process, which has the services.
 """
 
 from __future__ import annotations
@@ -24,15 +25,19 @@ from surefind.types import Chunk, Document, Place
 from surefind.write.layout import Layout
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that the database cannot store: NUL and lone surrogates."""
 
 
 @dataclass(frozen=True)
 class Task:
+    """The file to prepare, and how."""
+
     reader: str
+    """The spec of the reader."""
     path: str
     id: str
     layout: str = ""
-    """How to cut; empty: not at all."""
+    """The layout to cut the documents in; empty if they are not to be cut."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -40,16 +45,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What came out of a file: documents with their chunks, and what could not be read of it."""
+    """The contents of a file: documents with their chunks, and the parts that could not be read."""
 
     documents: list[Document]
     chunks: list[list[Chunk]]
-    """Of each document; empty where the task named no layout."""
+    """The chunks of each document; empty if the task named no layout."""
     complaints: list[tuple[str, str]]
-    """(member or nothing, reason)"""
+    """(member of the file or "", reason) of each part that could not be read."""
 
 
 def prepare(task: Task, here: Scope) -> Prepared:
+    """Reads the documents of a file and cuts them."""
     reader = spec.make("read", task.reader)
     documents, chunks, size = [], [], 0
     for found in reader.read(Path(task.path), task.id):
@@ -69,7 +75,7 @@ def _layout(text: str) -> Layout:
 
 
 def storable(document: Document) -> Document:
-    """Characters that a database cannot hold give way to a blank, one for one, so that places stay."""
+    """Replaces each character that the database cannot store by a blank, so that offsets stay the same."""
     facts = json.dumps(dict(document.metadata), ensure_ascii=False)
     if not any(map(_UNSTORABLE.search, (document.text, document.title, document.id, facts))):
         return document
@@ -88,6 +94,7 @@ def storable(document: Document) -> Document:
 
 
 def to_data(prepared: Prepared) -> dict[str, Any]:
+    """Returns the JSON form of a result."""
     return {
         "documents": [[d.id, d.text, d.title, d.format, dict(d.metadata), d.acl, d.places] for d in prepared.documents],
         "chunks": [[[c.start, c.end, c.headings, c.context, c.parent] for c in cut] for cut in prepared.chunks],
@@ -96,6 +103,7 @@ def to_data(prepared: Prepared) -> dict[str, Any]:
 
 
 def from_data(data: dict[str, Any]) -> Prepared:
+    """Reads a result from its JSON form."""
     documents = [
         Document(id, text, title, format, metadata, tuple(acl), tuple(Place(at, name) for at, name in places))
         for id, text, title, format, metadata, acl, places in data["documents"]

@@ -1,9 +1,9 @@
-"""Versions apart from files: a draft is written, reviewed and published, and a document can be retired.
+"""Drafts and retirement: a draft is written, reviewed and published, and a document can be retired.
 
     draft -> in review -> published -> retired
 
-A draft is a version that no generation holds: nobody finds it. Publishing makes the next generation, in which it takes
-the place of the version before, and stands for its file if it has one: what was published stays until the file changes.
+A draft is a version that no generation holds, so no search finds it. Publishing commits a generation in which the draft
+replaces the document's earlier version. If the document has a file, the published version stays until the file changes.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from surefind.write.intake import content_hash
 from surefind.write.writer import Writer
 
 _NO_SOURCE = 0
-"""The source of documents that come from no folder."""
+"""The source id of documents that come from no folder."""
 
 
 def draft(writer: Writer, file: Path, document: str = "") -> Version:
-    """Take a file in as a new version of a document, or as that of a new one."""
+    """Takes in a file as a draft of a document, which may be new."""
     reader = writer.reading.find(file.name)
     if reader is None:
         known = ", ".join(writer.reading.readers.suffixes())
-        raise SourceError(f"{file} is of a type that no reader takes. Known types: {known}.")
+        raise SourceError(f"No reader can read the file type of {file}. Known types: {known}.")
     if not file.is_file():
         raise SourceError(f"There is no file {file}. Check the path; nothing was changed.")
-    most = writer.reading.limits.file_mb
-    if file.stat().st_size > most * 1e6:
-        raise SourceError(f"{file} is larger than {most:g} MB (max_file_mb).")
+    limit = writer.reading.limits.file_mb
+    if file.stat().st_size > limit * 1e6:
+        raise SourceError(f"{file} is larger than {limit:g} MB (max_file_mb).")
     try:
         found = writer.reading.read(reader, file, document or file.name).documents
     except SourceError as error:
         raise SourceError(f"{file} {error}.") from None
     if len(found) != 1:
-        raise SourceError(f"{file} holds {len(found)} documents. A draft is one document.")
+        raise SourceError(f"{file} holds {len(found)} documents. A draft must be one document.")
     made = replace(found[0], id=document or found[0].id)
     catalogue = writer.catalogue
     with catalogue.transaction():
@@ -47,7 +47,7 @@ def draft(writer: Writer, file: Path, document: str = "") -> Version:
 
 
 def review(writer: Writer, number: int, state: State = "in review") -> Version:
-    """Hand a draft over to review, or (`draft`) back."""
+    """Sets the state of a draft: `in review`, or `draft` to hand it back to its author."""
     found = _unpublished(writer, number)
     with writer.catalogue.transaction():
         writer.catalogue.versions.set_state(number, state)
@@ -55,7 +55,7 @@ def review(writer: Writer, number: int, state: State = "in review") -> Version:
 
 
 def publish(writer: Writer, number: int, retrievers: Sequence[Retriever]) -> int:
-    """The next generation, with this version in the place of the one before. Returns its number."""
+    """Commits a generation in which this draft replaces the document's earlier version. Returns its number."""
     found = _unpublished(writer, number)
     catalogue = writer.catalogue
     contents = writer.begin() + 1
@@ -66,13 +66,13 @@ def publish(writer: Writer, number: int, retrievers: Sequence[Retriever]) -> int
     with catalogue.transaction():
         catalogue.versions.release(earlier, contents)
         catalogue.versions.hold(number, contents)
-    writer.cut(contents)  # first: where a model fails at it, a file is read again, and this version would be lost
+    writer.cut(contents)  # before set_file: if a model fails, the version's file is read again, which would replace it
     catalogue.versions.set_file(number, file)
     return _committed(writer, contents, retrievers, f"publish {found.document}", {number: "published"})
 
 
 def discard(writer: Writer, number: int) -> None:
-    """Throw a draft away: it becomes a version that nobody works on and no set holds."""
+    """Deletes a draft: sets its state to `published`, so that it counts as a version that no set holds."""
     _unpublished(writer, number)
     with writer.catalogue.transaction():
         writer.catalogue.versions.set_state(number, "published")
@@ -80,13 +80,15 @@ def discard(writer: Writer, number: int) -> None:
 
 
 def retire(writer: Writer, document: str, retrievers: Sequence[Retriever]) -> int:
-    """The next generation, without this document. Its file stays where it is, and out of the knowledge base until it
-    changes."""
+    """Commits a generation without this document and returns its number. The document's file stays where it is; a sync
+    takes it in again only after it has changed."""
     catalogue = writer.catalogue
     contents = writer.begin() + 1
     number = catalogue.versions.find(document, contents)
     if number is None:
-        raise UsageError(f"There is no document {document!r} in the current generation. surefind diff lists changes.")
+        raise UsageError(
+            f"There is no document {document!r} in the current generation. List recent changes with: surefind diff."
+        )
     with catalogue.transaction():
         catalogue.versions.release([number], contents)
     return _committed(writer, contents, retrievers, f"retire {document}", {number: "retired"})
@@ -95,6 +97,7 @@ def retire(writer: Writer, document: str, retrievers: Sequence[Retriever]) -> in
 def _committed(
     writer: Writer, contents: int, retrievers: Sequence[Retriever], reason: str, states: dict[int, State]
 ) -> int:
+    """Cuts, indexes and commits a set, and sets the states of versions. Returns the generation's number."""
     writer.cut(contents)
     writer.build(contents, retrievers)
     with writer.catalogue.transaction():
@@ -106,16 +109,17 @@ def _committed(
 
 
 def _unpublished(writer: Writer, number: int) -> Version:
+    """Returns the draft with this number; raises `UsageError` if there is none."""
     waiting = writer.catalogue.versions.in_state(("draft", "in review"), writer.catalogue.generations())
     found = next((version for version in waiting if version.number == number), None)
     if found is None:
         listed = ", ".join(f"{version.number} ({version.document})" for version in waiting) or "none"
-        raise UsageError(f"Version {number} is no draft. Drafts: {listed}.")
+        raise UsageError(f"Version {number} is not a draft. Drafts: {listed}.")
     return found
 
 
 def _no_file(document: str) -> tuple[object, ...]:
-    """What is said of the file of a document that has none."""
+    """Returns the file fields of a document that has no file."""
     return (_NO_SOURCE, document, 0, 0, 0, "", "")
 
 

@@ -1,4 +1,4 @@
-"""What a sync would ask of language models, before it asks."""
+"""Estimates the LLM calls of a sync before it starts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from surefind.store.catalogue import Catalogue
 from surefind.store.needs import innermost
 
 _CHUNK_TOKENS = 250
-"""Of a passage, where a sync is quoted before anything is cut."""
+"""The assumed tokens of a passage, for estimates before anything is cut."""
 
 
 def workload(sizes: Sequence[int]) -> Workload:
-    """Of files that nobody has read yet, by their bytes."""
+    """Estimates the documents, chunks and tokens of files from their sizes in bytes, before they are read."""
     text = tokens(sum(sizes))
     chunks = max(len(sizes), text // _CHUNK_TOKENS)
     return Workload(0, len(sizes), chunks, text // max(1, len(sizes)), _CHUNK_TOKENS)
@@ -36,25 +36,26 @@ def sync_calls(
     retrievers: Sequence[Retriever],
     missing: Callable[[Retriever], bool],
 ) -> list[Calls]:
-    """What a sync of these folders would ask at most. `cut` says whether the layout was made before, `missing` which
-    indexes were not. A repository that is not here yet is not counted."""
+    """Estimates the most LLM calls that a sync of these folders would make. `cut` says whether the documents are cut in
+    this layout already, `missing` whether a retriever has no index. A repository that is not fetched yet is not counted.
+    """
     layout = settings.layout
     stages = [stage for stage in (layout.chunk, *layout.enrich) if isinstance(stage, Priced)]
-    reading = {str(reader): (r, reader) for r in retrievers if (reader := paid_reader(r))}.values()
-    if not stages and not reading:
+    extracting = {str(reader): (r, reader) for r in retrievers if (reader := paid_reader(r))}.values()
+    if not stages and not extracting:
         return []
     there = [root.resolve() for root in roots if root.exists()]
     entries = [e for root in there for e in scan(root, settings.exclude) if settings.readers.find(e.relative)]
     every = workload([entry.size for entry in entries])
     new = workload([e.size for e in entries if not cut or known.get(e.path) != (e.size, e.mtime_ns)])
-    asked = [stage.llm_calls(new) for stage in stages]
-    for retriever, reader in reading:
-        asked.append(reader.llm_calls(new if cut and not missing(retriever) else every))
-    return [calls for calls in asked if calls.calls]
+    estimates = [stage.llm_calls(new) for stage in stages]
+    for retriever, reader in extracting:
+        estimates.append(reader.llm_calls(new if cut and not missing(retriever) else every))
+    return [calls for calls in estimates if calls.calls]
 
 
 def known_files(catalogue: Catalogue) -> dict[Path, tuple[int, int]]:
-    """Size and time of every file as it was taken in."""
+    """Returns the size and modification time of every file when it was last read."""
     contents = catalogue.contents()
     return {
         source.root / path: (row.size, row.mtime_ns)
@@ -64,13 +65,14 @@ def known_files(catalogue: Catalogue) -> dict[Path, tuple[int, int]]:
 
 
 def paid_reader(retriever: Retriever) -> Priced | None:
-    """What asks a language model about every passage while the retriever's index is built, if anything does."""
+    """Returns the extractor that asks a language model about every passage while the retriever's index is built; None
+    if there is none."""
     one = innermost(retriever)
     reader = spec.make("extract", one.extract) if isinstance(one, Extracting) else None
     return reader if isinstance(reader, Priced) else None
 
 
 def offline(retriever: Retriever) -> Retriever:
-    """The innermost one with passages read by rules: what is timed before anybody has agreed to pay."""
+    """Returns the innermost retriever with a rule-based extractor, which can be timed free of charge."""
     found: Any = innermost(retriever)
     return cast(Retriever, replace(found, extract="phrases") if paid_reader(found) else found)

@@ -1,4 +1,4 @@
-"""Watching folders: when files have changed, and then kept still for a moment."""
+"""Watches folders and reports when files have changed and no further change has followed for a moment."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 from threading import Event
 
 _QUIET_MS = 300
+"""Milliseconds without a change after which changes are reported."""
 
 
 def changes(roots: Sequence[Path], stop: Event | None = None) -> Iterator[None]:
-    """Yields as soon as it watches (files may have changed until then), and again whenever files have changed and then
-    kept still for a moment. Without end, unless `stop` is set."""
+    """Yields once when watching has begun (files may have changed before), and again whenever files have changed and no
+    further change has followed for a moment. It ends only when `stop` is set."""
     from watchfiles import watch
 
-    def matters(_: object, path: str) -> bool:  # the data folder may lie in a source, and is written by every sync
+    def matters(_: object, path: str) -> bool:  # every sync writes the data folder, which may lie in a source
         below = next((Path(path).relative_to(root) for root in roots if root in Path(path).parents), Path())
         return not any(step.startswith(".") for step in below.parts)
 

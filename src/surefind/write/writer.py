@@ -1,4 +1,4 @@
-"""The writer: the one process that may change a knowledge base. It holds the lock for as long as it lives.
+"""The writer: the one object that may change a knowledge base. It holds the writer's lock while it is open.
 
 with Writer(data, layout, services, reading, …) as writer:
     sync(writer, retrievers, [Path("docs")])
@@ -29,6 +29,8 @@ from surefind.write.reading import Reading
 
 
 class Writer:
+    """Cuts documents, builds indexes, commits generations and deletes old ones. Use it as a context manager."""
+
     def __init__(
         self,
         data: Path,
@@ -65,70 +67,72 @@ class Writer:
     # ------------------------------------------------------------ chunks and indexes
 
     def contents(self, number: int) -> Contents:
+        """Returns the set with this number, as backends take it."""
         return Contents(number, partial(self.catalogue.members, number))
 
     def cut(self, contents: int) -> list[Problem]:
-        """Cut the versions of a set that this layout has not seen: all of them after a change of chunker."""
+        """Cuts the versions of a set that are not cut in this layout yet: all of them after a change of chunker. Returns
+        the documents for which a model failed; the next sync reads them again."""
         problems: list[Problem] = []
-        waiting = self.backend.uncut(contents, str(self.layout))
-        for at in range(0, len(waiting), BATCH):
-            made, wanting = [], []
-            for i, version in enumerate(waiting[at : at + BATCH], at):
-                self.report("Chunking", i, len(waiting))
+        uncut = self.backend.uncut(contents, str(self.layout))
+        for at in range(0, len(uncut), BATCH):
+            made, incomplete = [], []
+            for i, version in enumerate(uncut[at : at + BATCH], at):
+                self.report("Chunking", i, len(uncut))
                 document = self.catalogue.versions.document(version)
                 chunks, missed = cut(self.layout, document, self.services)
                 made.append(Delta(str(self.layout), version, chunks))
                 if missed:
-                    wanting.append(version)
+                    incomplete.append(version)
                     problems.append(Problem(document.id, missed))
             with self.catalogue.transaction():
                 self.backend.write(made)
-                for version in wanting:
+                for version in incomplete:
                     self.catalogue.versions.distrust(version)
         return problems
 
     def build(self, contents: int, retrievers: Sequence[Retriever]) -> list[str]:
-        """Make a set searchable by these retrievers. Returns the names of the indexes that were built."""
+        """Makes a set searchable by these retrievers. Returns the names of the retrievers whose indexes were built."""
         return self.backend.build(self.contents(contents), str(self.layout), retrievers, self.services, self.report)
 
     def count(self, contents: int) -> int:
-        """The chunks of a set."""
+        """Returns the number of chunks of a set."""
         return len(self.backend.open(self.contents(contents), str(self.layout), self.services, ()))
 
     # ------------------------------------------------------------ generations
 
     def begin(self) -> int:
-        """Undo what an interrupted writer left. Returns the set that new versions are written on top of."""
+        """Undoes the work of an interrupted writer. Returns the number of the set that new versions are added to."""
         gone = self.catalogue.sweep_pending()
         self.backend.discard(self.catalogue.newest(), gone)
         return self.catalogue.base()
 
     def rollback(self, number: int) -> Generation:
-        """A new generation that shows what generation `number` showed."""
+        """Commits a new generation that shows the set of generation `number`. Returns the earlier generation."""
         kept = self.catalogue.generations()
         earlier = next((one for one in kept if one.number == number), None)
         if earlier is None:
             listed = ", ".join(str(one.number) for one in kept) or "none"
-            raise UsageError(f"There is no generation {number}. Those that are kept: {listed}.")
+            raise UsageError(f"There is no generation {number}. Kept generations: {listed}.")
         self.catalogue.rollback(earlier, self.author)
         return earlier
 
     def sweep(self) -> None:
-        """Forget generations beyond the last `keep`, but none that a reader, in any process, still uses."""
+        """Deletes all but the last `keep` generations, except those that a reader, in any process, still uses."""
         generations = self.catalogue.generations()
         keep = {one.contents for one in generations[-self.keep :]}
         keep.add(self.catalogue.contents())
         with contextlib.ExitStack() as held:
-            doomed = [one for one in generations if one.contents not in keep]
-            free = {one.number: held.enter_context(lease.sweeping(self.data, one.number)) for one in doomed}
-            keep |= {one.contents for one in doomed if not free[one.number]}
+            old = [one for one in generations if one.contents not in keep]
+            unused = {one.number: held.enter_context(lease.sweeping(self.data, one.number)) for one in old}
+            keep |= {one.contents for one in old if not unused[one.number]}
             gone = self.catalogue.sweep(keep)
             self.backend.sweep(keep, gone)
 
 
 def _author() -> str:
-    """Who writes: $SUREFIND_AUTHOR, or the user's name on this machine."""
+    """Returns the author of changes: $SUREFIND_AUTHOR, or the user's name on this machine."""
     try:
         return os.environ.get("SUREFIND_AUTHOR") or getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container may know no name for its user
+    except (OSError, KeyError, ImportError):  # in a container the user may have no name
         return ""

@@ -1,1 +1,1 @@
-"""Each study's own table as a plan. One preset a file: `CONTENDERS` and `MEASURES`."""
+"""Presets: each repeats the table of a study. One preset per file: `CONTENDERS`, `MEASURES` and, in some, `LAYOUTS`."""

@@ -1,10 +1,10 @@
-"""`cascade`: one modality after the other, then a cross-encoder over what they agree on.
+"""`cascade`: adds one retriever after the other, then a cross-encoder on top.
 
-The ablation of the cascade study (Tables A and II): dense, dense + sparse, all three by reciprocal rank, and a
-cross-encoder on top; there it recovered what fusion had lost on every set. Its first 100 are the first 20 here, which
-the bundled cross-encoder reads in under a second. Beside the study's own stand its static weights, the cross-encoder
-blended with the ranking before it, and both on the hybrid that needs no graph. The study's last stage asks a language
-model: add it with `--pipeline "… >> llm_listwise(top=10, keep=5)"`.
+The ablation of the cascade study (Tables A and II): dense, dense + sparse, all three by reciprocal rank fusion, and a
+cross-encoder on top, which in the study recovered what fusion had lost on every data set. The study reranks the first
+100; here it is the first 20, which the bundled cross-encoder reads in under a second. The preset adds the study's
+static weights, the cross-encoder blended with the ranking before it, and a hybrid that needs no graph. The study's last
+stage calls a language model: add it with `--pipeline "… >> llm_listwise(top=10, keep=5)"`.
 """
 
 from __future__ import annotations

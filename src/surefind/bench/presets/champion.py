@@ -1,7 +1,7 @@
-"""`champion`: one retriever, and its reciprocal rank fusion with each of the others.
+"""`champion`: one retriever, alone and in reciprocal rank fusion with each of the others.
 
-The table of the support-chatbot study: its champion was the embedding model with the best R@50 on its own, and a
-partner raised R@10 by up to 3.8 points; BM25 as partner lowered it on all four sets. Here the champion is the bundled
+The table of the support-chatbot study. Its champion was the embedding model with the best R@50 alone; a second
+retriever raised R@10 by up to 3.8 points, but BM25 lowered it on all four data sets. Here the champion is the bundled
 encoder.
 """
 

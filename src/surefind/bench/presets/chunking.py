@@ -1,8 +1,8 @@
-"""`chunking`: the ways to cut documents, compared on questions with gold passages.
+"""`chunking`: compares layouts on questions with gold passages.
 
-The grid of the agentic-knowledge-base study (2025, section 4.2: six settings for each of fixed, semantic and
-hierarchical; its Table 1 had hierarchical first), and the layouts that we would choose ourselves, under the default
-pipeline. With `--pipeline` every layout is run under those pipelines instead.
+The grid of the agentic-knowledge-base study (2025, section 4.2: six settings each of fixed, semantic and hierarchical;
+hierarchical was first in its Table 1), and layouts that we would choose ourselves, all with the default pipeline. With
+`--pipeline`, every layout is run with those pipelines instead.
 """
 
 from __future__ import annotations

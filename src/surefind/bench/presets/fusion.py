@@ -1,9 +1,9 @@
-"""`fusion`: fixed weights of BM25 and vectors scaled from their theoretical minimum, from words alone to meaning alone.
+"""`fusion`: fixed weights of BM25 and vectors (`tm2c2`), from BM25 alone (α = 0) to vectors alone (α = 1).
 
-The static rows of the agentic-knowledge-base study's Table 4, where words alone won on single-hop questions and α = 0.3
-to 0.5 on multi-hop ones. Its learned rows are the models of the knowledge base for these two retrievers (`surefind
-train fusion --model ridge | xgboost | mlp …`); on the exam that one learnt from, all are asked the held-out half. The
-oracle stands below the table, and in the report (`bench.sweep`).
+The static rows of Table 4 of the agentic-knowledge-base study, in which BM25 alone won on single-hop questions and
+α = 0.3 to 0.5 on multi-hop questions. For its learned rows, train models for these two retrievers (`surefind train
+fusion --model ridge | xgboost | mlp …`); on the exam that a model was trained on, all configurations are measured on
+the held-out half. The oracles are printed below the table and shown in the report (`bench.sweep`).
 """
 
 from __future__ import annotations

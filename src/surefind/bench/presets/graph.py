@@ -1,10 +1,9 @@
-"""`graph`: with and without the graph, on passages as they are and with context, alone and fused.
+"""`graph`: retrieval with and without the graph, alone and fused, on passages with and without context.
 
 The comparison of the agentic-knowledge-base study (Figure 4 and Table 3): no graph, graph + hierarchical, graph +
-context. There the graph raised T5EM and lost T1EM by half, so it was left out. Here the context is the headings above a
-passage, which costs nothing, and beside the study's local search stand walks that start from the nearest passages too
-(`ppr`), the cascade study's `entity_overlap`, and their fusions with BM25 and vectors. The report says in words whether
-the graph pays.
+context. In the study the graph raised T5EM but halved T1EM, so it was left out. Here the context is the headings above
+a passage, which cost nothing. The preset adds random walks that also start from the nearest passages (`ppr`), the
+cascade study's `entity_overlap`, and fusions with BM25 and vectors. The report says whether the graph improves results.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which two passages a two-hop question may join: those that share an entity.
+"""Finds the pairs of passages that a two-hop question may combine: passages that share an entity.
 
-sf2h: two passages of one file. mf2h: passages of two files that share a tag, so that fields with nothing in common are
-not joined; where no file has tags, two shared entities stand in for one. An entity that stands in very
-many passages joins nothing.
+sf2h: two passages of one file. mf2h: passages of two files that share a tag, so that unrelated fields are not combined;
+if no file has tags, two shared entities are required instead. An entity in very many passages is ignored.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from surefind.exam._names import named
 from surefind.exam.by_llm.passages import Passage
 
 ENTITIES = 5
-"""Of each passage."""
+"""Most entities used of each passage."""
 _COMMON = 20
-"""An entity in more passages than this is nobody's mark."""
+"""An entity in more passages than this is too common to relate two of them."""
 _EACH = 3
-"""The most pairs that one passage is in."""
+"""Most pairs that one passage may be in."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,13 @@ class Pair:
 
 
 def entities_by_rule(passage: Passage) -> tuple[str, ...]:
-    """The names of a passage, the most frequent first."""
+    """The names in a passage, the most frequent first."""
     counts = Counter(name for name, _ in named(passage.text))
     return tuple(name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:ENTITIES])
 
 
 def pairs(entities: Mapping[Passage, Sequence[str]], cross: bool) -> list[Pair]:
-    """All fitting pairs, each passage in a few of them."""
+    """All pairs that fit, with each passage in at most `_EACH` of them."""
     holders: dict[str, list[Passage]] = defaultdict(list)
     shown: dict[str, str] = {}
     for passage, names in entities.items():

@@ -1,5 +1,7 @@
-"""What questions are written from: the sections of documents, long ones in parts. Not the layout's chunks, since
-chunkers are compared on the exam."""
+"""Cuts documents into the passages that questions are written from: sections, or parts of long sections.
+
+They are not the chunks of a layout, because the exam is used to compare chunkers.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from surefind.types import Document
 
 _FEWEST = 25
 _MOST = 350
-"""Words of a passage."""
+"""Fewest and most words of a passage."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ def passages(documents: Iterable[Document]) -> list[Passage]:
 
 
 def drawn(items: Sequence[tuple[Passage, ...]], family: str, seed: int) -> list[tuple[Passage, ...]]:
-    """In an order that depends on the seed alone, one from each document in turn: long ones do not fill the exam."""
+    """Shuffles by the seed alone and takes one item from each document in turn, so that long documents do not fill the
+    exam."""
     turns: dict[str, int] = {}
     made = []
     for lot, item in sorted(((_lot(item, family, seed), item) for item in items), key=lambda pair: pair[0]):
@@ -59,7 +62,7 @@ def _lot(item: tuple[Passage, ...], family: str, seed: int) -> str:
 
 
 def _parts(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Spans of whole sentences of at most `_MOST` words (a longer sentence stands alone)."""
+    """Spans of whole sentences with at most `_MOST` words together (a longer sentence is its own span)."""
     made: list[tuple[int, int]] = []
     words = 0
     for left, right in sentence_spans(text, start, end):

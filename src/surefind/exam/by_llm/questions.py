@@ -1,4 +1,4 @@
-"""A model's questions, and the rules that one must pass before anything is asked about it."""
+"""Reads a model's questions and applies the rules that a question must pass before any further call is spent on it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ SCHEMA: dict[str, Any] = {
     },
 }
 MOST = 3
-"""Questions from one call."""
+"""Most questions taken from one call."""
 _LONGEST_ANSWER = 60
+"""Most words of an answer."""
 _ABOUT_ITSELF = re.compile(
     r"\b(?:the|this|these|both|each|first|second|either|provided|given|above)\s+(?:\w+\s+)?"
     r"(?:passages?|texts?|excerpts?|paragraphs?|snippets?)\b|\bpassage \d|\bthis (?:document|section|article|page)\b",
     re.IGNORECASE,
 )
 _ALIKE = 0.8
+"""Share of terms in common at which two questions with the same answer count as one."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,16 @@ class Question:
     passages: tuple[Passage, ...]
     start: int
     end: int
-    """Where the answer stands in the document of `passages[0]`."""
+    """`start` and `end` are the answer's offsets in the document of `passages[0]`."""
     shared: tuple[str, ...] = ()
-    """The entities that join its two passages."""
+    """The entities that its two passages share."""
 
 
 def read_questions(
-    said: str, passages: Sequence[Passage], shared: Sequence[str] = ()
+    reply: str, passages: Sequence[Passage], shared: Sequence[str] = ()
 ) -> tuple[list[Question], list[str]]:
-    """The questions in an answer that can be used, and why the others cannot."""
-    found = read_object(said)
+    """The usable questions in a reply, and the reasons why the others are not."""
+    found = read_object(reply)
     rows = found.get("questions") if found else None
     if not isinstance(rows, list):
         return [], ["no JSON in the model's answer"]
@@ -70,22 +72,22 @@ def _question(row: Any, passages: Sequence[Passage], shared: tuple[str, ...]) ->
         return "no question and answer"
     text, answer = " ".join(text.split()), answer.strip()
     if _ABOUT_ITSELF.search(text):
-        return "speaks of its passage"
+        return "mentions its passage"
     if count_words(answer) > _LONGEST_ANSWER:
         return "the answer is too long"
     if len(answer) > 2 and answer.lower() in text.lower():
-        return "holds its own answer"
+        return "contains its own answer"
     for i, passage in enumerate(passages):
         span = find_answer(answer, passage.text)
         if span:
             start, end = passage.start + span[0], passage.start + span[1]
             others = (*passages[:i], *passages[i + 1 :])
             return Question(text, passage.text[slice(*span)], (passage, *others), start, end, shared)
-    return "the answer is no exact substring"
+    return "the answer is not an exact substring"
 
 
 def find_answer(answer: str, text: str) -> tuple[int, int] | None:
-    """Where the answer stands, to the letter; only white space may differ."""
+    """The span of the answer in the text, letter for letter; only white space may differ."""
     at = text.find(answer)
     if at >= 0:
         return at, at + len(answer)
@@ -94,14 +96,14 @@ def find_answer(answer: str, text: str) -> tuple[int, int] | None:
 
 
 class Seen:
-    """Questions that were taken: the same words in another order, or nearly, are the same question."""
+    """The questions taken so far. Questions with the same words in any order, or almost the same, count as one."""
 
     def __init__(self) -> None:
         self._keys: set[frozenset[str]] = set()
         self._answers: dict[tuple[str, int], list[frozenset[str]]] = {}
 
     def take(self, question: Question) -> bool:
-        """Whether it is new; it is known from then on."""
+        """Adds the question; returns whether it was new."""
         key = frozenset(terms(question.text))
         same = self._answers.setdefault((question.passages[0].document, question.start), [])
         if key in self._keys or any(len(key & other) >= _ALIKE * len(key | other) for other in same):

@@ -1,13 +1,14 @@
-"""An exam by a language model, after the agentic-knowledge-base study (section 4.2): SF1H, SF2H and MF2H.
+"""Writes an exam with a language model, after the agentic-knowledge-base study (section 4.2): SF1H, SF2H and MF2H.
 
     sf1h   one passage; the answer is an exact substring of it
     sf2h   two passages of one file that share an entity; both are needed
     mf2h   two passages of two files that share an entity and a tag; both are needed
 
-Passages are drawn in an order that the seed decides. Names found by rules are completed to five by the model, as in the
-study. Each question passes rules (exact substring, speaks for itself, not asked before), two-hop ones the necessity
-check as well. The gold is the answer's span and, for two hops, the sentence of the other passage that speaks of it.
-Every answer of the model is in the cache: a stopped run goes on where it was, the same run again is free.
+The seed decides the order of the passages. Rules find names, and the model adds more up to five, as in the study. Each
+question must pass the rules (the answer is an exact substring, the question does not mention its passage, it is not a
+duplicate); two-hop questions must also pass the necessity check. The gold is the answer's span and, for two hops, the
+sentence of the other passage that names the shared entity. Every answer of the model is cached: a stopped run continues
+where it was, and repeating a run is free.
 """
 
 from __future__ import annotations
@@ -42,15 +43,18 @@ from surefind.types import Document, Query
 FAMILIES = ("sf1h", "sf2h", "mf2h")
 _ENTITY_SCHEMA = {"type": "object", "properties": {"entities": {"type": "array", "items": {"type": "string"}}}}
 _WAVE = 32
-"""Prompts sent together: what a stop in the middle has to ask for again is in the cache."""
+"""Prompts sent together. If a run is stopped, the answers so far are in the cache."""
 _TRIED = 3
-"""The most passages or pairs that are tried for each question wanted."""
+"""Most passages or pairs tried per question wanted."""
 _SINGLES = 3
-"""The most other passages that a question is checked against."""
+"""Most other passages that a question is checked against."""
 _FOUND = 10
+"""Passages that BM25 returns for the necessity check."""
 _QUOTE = 80
+"""Characters of a gold passage that a judgment quotes."""
 _TOKENS = {"write": 600, "answer": 120, "entities": 120}
 _PROMPT_TOKENS = 450
+"""Assumed tokens of a prompt besides its passages, used for cost estimates."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,12 @@ class Plan:
     def __post_init__(self) -> None:
         for family in self.families:
             if family not in FAMILIES:
-                raise ExamError(f"There is no family of questions called {family!r}; {choices(family, FAMILIES)}")
+                raise ExamError(f"There is no question family called {family!r}; {choices(family, FAMILIES)}")
         if self.per_family < 1:
             raise ExamError(f"--per-family must be at least 1, not {self.per_family}.")
 
     def calls(self, model: str, material: Sequence[Passage]) -> Calls:
-        """About what it will ask for: a call gives about one usable question, half of the two-hop ones are dropped."""
+        """Estimates the calls: a call gives about one usable question; half of the two-hop questions are dropped."""
         size = sum(len(p.text) for p in material) // max(1, len(material)) // 4 + _PROMPT_TOKENS
         single = self.per_family * ("sf1h" in self.families)
         double = 2 * self.per_family * (len(self.families) - ("sf1h" in self.families))
@@ -87,7 +91,7 @@ class Written:
     refused: Counter[str] = field(default_factory=Counter)
     """Why questions were dropped, and how often."""
     stopped: str = ""
-    """What ended the run before its time: the budget."""
+    """Why the run ended early (the budget); "" if it did not."""
 
     def exam(self, name: str, origin: str, corpus: str) -> Exam:
         return Exam(name, tuple(self.queries), origin=origin, corpus=corpus)
@@ -102,7 +106,9 @@ class Writer:
         self.model = model
         self.material = passages(sorted(documents, key=lambda document: document.id))
         if not self.material:
-            raise ExamError("These documents give no questions: they hold no section of 25 words or more.")
+            raise ExamError(
+                "No questions can be written from these documents: they have no section of 25 words or more."
+            )
         self._texts = {document.id: document.text for document in documents}
         self._report: OnProgress = report or (lambda what, done, total: None)
         self._seen = Seen()
@@ -116,7 +122,7 @@ class Writer:
         return self.plan.calls(self.model, self.material)
 
     def write(self) -> Written:
-        """All families, or those that the budget reaches: what was written until then is kept."""
+        """Writes all families. If the budget ends, the questions written so far are kept."""
         try:
             for family in self.plan.families:
                 self._family(family)
@@ -135,7 +141,7 @@ class Writer:
             if not wave:
                 break
             tried += len(wave)
-            questions = self._checked(family, self._asked(family, wave))
+            questions = self._checked(family, self._drafted(family, wave))
             for question in questions[: wanted - kept]:
                 self._written.queries.append(self._query(family, question))
                 kept += 1
@@ -150,7 +156,8 @@ class Writer:
         return (shared[item] for item in drawn(list(shared), family, self.plan.seed))  # type: ignore[index]
 
     def _entities(self) -> dict[Passage, tuple[str, ...]]:
-        """Of as many passages as the wanted pairs may need: rules first, the model for what is missing of five."""
+        """The entities of as many passages as the pairs may need. Rules find them; if they find fewer than five, the
+        model adds the rest."""
         most = 4 * self.plan.per_family * _TRIED
         chosen = [item[0] for item in drawn([(p,) for p in self.material], "entities", self.plan.seed)][:most]
         known = {passage: entities_by_rule(passage) for passage in chosen}
@@ -165,15 +172,15 @@ class Writer:
             for p in short
         ]
         answers = self._ask(prompts, _ENTITY_SCHEMA, _TOKENS["entities"], "Naming")
-        for passage, said in zip(short, answers, strict=True):
-            listed = (read_object(said) or {}).get("entities") if said else None
+        for passage, reply in zip(short, answers, strict=True):
+            listed = (read_object(reply) or {}).get("entities") if reply else None
             more = [name for name in listed or [] if isinstance(name, str) and find_answer(name, passage.text)]
             known[passage] = tuple(dict.fromkeys([*known[passage], *more]))[:ENTITIES]
         return known
 
     # ------------------------------------------------------------ asking
 
-    def _asked(self, family: str, wave: Sequence[Pair | Passage]) -> list[Question]:
+    def _drafted(self, family: str, wave: Sequence[Pair | Passage]) -> list[Question]:
         if family == "sf1h":
             template = self._prompt("exam_single", ("title", "passage"))
         else:
@@ -187,12 +194,12 @@ class Writer:
                 shown = [Data("passage", p.text, number) for number, p in enumerate(item.passages, 1)]
                 prompts.append(template.messages(passages=shown, names=Data("names", ", ".join(item.shared))))
         made: list[Question] = []
-        for item, said in zip(wave, self._ask(prompts, SCHEMA, _TOKENS["write"]), strict=True):
-            if said is None:
+        for item, reply in zip(wave, self._ask(prompts, SCHEMA, _TOKENS["write"]), strict=True):
+            if reply is None:
                 self._written.refused["the model did not answer"] += 1
                 continue
             sources, shared = ((item,), ()) if isinstance(item, Passage) else (item.passages, item.shared)
-            found, refused = read_questions(said, sources, shared)
+            found, refused = read_questions(reply, sources, shared)
             self._written.refused.update(refused)
             made += found
         return made
@@ -207,19 +214,19 @@ class Writer:
         self._written.refused.update(filter(None, verdicts))
         return [question for question, verdict in zip(new, verdicts, strict=True) if not verdict]
 
-    def _answers(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[str | None]:
+    def _answers(self, requests: Sequence[tuple[str, Sequence[str]]]) -> list[str | None]:
         template = self._prompt("exam_answer", ("passages", "query"))
         prompts = [
             template.messages(
                 passages=[Data("passage", text, number) for number, text in enumerate(texts, 1)],
                 query=Data("query", question),
             )
-            for question, texts in asked
+            for question, texts in requests
         ]
         return self._ask(prompts, ANSWER, _TOKENS["answer"])
 
     def _found(self, questions: Sequence[Question]) -> list[list[str]]:
-        """What BM25 finds that holds the answer and is not the question's own."""
+        """Passages that BM25 finds for each question, that contain its answer and are not its own passages."""
         if not questions:
             return []
         retriever = BM25()
@@ -242,12 +249,12 @@ class Writer:
     def _ask(
         self, prompts: Sequence[Sequence[Message]], schema: Mapping[str, Any], most: int, what: str = ""
     ) -> list[str | None]:
-        """The model's words for each prompt, None where it failed for good."""
+        """The model's reply to each prompt; None if the call failed."""
         progress = (lambda done, total: self._report(what, done, total)) if what else None
         answers = complete_many(self.chat, prompts, schema=schema, max_tokens=most, progress=progress)
         failed = [answer for answer in answers if isinstance(answer, SurefindError)]
         if answers and len(failed) == len(answers):
-            raise failed[0]  # a model that answers nothing will not answer the rest either
+            raise failed[0]  # if every call fails, the following ones will fail, too
         return [answer.text if isinstance(answer, Completion) else None for answer in answers]
 
     def _prompt(self, name: str, slots: Sequence[str]) -> Prompt:
@@ -270,7 +277,7 @@ class Writer:
         return Judgment(document, start, end, 1, self._texts[document][start:end][:_QUOTE])
 
     def _evidence(self, passage: Passage, shared: Sequence[str]) -> tuple[int, int]:
-        """The sentence of the other passage that first speaks of what both share."""
+        """The first sentence of the other passage that names a shared entity."""
         text = self._texts[passage.document]
         names = re.compile("|".join(map(re.escape, shared)) or "$^", re.IGNORECASE)
         found = names.search(text, passage.start, passage.end)

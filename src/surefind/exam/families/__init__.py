@@ -1,1 +1,1 @@
-"""The five families of known-item questions. One family a file, each a function Corpus -> candidates."""
+"""The five families of known-item questions. One family per file, each a function ExamDocuments -> candidates."""

@@ -1,7 +1,7 @@
-"""`entity_lookup`: an identifier, form number, code, acronym or name that stands in few documents.
+"""`entity_lookup`: an identifier, form number, code, acronym or name that occurs in few documents.
 
-Gold: the sentences that hold it, in every document that does. One that stands in more than `MOST` documents names
-no document in particular and is dropped.
+Gold: the sentences that contain it, in every document. An entity in more than `MOST` documents is too ambiguous and is
+dropped.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from surefind.types import Document
 
 MOST = 3
 _SPANS = 5
+"""Most occurrences per document whose sentences become gold."""
 _RUN = re.compile(r"\w+")
 
 
@@ -32,11 +33,11 @@ def entity_lookup(corpus: ExamDocuments) -> Iterator[Candidate]:
     for document in corpus.documents:
         for entity, start in named(document.text):
             places[entity][document.id].append(start)
-    standing = _documents_of(corpus, places)
+    found_in = _documents_of(corpus, places)
     lines: dict[tuple[str, int], Spans] = {}
     for entity, documents in places.items():
-        # Every document that holds the words, in whatever case, fits the question: all are judged, or none.
-        if len(standing[entity.lower()]) <= MOST and standing[entity.lower()] == set(documents):
+        # Every document that contains the words, in any case, fits the question: either all are judged, or none.
+        if len(found_in[entity.lower()]) <= MOST and found_in[entity.lower()] == set(documents):
             judgments = tuple(
                 corpus.judge(by_id[id], *span)
                 for id, starts in sorted(documents.items())
@@ -46,10 +47,10 @@ def entity_lookup(corpus: ExamDocuments) -> Iterator[Candidate]:
 
 
 def _documents_of(corpus: ExamDocuments, entities: Iterable[str]) -> dict[str, set[str]]:
-    """Lower-cased entity -> the documents that hold it as whole words.
+    """Lower-cased entity -> the documents that contain it as whole words.
 
-    Each document is read once, whatever the number of entities: one that stands as whole words begins with a whole run
-    of letters and digits, and the run says how long the entities are that begin with it.
+    Each document is read once, whatever the number of entities: an entity in whole words begins with a whole run of
+    letters and digits, and `lengths` says how long the entities are that begin with this run.
     """
     found: dict[str, set[str]] = {entity.lower(): set() for entity in entities}
     lengths: dict[str, set[int]] = defaultdict(set)
@@ -67,7 +68,7 @@ def _documents_of(corpus: ExamDocuments, entities: Iterable[str]) -> dict[str, s
 
 
 def _runs(text: str) -> Iterator[re.Match[str]]:
-    """Runs of characters of which each `_joins` the one before it."""
+    """Runs of word characters; scripts without spaces and Hangul end a run."""
     return (_RUN if text.isascii() else pattern(rf"[^\W{UNSPACED}{HANGUL}]+")).finditer(text)
 
 
@@ -76,8 +77,8 @@ def _joins(text: str, at: int) -> bool:
 
 
 def _sentences(document: Document, starts: list[int], lines: dict[tuple[str, int], Spans]) -> Spans:
-    """The sentence (at most its own line block) around each place, each once. A line is cut into sentences once,
-    whatever the number of entities in it: `lines` remembers."""
+    """The sentences around the given offsets, each once; a sentence never crosses a line. `lines` caches the sentences
+    of each line, because a line may contain many entities."""
     found: dict[tuple[int, int], None] = {}
     for at in starts[:_SPANS]:
         left = document.text.rfind("\n", 0, at) + 1

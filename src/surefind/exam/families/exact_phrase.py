@@ -1,4 +1,4 @@
-"""`exact_phrase`: six words in a row that stand nowhere else, the rarest of their sentence. Gold: that sentence.
+"""`exact_phrase`: the rarest six words in a row of a sentence, if they occur only once. Gold: that sentence.
 
 In a script without spaces, twelve characters in a row.
 """
@@ -28,14 +28,14 @@ def exact_phrase(corpus: ExamDocuments) -> Iterator[Candidate]:
             words = _words(plain(document.text[start:end]))
             if sum(map(_weight, words)) > LENGTH + 2:
                 found.append((_rarest(corpus, words), document, corpus.judge(document, start, end)))
-    standing = _count(corpus, {phrase for phrase, _, _ in found})
+    counts = _count(corpus, {phrase for phrase, _, _ in found})
     for phrase, document, judgment in found:
-        if standing[phrase] == 1:
+        if counts[phrase] == 1:
             yield Candidate(_joined(phrase), document.id, (judgment,))
 
 
 def _words(text: str) -> list[str]:
-    """Words; of a script without spaces, its clusters."""
+    """The words of a text; in a script without spaces, its character clusters."""
     other = not text.isascii() and pattern(f"[{UNSPACED}{MARKS}]").search(text)
     return pattern(_PIECE).findall(text) if other else _WORD.findall(text)
 
@@ -50,7 +50,7 @@ def _weight(word: str) -> float:
 
 def _windows(words: list[str]) -> Iterator[tuple[str, ...]]:
     if not any(map(_unspaced, words)):
-        yield from zip(*(words[i:] for i in range(LENGTH)), strict=False)  # a third of the time of what follows
+        yield from zip(*(words[i:] for i in range(LENGTH)), strict=False)  # three times as fast as the loop below
         return
     ends = [0.0, *accumulate(map(_weight, words))]
     end = 0
@@ -63,30 +63,30 @@ def _windows(words: list[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _joined(words: Sequence[str]) -> str:
-    """With spaces, but none inside a script that has none."""
+    """Joins words by spaces, except inside a script without spaces."""
     gaps = ("" if _unspaced(a) and _unspaced(b) else " " for a, b in pairwise(words))
     return "".join(chain.from_iterable(zip_longest(words, gaps, fillvalue="")))
 
 
 def _rarest(corpus: ExamDocuments, words: list[str]) -> tuple[str, ...]:
-    """The window whose distinct terms have the highest idf together."""
+    """The window whose distinct terms have the highest sum of idf."""
     idf, spaced = corpus.idf, not any(map(_unspaced, words))
 
     def rarity(window: tuple[str, ...]) -> float:
-        # What stands between spaces has terms of its own; characters without spaces have them in pairs.
+        # Words between spaces are analysed one by one; characters without spaces give terms in pairs.
         distinct = set().union(*map(_of_word, window)) if spaced else set(terms(_joined(window)))
-        return math.fsum([idf.get(term, 0.0) for term in distinct])  # the same in any order
+        return math.fsum([idf.get(term, 0.0) for term in distinct])  # the sum is the same in any order
 
     return max(_windows(words), key=lambda window: (rarity(window), window))
 
 
-@lru_cache(maxsize=1 << 16)  # a word stands in six windows, and in many sentences
+@lru_cache(maxsize=1 << 16)  # a word is in six windows and in many sentences
 def _of_word(word: str) -> tuple[str, ...]:
     return tuple(terms(word))
 
 
 def _count(corpus: ExamDocuments, wanted: set[tuple[str, ...]]) -> Counter[tuple[str, ...]]:
-    """How often each phrase stands in the whole corpus."""
+    """How often each phrase occurs in the whole corpus."""
     counts: Counter[tuple[str, ...]] = Counter()
     for document in corpus.documents:
         counts.update(window for window in _windows(_words(plain(document.text))) if window in wanted)

@@ -1,6 +1,6 @@
 """`first_sentence`: the sentence that opens a section. Gold: the section.
 
-The same sentence in up to `MOST` documents is judged against all of them; in more, it is dropped.
+If up to `MOST` documents have the same sentence, all are gold; if more do, the sentence is dropped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`heading_direct`: a section's heading, word for word. Gold: the section with all below it.
+"""`heading_direct`: a section's heading, word for word. Gold: the section and all sections below it.
 
-Ambiguity: a heading fits every document whose title and one heading together hold all of its words. Up to
-`MOST` such documents are all judged relevant; a heading that fits more ("Related documents") asks for nothing
-in particular and is dropped.
+A heading fits every document whose title and one heading together contain all of its words. Up to `MOST` such documents
+are all judged relevant. A heading that fits more ("Related documents") is too ambiguous and is dropped.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ def heading_direct(corpus: ExamDocuments) -> Iterator[Candidate]:
 
 
 def clean_heading(title: str) -> str:
-    """Without numbering and markup; empty if it is too short or too long to be asked."""
+    """The heading without numbering and markup; "" if it is too short or too long for a question."""
     heading = _NUMBERING.sub("", plain(title)).strip(" :.–—-：。")
     return heading if len(set(terms(heading))) >= 2 and count_words(heading) <= 15 else ""
 
 
 def _fitting(corpus: ExamDocuments, wanted: frozenset[str]) -> list[Heading]:
-    """The sections that these terms fit, of one document more than `MOST` at most. Whatever they fit holds all of them,
-    so that only the sections with the rarest need to be looked at."""
+    """The sections that these terms fit, from at most `MOST` + 1 documents. A fitting section contains all the terms,
+    so only the sections with the rarest term are examined."""
     found: list[Heading] = []
     documents: set[str] = set()
     for heading in min((corpus.headings.get(term, []) for term in wanted), key=len):
@@ -59,7 +58,7 @@ def _fitting(corpus: ExamDocuments, wanted: frozenset[str]) -> list[Heading]:
 def _judged(
     corpus: ExamDocuments, document: Document, section: Section, fitting: list[Heading]
 ) -> tuple[Judgment, ...]:
-    """Every passage that the heading fits as well as its own, or nothing if those are too many."""
+    """Judgments of the heading's own section and all others that it fits; none if these are in too many documents."""
     found = {(document.id, section.start): (document, section)}
     found |= {(h.document.id, h.section.start): (h.document, h.section) for h in fitting}
     if len({id for id, _ in found}) > MOST:

@@ -1,7 +1,7 @@
-"""`heading_paraphrase`: a heading asked in other words: synonyms, question forms, another order.
+"""`heading_paraphrase`: a heading in other words: synonyms, question forms, another order.
 
-Gold: as for the heading itself. A heading for which the lexicon has no other word is left out, since putting
-"what is" before it would be no paraphrase. The lexicon is English, and so must the document be.
+Gold: as for `heading_direct`. A heading for which the lexicon has no other word is left out, because "what is" before
+the heading would not be a paraphrase. The lexicon is English, so only English documents are used.
 """
 
 from __future__ import annotations

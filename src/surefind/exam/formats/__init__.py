@@ -1,1 +1,1 @@
-"""Exams from and to files. One format a file. A file with bad rows is refused whole, each row named by line."""
+"""Imports and exports exams. One format per file. If a file has bad rows, nothing is imported and each row is named."""

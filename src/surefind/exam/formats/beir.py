@@ -1,4 +1,4 @@
-"""A BEIR folder: queries.jsonl, qrels/SPLIT.tsv and, where there is one, spans.jsonl with gold passages."""
+"""Reads and writes BEIR folders: queries.jsonl, qrels/SPLIT.tsv and optionally spans.jsonl with gold passages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from surefind.exam.model import Exam, Judgment
 
 
 def read_beir(folder: Path, library: Library, split: str = "test", name: str = "") -> Exam:
-    """Queries of the split with their graded documents; a judged document that has gold spans is judged by them."""
+    """Reads the queries of a split with their graded documents. The gold spans of a document, if any, are its judgments.
+    """
     qrels = folder / "qrels" / f"{split}.tsv"
     if not qrels.exists():
         splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
@@ -36,13 +37,13 @@ def read_beir(folder: Path, library: Library, split: str = "test", name: str = "
             complaints.add(number, str(error))
     complaints.refuse()
     if not judged:
-        raise ExamError(f"The split {split!r} of {folder} holds no questions.")
+        raise ExamError(f"The split {split!r} of {folder} contains no questions.")
     queries = tuple(library.query(id, *texts[id][:1], judgments, texts[id][1]) for id, judgments in judged.items())
     return Exam(name or f"{folder.name}-{split}", queries, origin=f"beir {folder.name} {split}")
 
 
 def _queries(path: Path) -> dict[str, tuple[str, str]]:
-    """Id -> text and family."""
+    """Query id -> its text and family."""
     if not path.exists():
         raise ExamError(f"{path.parent} is not a BEIR folder: it has no queries.jsonl.")
     complaints = Complaints(path)
@@ -80,7 +81,7 @@ def _spans(path: Path, library: Library) -> dict[tuple[str, str], list[Judgment]
 
 
 def write_beir(exam: Exam, folder: Path) -> None:
-    """queries.jsonl, qrels/test.tsv and spans.jsonl; the corpus stays where it is."""
+    """Writes queries.jsonl, qrels/test.tsv and spans.jsonl, but not the corpus."""
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     with (folder / "queries.jsonl").open("w", encoding="utf-8") as file:
         for query in exam.queries:

@@ -1,10 +1,10 @@
-"""JSONL or CSV of questions with gold passages or gold files.
+"""Reads and writes JSONL and CSV files of questions with gold passages or gold files.
 
 JSONL: {"id", "query", "family", "gold": [{"document", "text" or "start"+"end", "grade"}]}; a flat row
-{"query", "document", "text"} is taken too. CSV: the columns query and document, and optionally id, text, start,
-end, grade and family; rows with the same id (or, without ids, the same query) are one question.
+{"query", "document", "text"} is accepted, too. CSV: the columns query and document, and optionally id, text, start,
+end, grade and family. Rows with the same id (or, without ids, the same query) are one question.
 
-A question without an id gets one from its words, so that it is the same question when rows are added above it.
+A question without an id gets one derived from its words, so that adding rows above it does not change its id.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
             continue
         id = str(row.get("id") or _id_of(text))
         if id in found and found[id][0]["query"] != text:
-            complaints.add(number, f"the id {id!r} belongs to another question already")
+            complaints.add(number, f"another question already has the id {id!r}")
             continue
         known = found.setdefault(id, ({**row, "id": id, "query": text}, []))
         known[1].extend(judgments)
     complaints.refuse()
     if not found:
-        raise ExamError(f"{path} holds no questions.")
+        raise ExamError(f"{path} contains no questions.")
     queries = tuple(_query(row, judgments, library) for row, judgments in found.values())
     return Exam(name or path.stem, queries, origin=f"import {path.name}")
 
@@ -100,7 +100,7 @@ def _rows(path: Path, complaints: Complaints) -> Iterator[tuple[int, Mapping[str
 
 
 def write_csv(exam: Exam, path: Path) -> None:
-    """A row a judgment; reading it back gives the same questions."""
+    """Writes one row per judgment; reading the file back gives the same questions."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

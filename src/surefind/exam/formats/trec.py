@@ -1,4 +1,4 @@
-"""TREC topics and qrels: `<num>`/`<title>` topics, XML topics or `id TAB text` lines; `qid 0 document grade`."""
+"""Reads and writes TREC topics (`<num>`/`<title>`, XML, or `id TAB text` lines) and qrels (`qid 0 document grade`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
             continue
         try:
             query, _, rest = line.split(maxsplit=2)
-            document, grade = rest.rsplit(maxsplit=1)  # an id may hold spaces: file names do
+            document, grade = rest.rsplit(maxsplit=1)  # an id may contain spaces, as file names do
             if query not in texts:
                 raise ExamError(f"there is no topic {query!r} in {topics.name}")
             judged[query].append(library.judge(document, grade=max(0, int(grade))))
@@ -34,7 +34,7 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
             )
     complaints.refuse()
     if not judged:
-        raise ExamError(f"{qrels} holds no judgments.")
+        raise ExamError(f"{qrels} contains no judgments.")
     queries = tuple(library.query(id, texts[id], judgments) for id, judgments in judged.items())
     return Exam(name or topics.stem, queries, origin=f"trec {topics.name} {qrels.name}")
 

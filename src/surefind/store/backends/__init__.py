@@ -1,1 +1,1 @@
-"""Backends: where chunks are kept and searched. One a file."""
+"""Backends, one per file: they store and search chunks."""

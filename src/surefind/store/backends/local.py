@@ -1,4 +1,4 @@
-"""`local`: chunks in the catalogue, indexes in folders beside it, everything in this process."""
+"""The local backend: chunks in the catalogue, indexes in folders beside it, everything in this process."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class LocalBackend:
+    """Implements `Backend` on the local disk."""
+
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self.rows = ChunkRows(catalogue.database)
@@ -66,7 +68,7 @@ class LocalBackend:
         services: Services,
         report: OnProgress,
     ) -> bool:
-        """Says whether it built."""
+        """Builds the index of one retriever unless a sound one exists. Returns whether it was built."""
         key = index_key(table.fingerprint, retriever)
         spec = retriever.index_spec
         built = not self.indexes.sound(key)
@@ -84,20 +86,21 @@ class LocalBackend:
     def _reuse(
         self, contents: int, layout: str, table: Table, retriever: Retriever, services: Services
     ) -> Reuse | None:
-        """The newest index of the same kind over the same layout, and where each chunk stood in it."""
+        """Returns the newest index with the same spec and layout, and the place of each chunk in it."""
         for key, number, cut, spec in reversed(self.rows.indexes()):
             if cut == layout and spec == retriever.index_spec and self.indexes.has(key):
                 try:
                     earlier = self.indexes.read(table_key(number, layout), Table.load)
                     index: Index = self.indexes.load(key, retriever, services)
                 except CorruptIndexError:
-                    continue  # it is only a head start; building from nothing gives the same
+                    continue  # reuse only saves time; building from nothing gives the same index
                 if len(index) == len(earlier):
                     return Reuse(index, table.origin(earlier))
         return None
 
     def discard(self, after: int, gone: Sequence[int]) -> None:
-        """Sets by the names of their folders: they may be of a catalogue that is gone."""
+        """Deletes the leftovers of an interrupted writer. Sets are found by the names of their folders, since they may
+        belong to a catalogue that no longer exists."""
         with self._catalogue.transaction():
             self.rows.delete(gone)
         for key in self.indexes.list_keys():
@@ -122,13 +125,11 @@ class LocalBackend:
         key = table_key(contents.number, layout)
         number = self.rows.layout_id(layout)
         if number is None or not self.indexes.has(key):
-            raise NotBuiltError(
-                f"The documents are not cut by {layout} yet. Build what is missing with: surefind sync."
-            )
+            raise NotBuiltError(f"The documents are not cut by {layout} yet. Cut and index them with: surefind sync.")
         try:
             table = self.indexes.read(key, Table.load)
         except CorruptIndexError as error:
-            raise NotBuiltError(f"{error} Build it again with: surefind sync.") from error
+            raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
         return LocalView(self.rows, self.indexes, table, number, services, rules)
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:

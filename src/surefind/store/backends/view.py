@@ -1,6 +1,6 @@
-"""One set of documents in one layout, opened by the local backend: a table of chunks, indexes, masks.
+"""The local backend's view of one set of documents in one layout: a table of chunks, indexes, masks.
 
-Nothing in it changes once it is there. Indexes and masks are opened when first asked for and kept.
+A view never changes. Indexes are opened and masks computed when they are first needed, and then kept.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from surefind.protocols import Services
 
 _KEPT = 64
-"""Masks, and retrievers in other words, that stay in memory."""
+"""How many masks, and how many retrievers with different parameters, stay in memory."""
 
 Clauses = tuple[tuple[str, ...], ...]
-"""Access lists: who reads a document is a member of a group of each."""
+"""Access lists of a document: a caller must be in a group of each list."""
 
 
 class LocalView:
+    """Implements `View` on a table and on indexes in folders."""
+
     def __init__(
         self,
         rows: ChunkRows,
@@ -59,7 +61,7 @@ class LocalView:
         self._masks: OrderedDict[Access, tuple[Mask, int]] = OrderedDict()
         self._spans: Spans | None = None
         self._clauses: list[tuple[Clauses, IntArray]] | None = None
-        self._restrictions()  # here, where nobody waits for an answer yet
+        self._restrictions()  # computed now, while no search waits for it
 
     @property
     def fingerprint(self) -> str:
@@ -81,7 +83,7 @@ class LocalView:
     def score(self, retriever: Retriever, queries: Sequence[Query], ids: IdArray, access: Access) -> FloatArray:
         index = self.index(retriever)
         if not keeps(index, ScoringIndex):
-            raise SpecError(f"{retriever} cannot score single passages. Leave out missing=score, or the retriever.")
+            raise SpecError(f"{retriever} cannot score single passages. Remove missing=score or the retriever.")
         return index.score(retriever, queries, self._allowed(ids, access), self.mask(access))
 
     def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
@@ -93,7 +95,7 @@ class LocalView:
         return self._as_ids(index.search(one, texts, k, mask))
 
     def _as_ids(self, found: Rankings) -> Rankings:
-        """Places become ids, and equal scores stand in order of id."""
+        """Replaces places by ids, and puts equal scores in order of id."""
         ids = np.where(found.ids == PAD, PAD, self.table.ids[np.maximum(found.ids, 0)]) if found.ids.size else found.ids
         order = np.lexsort((np.where(ids == PAD, np.iinfo(np.int64).max, ids), -found.scores), axis=1)
         return replace(found, ids=np.take_along_axis(ids, order, 1), scores=np.take_along_axis(found.scores, order, 1))
@@ -117,15 +119,15 @@ class LocalView:
         wanted = [(version, seq) for version, seq in self.table.rows[:2, places].T.tolist()]
         found = self._rows.entries(self._layout, wanted, returned)
         if len(found) < len(wanted):
-            raise StoreError("This generation was swept away while it was read. Search again.")
+            raise StoreError("This generation was deleted by a writer during the search. Search again.")
         return found
 
     def parents(self, ids: IdArray) -> IdArray | None:
-        families = self.table.families
-        if families is None:
+        parents = self.table.parents
+        if parents is None:
             return None
         places = self.table.places(ids)
-        return np.where(places == PAD, PAD, families[np.maximum(places, 0)])
+        return np.where(places == PAD, PAD, parents[np.maximum(places, 0)])
 
     def spans(self) -> Spans:
         if self._spans is None:
@@ -136,7 +138,7 @@ class LocalView:
     # ------------------------------------------------------------ access
 
     def mask(self, access: Access) -> Mask:
-        """The places that the caller may see."""
+        """Returns the mask of the places that the caller may see."""
         return self._resolved(access)[0]
 
     def admitted(self, access: Access) -> set[str]:
@@ -146,11 +148,11 @@ class LocalView:
         return self._resolved(access)[1]
 
     def _allowed(self, ids: Any, access: Access) -> IdArray:
-        """The places of ids that the caller may see; one that they may not is an error, not an answer."""
+        """Returns the places of ids. Raises `StoreError` if the caller may not see one of them."""
         places = self.table.places(ids)
         bits = self.mask(access).bits
         if bits is not None and not bool((bits[np.maximum(places, 0)] | (places == PAD)).all()):
-            raise StoreError("A passage was asked for that the caller may not read.")
+            raise StoreError("The caller may not read one of the requested passages.")
         return places
 
     def _resolved(self, access: Access) -> tuple[Mask, int]:
@@ -166,8 +168,8 @@ class LocalView:
         return known
 
     def _documents(self, access: Access) -> BoolArray:
-        """The documents that a caller may see and that fit the filters. A key that none of the documents they may see
-        has is a mistake, and it is told in words that tell of no other documents."""
+        """Returns which documents the caller may see and the filters accept. Raises `UsageError` for a metadata key
+        that no visible document has; the message reveals nothing about other documents."""
         seen = np.ones(len(self.table.names), np.bool_)
         if not access.sees_all:
             for clauses, documents in self._restrictions():
@@ -183,12 +185,13 @@ class LocalView:
         return fits
 
     def idle_rules(self) -> list[PathRule]:
-        """Path rules that cover no document: a mistake, most likely."""
+        """Returns the path rules that cover no document, most likely by mistake."""
         paths = {*self.table.paths, *self.table.names}
         return [rule for rule in self._rules if not any(map(rule.covers, paths))]
 
     def _restrictions(self) -> list[tuple[Clauses, IntArray]]:
-        """Access lists, and the documents that have them: their own, and one for each path rule that covers them."""
+        """Returns the different combinations of access lists, each with the documents that have it. A document has its
+        own list and one for each path rule that covers it."""
         if self._clauses is None:
             found: dict[int, list[tuple[str, ...]]] = {document: [tuple(own)] for document, own in self.table.acls}
             for rule in self._rules:
@@ -224,11 +227,11 @@ class LocalView:
             try:
                 self.mask(access)
             except UsageError:
-                continue  # a key that these documents do not have: the next caller is told
-        _ = self.table.families, self.table.places(self.table.ids[:1])
+                continue  # a metadata key that these documents do not have: the next caller gets the error
+        _ = self.table.parents, self.table.places(self.table.ids[:1])
 
     def index(self, retriever: Retriever) -> Index:
-        """What a retriever searches, opened once."""
+        """Returns the index that a retriever searches; it is opened once."""
         found = self._opened.get(retriever)
         if found is not None:
             return found
@@ -242,7 +245,7 @@ class LocalView:
 
     def _open(self, retriever: Retriever) -> Index:
         inner = retriever.inner if isinstance(retriever, Wrapper) else None
-        if inner is not None and isinstance(retriever, Wrapper):  # a view of another retriever's index
+        if inner is not None and isinstance(retriever, Wrapper):  # it wraps another retriever's index
             return retriever.wrap(self.index(inner), self._services)
         key = self._key(retriever)
         if key not in self._loaded:
@@ -250,7 +253,7 @@ class LocalView:
         index = self._loaded[key]
         if isinstance(retriever, Composite):
             index = retriever.over(index, [self.index(used) for used in retriever.uses])
-        # Kernels and models load when first used: here, so that no query's time is charged with it.
+        # Kernels and models load when they are first used. They load here, so that no query is slowed down by it.
         index.search(retriever, [Query("warm up")], 1, EVERY)
         return index
 
@@ -259,13 +262,13 @@ class LocalView:
             if self._indexes.has(key):
                 index = self._indexes.load(key, retriever, self._services)
                 if len(index) != len(self):
-                    raise CorruptIndexError(f"The index {key} is of {len(index)} passages, not of {len(self)}.")
+                    raise CorruptIndexError(f"The index {key} has {len(index)} passages instead of {len(self)}.")
                 return index
         except CorruptIndexError as error:
-            raise NotBuiltError(f"{error} Build it again with: surefind sync.") from error
+            raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
         raise NotBuiltError(
             f"There is no index for {retriever} over these documents. Build it with surefind sync (for the pipelines "
-            "of surefind.toml), surefind search (for the one that it is given), or kb.build(...) from Python."
+            "in surefind.toml), surefind search (for the pipeline that you give it), or kb.build(...) from Python."
         )
 
     def _key(self, retriever: Retriever) -> str:
