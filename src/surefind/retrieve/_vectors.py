@@ -139,7 +139,7 @@ def _parameters(allow: Mask, nprobe: int | None = None) -> Any:
         options["sel"] = faiss.IDSelectorBitmap(len(allow.bits), faiss.swig_ptr(allow.packed))
         options["sel"].bits = allow.packed  # faiss keeps no reference of its own
     if nprobe is not None:
-        return faiss.SearchParametersIVF(nprobe=nprobe, **options)  # type: ignore[call-arg]
+        return faiss.SearchParametersIVF(nprobe=nprobe, **options)
     return faiss.SearchParameters(**options) if options else None
 
 
