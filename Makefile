@@ -14,7 +14,7 @@ REQUIREMENTS := pyproject.toml models/pyproject.toml $(CONSTRAINTS)
 
 demo: $(READY)
 	$(BIN)/surefind demo demo
-	@echo "(surefind is in $(BIN); to have it on your path: . $(BIN)/activate)"
+	@echo 'surefind is not on your path yet. Run this first: . $(abspath $(BIN)/activate)'
 
 test: lint types unit smoke
 
@@ -56,7 +56,7 @@ define install
 	@if [ -e $(VENV)/.installing ]; then rm -rf $(VENV); fi
 	$(PYTHON) -m venv $(VENV)
 	@rm -f $(READY) $(DEV) && touch $(VENV)/.installing
-	@echo 'Installing into $(VENV). This takes a few minutes the first time.'
+	@echo 'Installing into $(VENV). This takes a minute or two the first time.'
 	PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./models -e '.[$(1)]'
 	@rm $(VENV)/.installing && touch $(2)
