@@ -1,40 +1,72 @@
-# make demo   the whole path on the bundled sample, from nothing
-# make test   lint, types, every test, and a bare install, from nothing
+# make demo          the whole path on the bundled sample, from nothing
+# make test          lint, types, every test, and a bare install, from nothing
+# make test-latest   the same with the newest version of every dependency
+# make lock          write constraints.txt again, with the newest versions
 PYTHON ?= python3
 VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
-INSTALLED := $(VENV)/.installed
+READY := $(VENV)/.ready
+DEV := $(VENV)/.ready-dev
+REQUIREMENTS := pyproject.toml models/pyproject.toml $(CONSTRAINTS)
 
-.PHONY: demo test lint types unit smoke docs clean
+.PHONY: demo test test-latest lint types unit smoke docs lock clean
 
-demo: $(INSTALLED)
+demo: $(READY)
 	$(BIN)/surefind demo demo
-	@echo "(surefind is in $(BIN); to have it on your path: . $(BIN)/activate)"
+	@echo 'surefind is not on your path yet. Run this first: . $(abspath $(BIN)/activate)'
 
 test: lint types unit smoke
 
-lint: $(INSTALLED)
+test-latest:
+	rm -rf .venv-latest
+	$(MAKE) test VENV=.venv-latest CONSTRAINTS=
+
+lint: $(DEV)
 	$(BIN)/ruff check src tests benchmarks models scripts training
 	$(BIN)/ruff format --check src tests benchmarks models scripts training
 
-types: $(INSTALLED)
+types: $(DEV)
 	$(BIN)/mypy
 
-unit: $(INSTALLED)
+unit: $(DEV)
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # A user's install: no development tools, not editable, run from another folder.
 smoke:
-	PYTHON=$(PYTHON) sh scripts/smoke.sh
+	PYTHON=$(PYTHON) CONSTRAINTS=$(CONSTRAINTS) sh scripts/smoke.sh
 
 # The command reference in docs/cli.md is generated; a test fails when it is stale.
-docs: $(INSTALLED)
+docs: $(DEV)
 	$(BIN)/python scripts/cli_reference.py docs/cli.md
 
-$(INSTALLED): pyproject.toml models/pyproject.toml
+# One file for every platform and every Python from 3.11. hatchling and editables build the two packages.
+lock:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check --upgrade uv
+	printf 'hatchling\neditables\n' | .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	  --fork-strategy fewest --no-annotate --no-emit-index-url --custom-compile-command 'make lock' \
+	  --extra dev --output-file constraints.txt pyproject.toml models/pyproject.toml -
+
+# pip reads the constraints from the environment, so that they also hold where it builds the packages.
+# An interrupted install leaves .installing behind, and the next install starts from nothing.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'Surefind needs Python 3.11 or newer. Name one: make PYTHON=python3.12 $(MAKECMDGOALS)'; exit 1; }
+	@if [ -e $(VENV)/.installing ]; then rm -rf $(VENV); fi
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./models -e '.[dev]'
-	touch $(INSTALLED)
+	@rm -f $(READY) $(DEV) && touch $(VENV)/.installing
+	@echo 'Installing into $(VENV). This takes a minute or two the first time.'
+	PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./models -e '.[$(1)]'
+	@rm $(VENV)/.installing && touch $(2)
+endef
+
+$(READY): $(REQUIREMENTS)
+	$(call install,formats,$(READY))
+
+$(DEV): $(REQUIREMENTS)
+	$(call install,dev,$(READY) $(DEV))
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) .venv-latest .venv-lock demo

@@ -5,7 +5,9 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${PYTHON:-python3}" -m venv "$work/venv"
-"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$root/models" "$root"
+cd "$root"
+export PIP_CONSTRAINT="${CONSTRAINTS-constraints.txt}" PIP_BUILD_CONSTRAINT="${CONSTRAINTS-constraints.txt}"
+"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check ./models .
 cd "$work"
 mkdir docs
 printf -- '---\ntitle: Cash reports\nstatus: approved\n---\n# Cash reports\n\nA CTR is due within 15 calendar days.\n' > docs/ctr.md

@@ -141,7 +141,7 @@ def _parameters(allow: Mask, nprobe: int | None = None) -> Any:
         options["sel"] = faiss.IDSelectorBitmap(len(allow.bits), faiss.swig_ptr(allow.packed))
         options["sel"].bits = allow.packed  # faiss holds no reference to it
     if nprobe is not None:
-        return faiss.SearchParametersIVF(nprobe=nprobe, **options)  # type: ignore[call-arg]
+        return faiss.SearchParametersIVF(nprobe=nprobe, **options)
     return faiss.SearchParameters(**options) if options else None
 
 
