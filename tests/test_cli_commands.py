@@ -437,9 +437,9 @@ def test_missing_baseline_is_refused_before_anything_runs(ten: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("search", ""), "The query is empty. Write what you look for"),
+        (("search", ""), "The query is empty. Write one, for example"),
         (("search", "   "), "The query is empty"),
-        (("search", "x" * 100_000), "The query has 100,000 characters; the most is 10,000"),
+        (("search", "x" * 100_000), "The query has 100,000 characters; the limit is 10,000"),
         (("search", "cash", "-k", "0"), "k must be from 1 to 1,000, not 0"),
         (("search", "cash", "-p", "wrds"), r"no pipeline called 'wrds'; did you mean 'words'\? Choices: words"),
         (("search", "cash", "--retrieve", "bm26"), r"no retrieve stage called 'bm26'; did you mean 'bm25'\? Choices:"),

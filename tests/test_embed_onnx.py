@@ -175,7 +175,7 @@ def test_fingerprint_follows_the_files(export: Export, tmp_path: Path) -> None:
 
 
 def test_strange_input_is_named(export: Export) -> None:
-    with pytest.raises(SurefindError, match="asks for pixel_values; a sentence encoder asks for input_ids"):
+    with pytest.raises(SurefindError, match="needs the inputs pixel_values; a sentence encoder has only input_ids"):
         Onnx(str(export(inputs=("input_ids", "pixel_values")))).embed(["cash"])
 
 

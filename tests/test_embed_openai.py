@@ -311,13 +311,13 @@ def test_hanging_server_ends_in_an_error_that_names_the_timeout(server: Server) 
         ("302", "answered 302 (this is 302). Check url and model."),
         ("malformed", "did not answer with JSON but with application/json: '{\"data\": ['. Check that url"),
         ("html", "did not answer with JSON but with text/html: '<html><h1>Sign in</h1></html>'. Check that url"),
-        ("other", "(model toy) gave JSON that holds no embeddings. Check that url"),
+        ("other", "(model toy) gave JSON without embeddings. Check that url"),
         ("short", "(model toy) gave 1 vectors for 2 texts. Lower batch."),
         ("twice", "(model toy) numbered its vectors wrongly."),
-        ("nan", "(model toy) gave vectors that are no lists of finite numbers. Check model"),
-        ("null", "(model toy) gave vectors that are no lists of finite numbers."),
-        ("ragged", "(model toy) gave vectors that are no lists of finite numbers."),
-        ("zeros", "(model toy) gave vectors that are no lists of finite numbers."),
+        ("nan", "(model toy) gave vectors that are not lists of finite numbers. Check model"),
+        ("null", "(model toy) gave vectors that are not lists of finite numbers."),
+        ("ragged", "(model toy) gave vectors that are not lists of finite numbers."),
+        ("zeros", "(model toy) gave vectors that are not lists of finite numbers."),
     ],
 )
 def test_bad_answer_is_told_at_once(server: Server, act: str, expected: str) -> None:
@@ -330,7 +330,7 @@ def test_vectors_that_change_their_length_are_refused(server: Server) -> None:
     stage = server.stage()
     stage.embed(["a"])
     server.script = ["narrow"]
-    assert "gave vectors of 4 numbers where 8 were due" in failure(stage)
+    assert "gave vectors of 4 numbers instead of 8" in failure(stage)
     server.script = ["narrow"]
     assert "Leave dimensions at 0." in failure(server.stage(dimensions=6))
 

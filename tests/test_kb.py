@@ -29,7 +29,7 @@ def test_empty_query_is_refused(small: Home, query: str) -> None:
 
 
 def test_oversized_query_is_refused_with_both_numbers(small: Home) -> None:
-    with pytest.raises(QueryError, match="has 100,000 characters; the most is 10,000"):
+    with pytest.raises(QueryError, match="has 100,000 characters; the limit is 10,000"):
         small.found("x" * 100_000)
 
 

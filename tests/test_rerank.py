@@ -210,7 +210,7 @@ def test_model_of_the_knowledge_base_is_found_by_name(tmp_path: Path) -> None:
     ("shape", "words"),
     [
         ({"per_label": 3}, "gives 3 numbers for a passage"),
-        ({"inputs": ("input_ids", "attention_mask", "token_type_ids", "pixels")}, "asks for pixels"),
+        ({"inputs": ("input_ids", "attention_mask", "token_type_ids", "pixels")}, "needs the inputs pixels"),
     ],
 )
 def test_graph_that_is_no_reranker_is_refused(tmp_path: Path, shape: dict[str, Any], words: str) -> None:

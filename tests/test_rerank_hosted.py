@@ -236,7 +236,7 @@ def test_missing_key_is_said_before_anything_is_sent(monkeypatch: pytest.MonkeyP
     ("text", "words"),
     [
         ('hosted(key_env="sk-abc")', "key_env must be the name of an environment variable"),
-        ('hosted(url="https://user:pw@example.org/rerank")', "no user, password"),
+        ('hosted(url="https://user:pw@example.org/rerank")', "must not contain a user, a password"),
         ('hosted(url="example.org")', "url must begin with https://"),
         ("hosted(api=other)", "api must be"),
         ("hosted(concurrency=0)", "concurrency must be"),

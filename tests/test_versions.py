@@ -512,9 +512,9 @@ def test_path_rule_holds_for_what_is_published(home: Home) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("a.xyz", "alpha", r"a\.xyz is of a type that no reader takes\. Known types: .*\.md"),
-        ("none", "alpha", "none is of a type that no reader takes"),
-        ("a.jsonl", '{"text": "one"}\n{"text": "two"}\n', r"a\.jsonl holds 2 documents\. A draft is one document"),
+        ("a.xyz", "alpha", r"No reader can read the file type of .*a\.xyz\. Known types: .*\.md"),
+        ("none", "alpha", "No reader can read the file type of .*none"),
+        ("a.jsonl", '{"text": "one"}\n{"text": "two"}\n', r"a\.jsonl holds 2 documents\. A draft must be one document"),
         ("a.md", "---\nacl: [board\n---\nalpha", r"a\.md has broken front matter at line 3"),
         ("a.json", "{", r"a\.json is not JSON"),
         ("large.md", "alpha " * 1000, r"large\.md is larger than 0\.005 MB \(max_file_mb\)"),
@@ -561,12 +561,12 @@ def test_version_that_is_no_draft_cannot_be_reviewed_or_published(two: Home) -> 
     published = history(two, "b.md")[0].number
     with two.open() as kb:
         for number in (published, 0, -1, 999):
-            with pytest.raises(UsageError, match=rf"Version {number} is no draft\. Drafts: {waiting} \(a.md\)\."):
+            with pytest.raises(UsageError, match=rf"Version {number} is not a draft\. Drafts: {waiting} \(a.md\)\."):
                 kb.review(number)
-            with pytest.raises(UsageError, match=f"Version {number} is no draft"):
+            with pytest.raises(UsageError, match=f"Version {number} is not a draft"):
                 kb.publish(number)
         assert kb.publish(waiting) == 2
-        with pytest.raises(UsageError, match=r"is no draft\. Drafts: none\."):
+        with pytest.raises(UsageError, match=r"is not a draft\. Drafts: none\."):
             kb.publish(waiting)
         assert [generation.number for generation in kb.generations()] == [1, 2]
 
@@ -1130,7 +1130,7 @@ def test_draft_can_be_discarded(home: Home) -> None:
         kb.discard(number)
         assert kb.drafts() == []
         assert [version.state for version in kb.history("a.md")] == ["published"]
-        with pytest.raises(UsageError, match=f"Version {number} is no draft"):
+        with pytest.raises(UsageError, match=f"Version {number} is not a draft"):
             kb.discard(number)
 
 

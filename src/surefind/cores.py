@@ -1,7 +1,7 @@
 """Counts the cores that this process may use, which may be fewer than the machine has.
 
-`os.cpu_count()` counts the machine's cores. A process may be bound to some of them (`taskset`), and a container may have
-a quota of CPU time: threads beyond that only wait for each other.
+`os.cpu_count()` counts the machine's cores. A process may be bound to some of them (`taskset`), and a container may
+have a quota of CPU time: threads beyond that only wait for each other.
 
     cores = min(affinity, ⌈quota / period⌉), at least 1
 """

@@ -4,8 +4,8 @@
         note("reranked 12 of 20 …")      # anywhere below it
     heard.text, heard.calls
 
-Outside `collecting`, notes and costs are dropped. The collector is in a `ContextVar`: work that a stage hands to threads
-is collected if it runs in a copy of the context (`contextvars.copy_context().run`).
+Outside `collecting`, notes and costs are dropped. The collector is in a `ContextVar`: work that a stage hands to
+threads is collected if it runs in a copy of the context (`contextvars.copy_context().run`).
 """
 
 from __future__ import annotations

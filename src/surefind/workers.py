@@ -88,7 +88,7 @@ def still_working() -> bool:
 
 
 def within(seconds: float, work: Callable[[], Any]) -> Any:
-    """Returns the result of `work`, or raises TimeoutError and abandons it: for clients without a time limit of their own."""
+    """Returns the result of `work`, or abandons it and raises TimeoutError: for clients that have no time limit."""
     future: Future[Any] = Future()
 
     def run() -> None:

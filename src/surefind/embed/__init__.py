@@ -1,1 +1,1 @@
-"""Encoders: texts -> unit vectors. One model or provider a file; `_cache` remembers what was paid for."""
+"""Encoders: texts -> unit vectors. One file per model or provider; `surefind.store.vectors` caches the vectors."""

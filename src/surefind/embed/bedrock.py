@@ -1,7 +1,7 @@
 """`bedrock(model=amazon.titan-embed-text-v2:0, region=…)`: Titan text embeddings on Amazon Bedrock.
 
-The model takes one text a call (`inputText`, `dimensions`, `normalize`), so several calls run at once. Client,
-retries and errors are those of `surefind.net.bedrock`.
+The model takes one text per call (`inputText`, `dimensions`, `normalize`), so several calls run at once. The client,
+retries and errors come from `surefind.net.bedrock`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from surefind.spec import Stage, require
 from surefind.types import FloatArray
 from surefind.workers import Workers
 
-_WAYS_OUT = {
+_ADVICE = {
     "ThrottlingException": "Lower concurrency. Run it again later: finished batches are in the cache.",
     "ValidationException": "Check model, dimensions (256, 512 or 1024 for Titan v2) and max_characters.",
 }
@@ -35,14 +35,14 @@ class Bedrock(Stage):
 
     model: str = "amazon.titan-embed-text-v2:0"
     region: str | None = None
-    """None takes the region from the AWS configuration."""
+    """None means the region of the AWS configuration."""
     dimensions: int = 1024
     normalize: bool = True
-    """Asked of the model; vectors are brought to unit length in any case."""
+    """Whether to ask the model for unit vectors; vectors are scaled to unit length in any case."""
     max_characters: int = 20_000
     """Longer texts are cut."""
     price_per_million: float = 0.02
-    """Dollars for a million tokens."""
+    """Dollars per million tokens."""
     concurrency: int = 8
     timeout: float = 60.0
     retries: int = 5
@@ -77,7 +77,7 @@ class Bedrock(Stage):
         return vectors
 
     def cost(self, texts: Sequence[str]) -> float:
-        """About how many dollars it would be to embed these; nothing is sent."""
+        """Estimates the dollars for embedding these texts; sends nothing."""
         return quote(self._sent(texts), self.price_per_million)
 
     def _sent(self, texts: Sequence[str]) -> list[str]:
@@ -98,7 +98,7 @@ class Bedrock(Stage):
         return np.asarray(vectors[0])
 
     def _invoke(self, client: Any, body: str) -> bytes:
-        with explained(self.model, _WAYS_OUT, "Check region and network; finished batches are in the cache."):
+        with explained(self.model, _ADVICE, "Check region and network; finished batches are in the cache."):
             answer = client.invoke_model(
                 modelId=self.model, body=body, contentType="application/json", accept="application/json"
             )

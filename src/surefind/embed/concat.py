@@ -1,9 +1,9 @@
-"""`concat(models=[minilm, …])`: the vectors of several encoders, one after another.
+"""`concat(models=[minilm, …])`: concatenates the vectors of several encoders.
 
     v(x) = [v_1(x), …, v_m(x)] / √m        so that        cos(v(x), v(y)) = mean_i cos(v_i(x), v_i(y))
 
-Each part has unit length, so every encoder has the same say; one that is named twice has twice as much. The support
-chatbot study found it as good as the reciprocal rank fusion of the encoders.
+Each part has unit length, so every encoder has the same weight; an encoder that is named twice has twice the weight.
+The support-chatbot study found concatenation as good as reciprocal rank fusion of the encoders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Concat(Stage):
 
     def __post_init__(self) -> None:
         require(len(self.models) > 0, self, "models must name at least one encoder")
-        # However an encoder is written, it is the same encoder: its spec is brought into one form.
+        # Specs are written out in full, so that equal encoders have equal specs.
         object.__setattr__(self, "models", tuple(str(spec.make("embed", model)) for model in self.models))
 
     @property
@@ -62,7 +62,7 @@ def _joined(vectors: Sequence[FloatArray]) -> FloatArray:
 
 
 def _share_of(progress: Progress | None, i: int, parts: int) -> Progress | None:
-    """Tells of the i-th of several equal parts of the work as of all of it."""
+    """Reports progress of the i-th of several equal parts as progress of the whole."""
     if progress is None:
         return None
     return lambda done, total: progress(i * total + done, parts * total)

@@ -1,7 +1,7 @@
 """`onnx(path=…)`: any sentence encoder as an ONNX folder, run on the CPU without torch.
 
 The folder holds `model.onnx` or `onnx/model.onnx` and `tokenizer.json`, as optimum, sentence-transformers and model
-hubs write them; pooling is read from `1_Pooling/config.json`, else it is the mean.
+hubs write them. `1_Pooling/config.json` says how to pool; without it, token vectors are averaged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _encoder(path: str, max_tokens: int) -> OnnxEncoder:
 
 @lru_cache(maxsize=8)
 def _open(folder: Path, max_tokens: int, version: FileVersion | None) -> OnnxEncoder:
-    """`version` makes a model that was trained again another one."""
+    """`version` is a cache key, so that a retrained model is opened again."""
     return OnnxEncoder(folder, max_tokens)
 
 

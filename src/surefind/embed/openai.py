@@ -1,8 +1,8 @@
 """`openai(model=…, url=…)`: any server that speaks OpenAI's `/embeddings`.
 
 OpenAI, Azure OpenAI, Voyage, Gemini's compatible address, Ollama, vLLM, the llama.cpp server. The request is
-`{"model", "input"}`, with `dimensions` only if given: nothing that one of them would refuse (OpenAI's own client asks
-for base64, which vLLM and several gateways did). docs/embedding-models.md has a recipe for each.
+`{"model", "input"}`, plus `dimensions` if given, and nothing that one of these servers refuses (OpenAI's own client asks
+for base64, which vLLM and several gateways refused). docs/embedding-models.md has a recipe for each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from surefind.spec import Stage, require
 from surefind.types import FloatArray
 
 _REQUEST_CHARACTERS = 200_000
-"""OpenAI takes 300,000 tokens in a request, Voyage 120,000."""
+"""Most characters in a request. OpenAI takes 300,000 tokens in a request, Voyage 120,000."""
 _ADVICE = "Check model; lower batch or max_characters; leave dimensions at 0 if the model has one size only."
 
 
@@ -35,14 +35,14 @@ class OpenAI(Stage):
     model: str = "text-embedding-3-small"
     url: str = "https://api.openai.com/v1"
     key_env: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key; "" for none. Without it, a local server is asked without key."""
+    """The environment variable that holds the key; "" for none. If it is not set, a local server is called without key."""
     dimensions: int = 0
-    """Asked of models that can shorten their vectors; 0 takes them as they come."""
+    """Length of vector to ask for, from models that can shorten their vectors; 0 means the model's own length."""
     batch: int = 128
     max_characters: int = 20_000
     """Longer texts are cut."""
     price_per_million: float = 0.02
-    """Dollars for a million tokens: the default model's, so give yours."""
+    """Dollars per million tokens. The default is the price of the default model; set it for another model."""
     requests_per_minute: int = 0
     timeout: float = 60.0
     retries: int = 5
@@ -62,7 +62,7 @@ class OpenAI(Stage):
 
     @property
     def dimension(self) -> int:
-        """Given, or learnt from the first answer: without one, a word is sent."""
+        """The given dimensions, or the length of the vectors received; one word is sent if there are none yet."""
         return self.dimensions or _state(self).dimension()
 
     @property
@@ -82,7 +82,7 @@ class OpenAI(Stage):
         return np.concatenate(parts)
 
     def cost(self, texts: Sequence[str]) -> float:
-        """About how many dollars it would be to embed these; nothing is sent."""
+        """Estimates the dollars for embedding these texts; sends nothing."""
         return quote(self._sent(texts), self.price_per_million)
 
     def _sent(self, texts: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ class OpenAI(Stage):
 
 
 class _State:
-    """A stage's connection, and the length of its vectors once it is known."""
+    """The connection of a stage, and the length of its vectors once it is known."""
 
     def __init__(self, stage: OpenAI) -> None:
         need_httpx()
@@ -112,8 +112,8 @@ class _State:
         vectors = self._vectors(self._endpoint.post(body), len(texts))
         width = vectors.shape[1]
         if self._width and width != self._width:
-            way_out = "Leave dimensions at 0." if self._stage.dimensions else "Did the model change behind it?"
-            raise self._bad(f"gave vectors of {width} numbers where {self._width} were due", way_out)
+            advice = "Leave dimensions at 0." if self._stage.dimensions else "Check whether the server's model has changed."
+            raise self._bad(f"gave vectors of {width} numbers instead of {self._width}", advice)
         self._width = width
         return vectors
 
@@ -123,7 +123,7 @@ class _State:
     def _vectors(self, answer: Any, count: int) -> FloatArray:
         rows = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) and "embedding" in row for row in rows):
-            raise self._bad("gave JSON that holds no embeddings", "Check that url is an OpenAI-compatible address.")
+            raise self._bad("gave JSON without embeddings", "Check that url is an OpenAI-compatible address.")
         if len(rows) != count:
             raise self._bad(f"gave {len(rows)} vectors for {count} texts", "Lower batch.")
         places = [row.get("index", i) for i, row in enumerate(rows)]
@@ -131,11 +131,11 @@ class _State:
             raise self._bad("numbered its vectors wrongly", "Lower batch to 1.")
         vectors = unit_rows([rows[i]["embedding"] for i in np.argsort(places)])
         if vectors is None:
-            raise self._bad("gave vectors that are no lists of finite numbers", "Check model, or try another server.")
+            raise self._bad("gave vectors that are not lists of finite numbers", "Check model, or try another server.")
         return vectors
 
-    def _bad(self, what: str, way_out: str) -> SurefindError:
-        return SurefindError(f"{self._endpoint.url} (model {self._stage.model}) {what}. {way_out}")
+    def _bad(self, what: str, advice: str) -> SurefindError:
+        return SurefindError(f"{self._endpoint.url} (model {self._stage.model}) {what}. {advice}")
 
 
 @shared
@@ -144,6 +144,6 @@ def _state(stage: OpenAI) -> _State:
 
 
 def _address(url: str) -> str:
-    """With `/embeddings`, before Azure's `?api-version=…`."""
+    """The URL with `/embeddings` before Azure's `?api-version=…`."""
     base, mark, version = url.partition("?")
     return base.rstrip("/").removesuffix("/embeddings") + "/embeddings" + mark + version

@@ -1,9 +1,9 @@
-"""`prefixed(model=onnx(path=…), query="query: ", passage="passage: ")`: questions and passages marked.
+"""`prefixed(model=onnx(path=…), query="query: ", passage="passage: ")`: puts prefixes before texts.
 
     v(question) = model(query + question)        v(passage) = model(passage + passage)
 
-What e5, nomic-embed, bge and other models trained on marked texts expect; their cards say which marks. Wang et al.,
-Text Embeddings by Weakly-Supervised Contrastive Pre-training, 2022.
+For e5, nomic-embed, bge and other models trained on texts with prefixes; their model cards say which. Wang et al., Text
+Embeddings by Weakly-Supervised Contrastive Pre-training, 2022.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Prefixed(Stage):
     passage: str = "passage: "
 
     def __post_init__(self) -> None:
-        # However the encoder is written, it is the same encoder: its spec is brought into one form.
+        # The spec is written out in full, so that equal encoders have equal specs.
         object.__setattr__(self, "model", str(spec.make("embed", self.model)))
 
     @property
@@ -37,7 +37,7 @@ class Prefixed(Stage):
 
     @property
     def fingerprint(self) -> str:
-        """Of passages: what an index holds does not depend on how questions are marked."""
+        """Identifies the vectors of passages: an index does not depend on the prefix of questions."""
         return f"prefixed({self._encoder.fingerprint}, {self.passage!r})"
 
     @property

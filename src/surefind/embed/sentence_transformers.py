@@ -22,7 +22,7 @@ from surefind.spec import Stage, require
 from surefind.types import FloatArray
 
 _OWNER = "sentence-transformers"
-"""Where names without an owner belong."""
+"""The owner of models that are named without one."""
 _MARKS = ("modules.json", "config.json")
 _WEIGHTS = (".safetensors", ".bin", ".json", ".txt", ".model")
 
@@ -69,7 +69,7 @@ def _loaded(model: str, device: str, download: bool) -> Any:
 
     try:
         return SentenceTransformer(str(folder), device=device, local_files_only=True)
-    except Exception as error:  # torch, transformers and safetensors each have their own
+    except Exception as error:  # torch, transformers and safetensors raise errors of their own
         raise SurefindError(
             f"The model {model} in {folder} cannot be loaded on {device}: {error} Check the folder and device."
         ) from error
@@ -77,7 +77,7 @@ def _loaded(model: str, device: str, download: bool) -> Any:
 
 @cache
 def _folder(model: str, download: bool) -> Path:
-    """Where the model's files are; with `download`, after getting them."""
+    """The folder with the model's files; with `download`, gets them first."""
     _need_library()
     local = Path(model).expanduser()
     if local.is_dir():
@@ -88,7 +88,7 @@ def _folder(model: str, download: bool) -> Path:
 
         try:
             SentenceTransformer(model, device="cpu")
-        except Exception as error:  # network, hub and disk each have their own
+        except Exception as error:  # network, hub and disk raise errors of their own
             raise SurefindError(f"The model {model} cannot be downloaded: {error} Check its name.") from error
         found = _cached(model)
     if found is None:
@@ -114,7 +114,7 @@ def _cached(model: str) -> Path | None:
 
 @cache
 def digest_of(folder: Path) -> str:
-    """The commit of a model from the hub; of any other folder, the digest of its files."""
+    """The commit of a model from the hub, or the digest of the files in any other folder."""
     if folder.parent.name == "snapshots":
         return folder.name
     whole = hashlib.sha256()
@@ -126,7 +126,7 @@ def digest_of(folder: Path) -> str:
 
 
 def _need_library() -> None:
-    """Looks for it without importing torch, which takes seconds: a fingerprint needs neither."""
+    """Checks for the library without importing torch, which takes seconds and is not needed for a fingerprint."""
     if find_spec("sentence_transformers") is None:
         raise MissingPartError(
             "The encoder sentence_transformers needs its library. "

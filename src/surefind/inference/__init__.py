@@ -1,1 +1,1 @@
-"""ONNX models on the CPU: a model folder, sentence encoders, cross-encoders."""
+"""Runs ONNX models on the CPU: sentence encoders and cross-encoders from a model folder."""

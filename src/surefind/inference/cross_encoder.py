@@ -1,8 +1,8 @@
-"""A cross-encoder in ONNX form: a folder of ours or an export, run on the CPU.
+"""Runs a cross-encoder in ONNX form, from a folder of ours or an export, on the CPU.
 
-Pairs are run one at a time, a core each, longest first, as the encoder runs texts and for the same reason: an int8
-model scales its activations over the batch, so that in a batch a passage's score would depend on its neighbours
-(docs/results/rerank.md has how much, and that batches are no faster).
+Pairs run one at a time, one per core, longest first, for the same reason as texts in the encoder: an int8 model scales
+its activations over the batch, so in a batch a passage's score would depend on its neighbours (docs/results/rerank.md
+shows how much, and that batches are no faster).
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ class OnnxCrossEncoder:
         return f"{self._files.identity}:{self._max_tokens}"
 
     def score(self, query: str, passages: Sequence[Chunk], max_ms: float | None = None) -> Floats:
-        """The model's logit for each passage. With `max_ms`, in order and only as many as there is time to begin; one
-        at least, so that a slow machine says something too."""
+        """The model's logit for each passage. With `max_ms`, passages are scored in order, and only those that can begin
+        in time; the first is always scored, so that a slow machine returns something too."""
         end = time.perf_counter() + max_ms / 1000 if max_ms is not None else None
         tokenizer = self._load()
-        asked = tokenizer.query(query)
+        query_tokens = tokenizer.query(query)
 
         def one(i: int) -> float | None:
             if end is not None and i > 0 and time.perf_counter() > end:
                 return None
-            return self._run(tokenizer.pair(asked, title_of(passages[i]), passages[i].text))
+            return self._run(tokenizer.pair(query_tokens, title_of(passages[i]), passages[i].text))
 
         order = range(len(passages)) if end is not None else _longest_first(passages)
         scores = np.full(len(passages), np.nan)
         with Workers(usable_cores()) as workers:
             for i, score in zip(order, workers.map(one, order), strict=True):
                 scores[i] = np.nan if score is None else score
-        done = np.isnan(scores)
-        return scores[: int(done.argmax()) if done.any() else len(scores)]
+        late = np.isnan(scores)
+        return scores[: int(late.argmax()) if late.any() else len(scores)]
 
     def _run(self, pair: Any) -> float:
         session = open_session(self._files.model, 1)
@@ -65,27 +65,27 @@ class OnnxCrossEncoder:
             found = np.asarray(session.run(None, self._feed(session, pair))[0], dtype=np.float64)
         except SurefindError:
             raise
-        except Exception as error:  # onnxruntime's own errors have no common base
+        except Exception as error:  # onnxruntime's errors have no common base class
             raise SurefindError(
                 f"The model {self._files.model} failed on {len(pair.ids)} tokens: {error}. Try a lower max_tokens."
             ) from error
         if found.size != 1 or not np.isfinite(found).all():
             raise SurefindError(
                 f"The model {self._files.model} gives {found.size} numbers for a passage ({found.ravel()[:3]}); a "
-                "reranker gives one that is finite. Name a cross-encoder with one label."
+                "reranker gives one finite number. Use a cross-encoder with one label."
             )
         return float(found.reshape(()))
 
     def _feed(self, session: Any, pair: Any) -> dict[str, Any]:
         known = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
-        asked = session.get_inputs()
-        strange = [put.name for put in asked if put.name not in known or put.type not in _TYPES]
-        if strange:
+        inputs = session.get_inputs()
+        unknown = [put.name for put in inputs if put.name not in known or put.type not in _TYPES]
+        if unknown:
             raise SurefindError(
-                f"The model {self._files.model} asks for {', '.join(strange)}; a cross-encoder asks for "
+                f"The model {self._files.model} needs the inputs {', '.join(unknown)}; a cross-encoder has only "
                 f"{', '.join(known)} as integers. Export it again."
             )
-        return {put.name: np.array([known[put.name]], dtype=_TYPES[put.type]) for put in asked}
+        return {put.name: np.array([known[put.name]], dtype=_TYPES[put.type]) for put in inputs}
 
     def _load(self) -> PairTokenizer:
         with self._lock:
@@ -96,5 +96,5 @@ class OnnxCrossEncoder:
 
 
 def _longest_first(passages: Sequence[Chunk]) -> list[int]:
-    """So that no core is left with a long one at the end."""
+    """The order of the passages by length, so that no core is left with a long one at the end."""
     return sorted(range(len(passages)), key=lambda i: -len(passages[i].text))

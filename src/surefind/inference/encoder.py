@@ -1,12 +1,12 @@
-"""A sentence encoder in ONNX form, from a folder of ours or an export (`_onnx_folder`).
+"""Runs a sentence encoder in ONNX form, from a folder of ours or an export (`surefind.inference.folder`).
 
 Our graphs take `input_ids`, `attention_mask` and `token_type_ids` and give `embedding`, pooled and of unit length.
-Of other graphs the inputs that they have are fed, and a vector (`sentence_embedding`, `embedding`) is taken as it is or
-made from those of the tokens (`last_hidden_state`, `token_embeddings`), and brought to unit length.
+Other graphs get the inputs that they declare. Their output is a vector for the text (`sentence_embedding`, `embedding`),
+or vectors of tokens (`last_hidden_state`, `token_embeddings`), which are pooled; the result is scaled to unit length.
 
-Texts are run one at a time, spread over the cores, longest first. An int8 model scales its activations over the
-whole batch, so that in a batch a text's vector depends on its neighbours (cosine down to 0.986 to itself): the
-same folder would not give the same index twice. One text per call and one core per text is as fast as batches
+Texts run one at a time, spread over the cores, longest first. An int8 model scales its activations over the whole
+batch, so in a batch a text's vector depends on its neighbours (cosine down to 0.986 to itself), and the same folder
+would not give the same index twice. One text per call and one core per text is as fast as batches
 (docs/results/foundation.md) and needs no padding.
 """
 
@@ -29,7 +29,7 @@ from surefind.types import FloatArray
 from surefind.workers import Workers
 
 _MAX_CHARACTERS = 20_000
-"""More text than any encoder here reads; cut before tokenizing so that a huge text costs no more."""
+"""Longer texts are cut before tokenizing, so that a huge text costs no more; no encoder here reads as much."""
 _MAX_TOKENS = 256
 _WHOLE = ("sentence_embedding", "embedding")
 _BY_TOKEN = ("last_hidden_state", "token_embeddings")
@@ -52,14 +52,14 @@ class OnnxEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Ends in 1 for one text a call."""
+        """Identifies the vectors; the final 1 stands for one text per call."""
         return f"{self._files.identity}:{self._max_tokens}:1"
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         self._load()
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([_readable(text) for text in texts])]
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        if len(texts) == 1:  # a question: a server has others beside it, so it takes one core and not all
+        if len(texts) == 1:  # a question: it takes one core, because a server answers others at the same time
             vectors[0] = self._run(tokens[0])
             return vectors
         order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))
@@ -77,7 +77,7 @@ class OnnxEncoder:
         output, inputs = _output(session, model), _inputs(session, model, ids or [0])
         try:
             found = np.asarray(session.run([output], inputs)[0][0], dtype=np.float32)
-        except Exception as error:  # onnxruntime's own errors have no common base
+        except Exception as error:  # onnxruntime's errors have no common base class
             raise SurefindError(
                 f"The model {model} failed on {len(ids)} tokens: {error}. Try a lower max_tokens."
             ) from error
@@ -104,12 +104,12 @@ class OnnxEncoder:
 
 
 def _readable(text: str) -> str:
-    """Cut, and without half characters, which the tokenizer refuses."""
+    """Cuts a text and replaces half characters, which the tokenizer refuses."""
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def _inputs(session: Any, model: Path, ids: list[int]) -> dict[str, Any]:
-    """Of what a sentence encoder may ask for, what this one does."""
+    """The inputs that this model declares, among those that a sentence encoder may have."""
     row = np.array([ids], dtype=np.int64)
     known = {
         "input_ids": row,
@@ -117,14 +117,14 @@ def _inputs(session: Any, model: Path, ids: list[int]) -> dict[str, Any]:
         "token_type_ids": np.zeros_like(row),
         "position_ids": np.arange(len(ids), dtype=np.int64)[None],
     }
-    asked = session.get_inputs()
-    strange = [put.name for put in asked if put.name not in known or put.type not in _TYPES]
-    if strange:
+    inputs = session.get_inputs()
+    unknown = [put.name for put in inputs if put.name not in known or put.type not in _TYPES]
+    if unknown:
         raise SurefindError(
-            f"The model {model} asks for {', '.join(strange)}; a sentence encoder asks for {', '.join(known)} "
+            f"The model {model} needs the inputs {', '.join(unknown)}; a sentence encoder has only {', '.join(known)} "
             f"as integers. Export it again."
         )
-    return {put.name: known[put.name].astype(_TYPES[put.type], copy=False) for put in asked}
+    return {put.name: known[put.name].astype(_TYPES[put.type], copy=False) for put in inputs}
 
 
 def _output(session: Any, model: Path) -> str:
@@ -146,12 +146,12 @@ _POOL = {
     "max": lambda tokens: tokens.max(axis=0),
     "lasttoken": lambda tokens: tokens[-1],
 }
-"""A text is run alone, without padding, so that there is nothing to mask."""
+"""Pooling functions. A text runs alone, without padding, so there is nothing to mask."""
 _TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 def open_session(model: Path, threads: int) -> Any:
-    """A model on so many threads, opened once."""
+    """Opens a model on `threads` threads, once."""
     return _session(model, threads, file_version(model))
 
 
@@ -165,5 +165,5 @@ def _session(model: Path, threads: int, version: FileVersion) -> Any:
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's own errors have no common base
+    except Exception as error:  # onnxruntime's errors have no common base class
         raise SurefindError(f"The model {model} cannot be loaded: {error}. Export or download it again.") from error

@@ -1,8 +1,8 @@
-"""What is in a folder that holds an ONNX sentence encoder.
+"""Finds and checks the files in the folder of an ONNX model.
 
-Ours has `model.onnx`, `tokenizer.json` and a `config.json` with the SHA-256 of both. An export (by optimum,
-sentence-transformers or a model hub) has `model.onnx` or `onnx/model.onnx` and `tokenizer.json`; how tokens become one
-vector stands in `1_Pooling/config.json`, or is the mean.
+A folder of ours has `model.onnx`, `tokenizer.json` and a `config.json` with the SHA-256 of both. An export (by optimum,
+sentence-transformers or a model hub) has `model.onnx` or `onnx/model.onnx` and `tokenizer.json`; `1_Pooling/config.json`
+says how token vectors become one vector, and without it they are averaged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _POOLINGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_sqrt_len_tokens": "mean",  # the same direction
+    "pooling_mode_mean_sqrt_len_tokens": "mean",  # same direction as the mean
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
@@ -35,7 +35,7 @@ class OnnxFolder:
     folder: Path
     model: Path
     config: dict[str, Any] = field(default_factory=dict)
-    """Of ours: name, dimension, max_tokens, sha256. Empty for an export."""
+    """The `config.json` of a folder of ours: name, dimension, max_tokens, sha256. Empty for an export."""
 
     @classmethod
     def open(cls, folder: Path) -> OnnxFolder:
@@ -45,7 +45,7 @@ class OnnxFolder:
         model = next((folder / name for name in _GRAPHS if (folder / name).is_file()), None)
         if model is None or not (folder / "tokenizer.json").is_file():
             missing = "tokenizer.json" if model else " or ".join(_GRAPHS)
-            raise MissingPartError(f"There is no model in {folder} ({missing} is missing).")
+            raise MissingPartError(f"There is no model in {folder} ({missing} is missing). Check the path of the folder.")
         return cls(folder, model)
 
     @property
@@ -54,28 +54,28 @@ class OnnxFolder:
 
     @property
     def identity(self) -> str:
-        """Of ours as its config says (and `check` holds it to that), of an export from the files."""
+        """Identifies the model: by the config of a folder of ours (which `check` verifies), by the files of an export."""
         if self.config:
             return f"{self.config['name']}:{self.config['sha256']['model.onnx'][:16]}"
         return f"{self.folder.resolve().name}:{self._digest}"
 
     @cached_property
     def _digest(self) -> str:
-        """Large models keep their weights beside the graph (`model.onnx_data`)."""
+        """Covers weights beside the graph too, where large models keep them (`model.onnx_data`)."""
         parts = [_sha256(path) for path in (*sorted(self.model.parent.glob("model.onnx*")), self.tokenizer)]
         return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
     def check(self) -> None:
         for name, digest in self.config.get("sha256", {}).items():
             if not (self.folder / name).is_file():
-                raise MissingPartError(f"There is no model in {self.folder} ({name} is missing).")
+                raise MissingPartError(f"There is no model in {self.folder} ({name} is missing). Install it again.")
             if _sha256(self.folder / name) != digest:
                 raise CorruptIndexError(
                     f"The model file {self.folder / name} is damaged (SHA-256 differs). Install it again."
                 )
 
     def pooling(self) -> str:
-        """How the vectors of tokens become one, for graphs that leave that open."""
+        """How token vectors become one vector, for graphs that do not pool."""
         extra = [kind for kind in self._modules() if kind not in _PLAIN_MODULES]
         if extra:
             raise SurefindError(
@@ -98,7 +98,7 @@ class OnnxFolder:
 
 
 def graph_version(folder: Path) -> FileVersion | None:
-    """None where there is no graph."""
+    """The version of the graph's file; None if there is no graph."""
     return next((file_version(folder / name) for name in _GRAPHS if (folder / name).is_file()), None)
 
 
@@ -108,7 +108,7 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except ValueError:
-        raise CorruptIndexError(f"The model file {path} is no JSON object. Install the model again.") from None
+        raise CorruptIndexError(f"The model file {path} is not a JSON object. Install the model again.") from None
 
 
 def _sha256(path: Path) -> str:

@@ -1,8 +1,8 @@
-"""A query and a passage as one row of tokens: `[CLS] query [SEP] title text [SEP]`, at most `max_tokens` of them.
+"""Encodes a query and a passage as one row of tokens: `[CLS] query [SEP] title text [SEP]`, at most `max_tokens`.
 
-A passage that does not fit is read through the window that says most about the query: windows overlap by half, and each
-counts the query's tokens that it holds, weighted by how few of the windows hold them (so that a word on every line
-decides nothing). The title stays, cut to a third of the room if it must be.
+Of a passage that does not fit, only the window that fits the query best is read. Windows overlap by half. A window's
+score is the sum of the query's tokens in it, each weighted by how few windows contain it (so that a word on every line
+decides nothing). The title is kept, cut to a third of the room if necessary.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from surefind.types import Chunk
 
 _MAX_CHARACTERS = 50_000
-"""Of a passage: many times what fits in one; cut before tokenizing so that a huge text costs no more."""
+"""Longer passages are cut before tokenizing, so that a huge text costs no more; this is many times what fits."""
 _QUERY_SHARE, _TITLE_SHARE = 2, 3
-"""A query may fill half the row, a title a third of what the query leaves."""
+"""A query may fill a half of the row, a title a third of what the query leaves."""
 
 
 class PairTokenizer:
@@ -29,13 +29,13 @@ class PairTokenizer:
         self._room = max_tokens - self._tokenizer.num_special_tokens_to_add(True)
 
     def query(self, text: str) -> Any:
-        """To be made once for all passages."""
+        """Encodes a query, once for all passages."""
         encoding = self._encode(text)
         encoding.truncate(max(1, self._room // _QUERY_SHARE))
         return encoding
 
     def pair(self, query: Any, title: str, text: str) -> Any:
-        """An `Encoding` with ids, attention mask and types."""
+        """Returns an `Encoding` with ids, attention mask and types."""
         room = self._room - len(query.ids)
         parts = []
         if title:
@@ -48,13 +48,13 @@ class PairTokenizer:
         return self._tokenizer.post_process(query, merged)
 
     def _encode(self, text: str) -> Any:
-        """Without half characters, which the tokenizer refuses."""
+        """Encodes a text; replaces half characters, which the tokenizer refuses."""
         readable = text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
         return self._tokenizer.encode(readable, add_special_tokens=False)
 
 
 def best_window(encoding: Any, wanted: set[int], size: int) -> Any:
-    """The part of at most `size` tokens that holds most of what is wanted; the first of equals."""
+    """The window of at most `size` tokens with the highest weight of wanted tokens; the first among equals."""
     if len(encoding.ids) <= size:
         return encoding
     encoding.truncate(size, stride=size // 2)
@@ -65,5 +65,5 @@ def best_window(encoding: Any, wanted: set[int], size: int) -> Any:
 
 
 def title_of(chunk: Chunk) -> str:
-    """What stands above a passage for the model to read: what enrichers wrote, or its headings."""
+    """The text that the model reads before a passage: its context from enrichers, or its headings."""
     return chunk.context or " > ".join(chunk.headings)

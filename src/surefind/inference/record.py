@@ -1,4 +1,4 @@
-"""What lies beside a model that `surefind train encoder | reranker` made: how it came about, what it learnt from."""
+"""Reads the record beside a model that `surefind train encoder | reranker` made: how, and from which questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RECORD = "record.json"
 
 
 def record_of(folder: Path) -> dict[str, Any]:
-    """Nothing for a model that came from elsewhere."""
+    """The record of a model; empty for a model from elsewhere."""
     try:
         return dict(json.loads((folder / RECORD).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -18,5 +18,5 @@ def record_of(folder: Path) -> dict[str, Any]:
 
 
 def questions_learnt(folder: Path) -> frozenset[str]:
-    """The questions of an exam that it learnt from, as `question_key` writes them."""
+    """Keys (`question_key`) of the exam questions that the model was trained on."""
     return frozenset(map(str, record_of(folder).get("learnt", ())))

@@ -1,1 +1,1 @@
-"""Measures: rankings and judgments -> a number per query; and the statistics over those numbers."""
+"""Measures: rankings and judgments -> a number per query; and statistics over these numbers."""

@@ -1,14 +1,15 @@
-"""From rankings of chunks to gains by rank: the one form that every rank measure reads.
+"""Converts rankings of chunks to gains by rank, the input of every rank measure.
 
-A judgment is a document or a span of one. What a ranked chunk gains depends on the level:
+A judgment is a document or a span of one. The gain of a ranked chunk depends on the level:
 
-- `document`: the ranking is that of documents, each at the rank of its first chunk; a document gains its grade;
-- `span`: a chunk gains the grades of the gold spans it covers (at least half of the span) that no better-ranked
-  chunk covered before, so that finding the same passage twice counts once;
-- `chunk`: every chunk that shares half of a gold span (or half of itself with one) gains that grade, again and again.
+- `document`: documents are ranked, each at the rank of its first chunk; a document gains its grade.
+- `span`: a chunk gains the grades of the gold spans it covers (at least half of the span), except spans that a
+  better-ranked chunk covers. So finding the same passage twice counts once.
+- `chunk`: every chunk that covers half of a gold span (or has half of its own text in one) gains that grade, even if an
+  earlier chunk gained it, too.
 
 A whole-document judgment is a span from the first to the last character: at `span` level any chunk of the document
-covers it, at `chunk` level all of them are relevant.
+covers it, at `chunk` level all of its chunks are relevant.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Places:
-    """Where each chunk lies: document number, start, end."""
+    """The location of each chunk: document number, start, end."""
 
     documents: Ints
     starts: Ints
@@ -38,7 +39,7 @@ class Places:
     numbers: dict[str, int]
     """Document id -> number."""
     at: Callable[[Any], Ints] = np.asarray
-    """From the ids of rankings to places in these arrays; as they are where rankings hold places."""
+    """Converts the ids of rankings to places in these arrays; the identity if rankings already hold places."""
 
     def located(self, rankings: Rankings) -> Rankings:
         return replace(rankings, ids=self.at(rankings.ids))
@@ -46,8 +47,8 @@ class Places:
 
 @dataclass(frozen=True)
 class Gains:
-    """`gains[q, r]`: what rank r+1 brings for query q; `found[q, r]`: how many relevant items (a chunk may cover
-    two gold spans). `ideal[q]`: all there is to gain, greatest first."""
+    """`gains[q, r]`: the gain of rank r+1 for query q; `found[q, r]`: how many relevant items it has (a chunk may cover
+    two gold spans); `ideal[q]`: all possible gains, greatest first."""
 
     gains: Floats
     found: Floats
@@ -60,7 +61,7 @@ class Gains:
 
 
 class Judge:
-    """Knows the judgments of an exam in numbers, for one layout; turns rankings into gains."""
+    """Converts rankings to gains by the judgments of an exam, for one layout."""
 
     def __init__(self, queries: Sequence[ExamQuery], places: Places) -> None:
         self.places = places
@@ -74,7 +75,7 @@ class Judge:
         return self._spans(rankings) if level == "span" else self._chunks(rankings)
 
     def relevant(self, q: int, id: int, level: Level) -> bool:
-        """Whether one chunk is relevant to query q: by its document, or by lying on a gold span."""
+        """Whether one chunk is relevant to query q: by its document, or because it covers a gold span."""
         ordinal = int(self.places.at(id))
         judgments = [j for j in self._queries[q].judgments if j.grade > 0]
         if level == "document":
@@ -173,7 +174,7 @@ class Judge:
 
 
 def _first_of_each(documents: Ints) -> Ints:
-    """Each row without repetitions, in order, closed up and filled with -1."""
+    """Removes repetitions from each row, keeps the order, and fills the end with -1."""
     order = np.argsort(documents, axis=1, kind="stable")
     ordered = np.take_along_axis(documents, order, 1)
     again = np.zeros(documents.shape, np.bool_)

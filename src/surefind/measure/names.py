@@ -1,4 +1,4 @@
-"""Measures by name: `nDCG@10`, `R@5:chunk`, `T1EM`. The text form is the identity; parsing reads it back."""
+"""Measures by name: `nDCG@10`, `R@5:chunk`, `T1EM`. The text form of a measure identifies it and can be parsed back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPAN_MEASURES = ("T1EM", "T5EM", "T1C", "BC", "AC", "MC", "MRR", "AT1S", "T1O", 
 """The eleven gold-span measures; `spans.py` defines them."""
 
 OVERLAP_MEASURES = ("SpanR", "SpanP", "IoU")
-"""How much of the gold text is retrieved and how much else with it; `overlap.py` defines them."""
+"""Measures of how much of the gold text is retrieved, and how much other text; `overlap.py` defines them."""
 
 _TEXTUAL = (*SPAN_MEASURES, *OVERLAP_MEASURES)
 _LEVELS = ("document", "span", "chunk")
@@ -26,7 +26,7 @@ _ALIASES = {"ndcg": "nDCG", "mrr": "RR", "map": "AP", "recall": "R", "precision"
 class Measure:
     name: str
     k: int = 5
-    """For gold-span measures: how many chunks count as retrieved."""
+    """The rank at which rankings are cut off; for gold-span measures, how many chunks count as retrieved."""
     level: Level = "document"
 
     @property

@@ -1,4 +1,4 @@
-"""How much of the gold text is retrieved, and how much else with it, in characters of the top k passages.
+"""Measures how much of the gold text the top k passages contain, and how much other text, in characters.
 
 For gold spans G and passages c_1 … c_k, with |·| a number of characters:
 
@@ -6,7 +6,7 @@ For gold spans G and passages c_1 … c_k, with |·| a number of characters:
     IoU = shared / (Σ|c_i| + |G| - shared)
 
 The token recall, precision and IoU of "Evaluating Chunking Strategies for Retrieval" (Smith & Troynikov, Chroma 2024),
-on characters. Text that two passages repeat is read twice, so it counts twice in Σ.
+on characters. Text in two passages is read twice, so it counts twice in Σ.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OverlapJudge:
         return int(self._places.starts[ordinal]), int(self._places.ends[ordinal])
 
     def _spans(self, query: ExamQuery) -> dict[int, list[Span]]:
-        """Document number -> gold, overlapping spans joined. A document that is relevant as a whole is one span."""
+        """Document number -> its gold spans, overlapping ones joined. A document that is wholly gold is one span."""
         found: dict[int, list[Span]] = defaultdict(list)
         for j in query.judgments:
             number = self._places.numbers.get(j.document)
@@ -62,7 +62,7 @@ class OverlapJudge:
 
 
 def union(spans: Sequence[Span]) -> list[Span]:
-    """The same characters as spans that do not touch, in order."""
+    """Joins spans that overlap or touch; returns them in order."""
     joined: list[Span] = []
     for start, end in sorted(spans):
         if joined and start <= joined[-1][1]:

@@ -1,14 +1,14 @@
-"""Rank measures over gains, a whole exam at once. Names as in ir_measures: `nDCG@10`.
+"""Rank measures over gains, for a whole exam at once. The names are those of ir_measures: `nDCG@10`.
 
-    nDCG@k     Σ_{r<=k} g_r / log2(r+1), divided by the same of the ideal order   (Järvelin and Kekäläinen 2002)
+    nDCG@k     Σ_{r<=k} g_r / log2(r+1), divided by the same sum for the ideal order (Järvelin and Kekäläinen 2002)
     RR@k       1 / rank of the first relevant item within k, else 0
     AP@k       Σ_{r<=k, relevant} precision at r, divided by the number of relevant items
     R@k        relevant items within k / relevant items
     P@k        relevant items within k / k
     Success@k  1 if any relevant item is within k
-    All@k      1 if every relevant item is within k: what a question over several passages needs
+    All@k      1 if every relevant item is within k, for questions that need several passages
 
-Gains are the grades themselves, as in trec_eval. A query without relevant items has 0 everywhere.
+Gains are the grades themselves, as in trec_eval. A query without relevant items scores 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from surefind.types import Floats
 
 
 def _cut(table: Floats, k: int) -> Floats:
-    """Exactly k columns."""
+    """Cuts or pads a table to exactly k columns."""
     return np.pad(table[:, :k], ((0, 0), (0, max(0, k - table.shape[1]))))
 
 
@@ -30,7 +30,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 def ndcg(found: Gains, k: int) -> Floats:
     discount = 1 / np.log2(np.arange(2, k + 2))
-    # One chunk may cover two gold spans at once, which no order of single items can: that counts as ideal.
+    # One chunk may cover two gold spans, so the gain can exceed that of the ideal order of single items; 1 is the most.
     return np.minimum(_ratio(_cut(found.gains, k) @ discount, _cut(found.ideal, k) @ discount), 1.0)
 
 

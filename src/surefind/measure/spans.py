@@ -1,17 +1,16 @@
 """The eleven gold-span measures of the agentic-knowledge-base study (2025, section 4.3), on the top k chunks.
 
-For an answer a, chunks c_1 … c_k and words(·) lower-cased words:
+For an answer a, chunks c_1 … c_k and words(·), the lower-cased words:
 
     coverage(c) = |LCS(words(c), words(a))| / |words(a)|      overlap(c) = 2·|LCS(words(c), words(s))| / (|c| + |s|)
 
-    T1EM  c_1 contains the answer, to the letter      T5EM  one of c_1 … c_5 does (of c_1 … c_k for another k)
+    T1EM  c_1 contains the answer, letter for letter   T5EM  one of c_1 … c_5 does (of c_1 … c_k for another k)
     T1C   coverage of c_1                              BC    greatest coverage      AC  mean coverage
     MC    coverage of all chunks joined in rank order  MRR   1 / rank of the first chunk that contains it
     AT1S  score of c_1                                 T1O   overlap of c_1        BO  greatest  AO  mean
 
-LCS is the true longest common subsequence of words. A question with several gold spans takes the best of them
-(the mean over them for AO); the segment s that overlap compares with is the gold span itself. White space is
-folded before "contains" is asked.
+LCS is the true longest common subsequence of words. For a question with several gold spans, the best counts (for AO the
+mean). The segment s in overlap(c) is the gold span itself. White space is folded before "contains" is tested.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ Words = NDArray[np.int32]
 def _lcs(long: Words, short: Words) -> int:
     """Bit-parallel longest common subsequence (Hyyrö 2004): one bit per word of `short`, 64 at a time.
 
-    The places of each distinct word of `short` are laid out as bits first, so a word of `long` costs a binary search
-    and one addition per 64 words of `short`.
+    The positions of each distinct word of `short` are stored as bits, so a word of `long` costs a binary search and one
+    addition per 64 words of `short`.
     """
     m = len(short)
     blocks = (m + 63) // 64
@@ -104,7 +103,7 @@ class SpanJudge:
         return table
 
     def _compare(self, q: int, ordinal: int) -> tuple[float, float, float, float]:
-        """contains, coverage, greatest and mean overlap of one chunk."""
+        """Whether one chunk contains the answer, its coverage, and its greatest and mean overlap."""
         text, words = self._chunk(ordinal)
         contains = any(answer in text for answer, _ in self._answers[q])
         common = [(_lcs(words, answer), len(answer)) for _, answer in self._answers[q]]

@@ -1,11 +1,11 @@
-"""How sure are we? Intervals, paired tests, corrections, letters. All on per-query scores, all deterministic.
+"""Statistics of per-query scores: intervals, paired tests, corrections, letters. All are deterministic.
 
 - **Intervals**: paired bootstrap, 10,000 resamples of the queries, percentiles 2.5 and 97.5 (Sakai 2006).
 - **Test of a pair**: sign-flip permutation of the per-query differences, two-sided, 10,000 flips (Smucker et al.
-  2007). Where fewer than ten flips reach the observed difference, the tail is taken from the normal limit of the
-  same permutation distribution, so that small p-values survive a correction over many pairs.
-- **Correction**: Holm over *all* pairs compared, because the best is picked after looking: comparing only it with
-  the rest would let selection pass for a difference.
+  2007). If fewer than ten flips reach the observed difference, p is computed from the normal limit of the same
+  permutation distribution. So small p-values survive a correction over many pairs.
+- **Correction**: Holm over *all* pairs. The best configuration is picked after looking at the results; comparing only
+  the best with the rest would mistake selection for a difference.
 - **Proportions**: Wilson's interval.
 """
 
@@ -25,7 +25,9 @@ from surefind.types import Floats
 RESAMPLES = 10_000
 ALPHA = 0.05
 _FEW = 10
+"""If fewer flips than this reach the observed difference, p is taken from the normal limit."""
 _BLOCK = 1_000
+"""Resamples computed at a time, to limit memory."""
 _SEED = 20_240_607
 
 
@@ -38,7 +40,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Configuration `a` against `b`: how much better a is, with its interval and its p before and after Holm."""
+    """Configuration `a` against `b`: how much better a is, with the interval, and p before and after Holm."""
 
     a: int
     b: int
@@ -57,12 +59,12 @@ def bootstrap(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> 
     """The interval of each column's mean. `scores` is (queries, configurations); all share the resamples."""
     means = _resampled_means(scores, resamples, seed)
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
-    exact = [math.fsum(column) / len(column) for column in scores.T]  # the same mean in any company of columns
+    exact = [math.fsum(column) / len(column) for column in scores.T]  # independent of the other columns
     return [Interval(*map(float, row)) for row in zip(exact, low, high, strict=True)]
 
 
 def _resampled_means(scores: Floats, resamples: int, seed: int) -> Floats:
-    """(resamples, configurations)."""
+    """The mean of each configuration in each resample, (resamples, configurations)."""
     draws = _draws(len(scores), resamples, seed)
     blocks = [draws[at : at + _BLOCK].astype(np.float64) @ scores for at in range(0, resamples, _BLOCK)]
     return np.concatenate(blocks) / len(scores)
@@ -70,7 +72,7 @@ def _resampled_means(scores: Floats, resamples: int, seed: int) -> Floats:
 
 @lru_cache(maxsize=3)
 def _draws(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
-    """How often each of n queries is drawn in each resample: the same for everything that is compared."""
+    """How often each of n queries is drawn in each resample; the same for all configurations."""
     rng = np.random.default_rng(seed)
     counts = np.empty((resamples, n), np.uint16)
     for at in range(0, resamples, _BLOCK):
@@ -81,15 +83,15 @@ def _draws(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
 
 
 def compare_all(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> list[Comparison]:
-    """Every pair of columns, Holm-corrected together."""
+    """Compares every pair of columns, with Holm's correction over all pairs."""
     return compare_families([scores], resamples, seed)[0]
 
 
 def compare_families(
     families: Sequence[Floats], resamples: int = RESAMPLES, seed: int = _SEED
 ) -> list[list[Comparison]]:
-    """Every pair of columns within each set of questions, Holm-corrected over all of them: looking at a part of the
-    questions as well must not raise the chance of a false alarm."""
+    """Compares every pair of columns within each set of questions, with Holm's correction over all of them: testing a
+    part of the questions as well must not raise the chance of a false alarm."""
     tested = [_pairs(scores, resamples, seed) for scores in families]
     corrected = holm(np.array([c.p for part in tested for c in part]))
     numbers = iter(corrected.tolist())
@@ -112,7 +114,7 @@ def _pairs(scores: Floats, resamples: int, seed: int) -> list[Comparison]:
 
 
 def permutation_p(differences: Floats, flips: int = RESAMPLES, seed: int = _SEED) -> Floats:
-    """Two-sided p of each column of paired differences."""
+    """The two-sided p of each column of paired differences."""
     rng = np.random.default_rng(seed)
     n, columns = differences.shape
     observed = np.abs(differences.sum(axis=0))
@@ -129,7 +131,7 @@ def permutation_p(differences: Floats, flips: int = RESAMPLES, seed: int = _SEED
 
 
 def holm(p: Floats) -> Floats:
-    """Holm's step-down correction (1979): the i-th smallest of m is multiplied by m - i + 1, made monotone."""
+    """Holm's step-down correction (1979): multiplies the i-th smallest of m by m - i + 1, then makes them monotone."""
     order = np.argsort(p, kind="stable")
     steps = p[order] * np.arange(len(p), 0, -1)
     corrected = np.empty_like(p)
@@ -138,9 +140,9 @@ def holm(p: Floats) -> Floats:
 
 
 def letters(means: Sequence[float], comparisons: Sequence[Comparison]) -> list[str]:
-    """A compact letter display: two configurations share a letter exactly if they cannot be told apart.
+    """A compact letter display: two configurations share a letter exactly if they are statistically tied.
 
-    Insert-and-absorb (Piepho 2004); `a` goes to the group of the best.
+    Insert-and-absorb (Piepho 2004); the group of the best gets `a`.
     """
     groups: list[frozenset[int]] = [frozenset(range(len(means)))]
     for comparison in comparisons:

@@ -11,8 +11,8 @@ import numpy as np
 from surefind.types import FloatArray
 
 BYTES_PER_TOKEN = 3.5
-"""Bytes of UTF-8 per token, used for cost estimates. For MiniLM it is 3.7 on the sample's Markdown and 3.3 on our source
-code; other models are similar."""
+"""Bytes of UTF-8 per token, used for cost estimates. For MiniLM it is 3.7 on the sample's Markdown and 3.3 on our
+source code; other models are similar."""
 _BLANK = "."
 """Sent instead of an empty text, which most servers refuse."""
 
@@ -24,7 +24,7 @@ def sendable(text: str, longest: int) -> str:
 
 
 def batches(texts: Sequence[str], count: int, characters: int) -> Iterator[list[str]]:
-    """Yields batches of at most `count` texts and `characters` characters, in order (a longer text gets its own batch)."""
+    """Yields batches in order, of at most `count` texts and `characters` characters (a longer text is its own batch)."""
     batch: list[str] = []
     size = 0
     for text in texts:

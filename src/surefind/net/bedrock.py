@@ -23,7 +23,7 @@ _ADVICE = {
 def bedrock_client(
     who: str, set_region: str, timeout: float, retries: int, concurrency: int, region: str | None = None
 ) -> Any:
-    """Makes a client. `who` ("Models on Bedrock need") and `set_region` (how to set a region) are words for the errors."""
+    """Makes a client. Its errors begin with `who` ("Models on Bedrock need") or end with `set_region` (what to do)."""
     try:
         import boto3
         from botocore.config import Config

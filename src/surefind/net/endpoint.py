@@ -102,7 +102,7 @@ class Endpoint:
         return RefusedError(text, failure.status) if failure.status else SurefindError(text)
 
     def _send(self, body: dict[str, Any], key: str, timeout: float, reported: float) -> Any:
-        """`reported` is the time limit that an error names: for a last try that is cut short, the limit of all tries."""
+        """`reported` is the time limit that an error names: for a last try that is cut short, that of all tries."""
         import httpx
 
         from surefind.net.deadline import until
@@ -144,11 +144,12 @@ class Endpoint:
 
     def _refusal(self, status: int, headers: Any, content: bytes, key: str) -> _RequestError:
         message = _shorten(_message(content), key)
+        what = f"answered {status}" + (f" ({message})" if message else "")
         no_credit = b"insufficient_quota" in content
         temporary = (status in (408, 429) or status >= 500) and not no_credit
         advice = "The account has no credit left." if no_credit else self._advice_for(status)
         wait = _retry_after(headers.get("retry-after")) if temporary else None
-        return _RequestError(f"answered {status}" + (f" ({message})" if message else ""), advice, temporary, wait, status)
+        return _RequestError(what, advice, temporary, wait, status)
 
     def _advice_for(self, status: int) -> str:
         if status in (401, 403):
@@ -218,7 +219,7 @@ def need_httpx(what: str = "Encoders", extra: str = "openai") -> None:
 
 
 def refuse_secrets(stage: str, url: str, key_env: str) -> None:
-    """Refuses a spec that may contain a key, because specs are shown and stored. The messages do not repeat the value."""
+    """Refuses specs that may contain a key, because specs are shown and stored. The messages do not repeat it."""
     if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", key_env):
         raise SpecError(
             f"{stage}: key_env must be the name of an environment variable in capitals (such as OPENAI_API_KEY), "

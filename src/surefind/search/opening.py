@@ -44,8 +44,8 @@ class Opening:
         return Reader(generation, self.catalogue, view, self.services, held)
 
     def _held(self) -> tuple[Generation, Lease]:
-        """Returns the newest generation and a lease on it. If a writer deletes the generation before the lease is taken,
-        there is a newer one, so it tries again."""
+        """Returns the newest generation and a lease on it. If a writer deletes the generation before it has a lease,
+        there is a newer one, and the loop takes that."""
         while True:
             generation = self.catalogue.current()
             if generation is None:

@@ -121,7 +121,7 @@ class Pipeline:
         """Ranks the passages for each query, at least `want` of them if there are as many. `want` decides only how long
         the ranking is, not its order."""
         run = _Recorder()
-        view.ready(self.retrieve)  # before the first stage, so that the trace does not count opening indexes as searching
+        view.ready(self.retrieve)  # opens the indexes before timing starts: the trace shows searching only
         found = [run.record("retrieve", r, partial(view.search, r, queries, self.depth, access)) for r in self.retrieve]
         best = found[0]
         if self.fuse is not None:

@@ -52,8 +52,8 @@ class Reader:
         return self.view.layout
 
     def search(self, query: str, access: Access, pipeline: Pipeline, k: int = 10, offset: int = 0) -> SearchResult:
-        """Finds the k best passages after the first `offset`, among the documents that `access` admits. k and `offset` do
-        not change the ranking."""
+        """Finds the k best passages after the first `offset`, among the documents that `access` admits. k and `offset`
+        do not change the ranking."""
         check_query(query, k, offset)
         if not len(self.view):
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")

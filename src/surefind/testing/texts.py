@@ -29,7 +29,7 @@ def check_analyzer(analyzer: Analyzer, texts: Sequence[str] = TEXTS) -> None:
         for token in tokens:
             terms = analyzer.terms(token)
             rule(isinstance(terms, tuple), f"Terms must be a tuple: {token!r}.")
-            rule(all(isinstance(t, str) and t.strip() for t in terms), f"A term must be a str and not blank: {token!r}.")
+            rule(all(isinstance(t, str) and t.strip() for t in terms), f"A term must be a non-blank str: {token!r}.")
             rule(analyzer.terms(token) == terms, f"The same token must give the same terms each time: {token!r}.")
     for text in ("", " \n", "…—!?"):
         rule(analyzer.tokens(text) == [], f"A text without words must have no tokens: {text!r}.")

@@ -1,2 +1,2 @@
-"""Training on one half of an exam, reporting on the other: weights per query (`fusion`) or static (`weights`), encoders
-and rerankers (`neural`)."""
+"""Trains on one half of an exam and reports on the other: fusion weights per query (`fusion`) or static (`weights`),
+prompts (`prompt`), encoders and rerankers (`neural`)."""

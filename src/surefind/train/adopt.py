@@ -1,6 +1,6 @@
-"""Putting a trained model to use in surefind.toml, and taking it back.
+"""Adds a trained model to surefind.toml, and removes it again.
 
-What the file was before is kept with the model; `undo` puts it back if nobody has changed it since.
+The previous file is saved with the model; `undo` restores it if surefind.toml has not changed since.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from surefind.settings_file import changed, read_settings, value_of, write_setti
 
 _BEFORE, _AFTER = "surefind.toml.before", "surefind.toml.after"
 UNDO = (_BEFORE, _AFTER)
-"""What is kept beside a model that is in use: a new one of its name takes it over."""
+"""Files saved beside a model that is in use; a new model of the same name keeps them."""
 
 
 def check_free(folder: Path, name: str) -> None:
-    """To be asked before hours of training: a pipeline of this name would stand in the way of `adopt`."""
+    """Raises an error if surefind.toml already has a pipeline of this name. Called before hours of training, because
+    `adopt` would fail afterwards."""
     if value_of(folder / FILE_NAME, ("pipelines", name)) is not None:
         raise UsageError(
-            f"{FILE_NAME} has a pipeline called {name!r} already. Take it out (surefind train undo {name}), or train "
+            f"{FILE_NAME} already has a pipeline called {name!r}. Remove it (surefind train undo {name}), or train "
             "under another --name."
         )
 
 
 def adopt(folder: Path, model: Path, name: str, pipeline: Pipeline) -> None:
-    """Add the pipeline under the model's name and let it answer searches."""
+    """Adds the pipeline under the model's name and makes it the default for searches."""
     file = folder / FILE_NAME
     check_free(folder, name)
     before = read_settings(file)
@@ -40,19 +41,19 @@ def adopt(folder: Path, model: Path, name: str, pipeline: Pipeline) -> None:
 
 
 def undo(folder: Path, model: Path, name: str) -> None:
-    """surefind.toml as it was before the model was put to use. The model itself stays."""
+    """Restores surefind.toml as it was before `adopt`. The model itself is kept."""
     if not (model / _AFTER).is_file():
-        raise UsageError(f"The model {name!r} was not put to use in {FILE_NAME}, so there is nothing to undo.")
+        raise UsageError(f"The model {name!r} was not added to {FILE_NAME}, so there is nothing to undo.")
     file = folder / FILE_NAME
     if not file.exists() or file.read_bytes() != (model / _AFTER).read_bytes():
         raise UsageError(
-            f"{FILE_NAME} has been changed since {name!r} was put to use. Choose another pipeline under [search] and "
-            f"take out [pipelines.{name}] by hand."
+            f"{FILE_NAME} has changed since {name!r} was added, so it cannot be restored. Choose another pipeline "
+            f"under [search] and remove [pipelines.{name}] by hand."
         )
     if (model / _BEFORE).is_file():
         write_settings(file, read_settings(model / _BEFORE))
         (model / _BEFORE).unlink()
-    else:  # there was none
+    else:  # there was no surefind.toml before
         file.unlink()
     (model / _AFTER).unlink()
 

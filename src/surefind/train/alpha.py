@@ -1,9 +1,9 @@
 """Models that predict α*: ridge on 4 features, XGBoost on 25, an MLP on the query's vector.
 
-Hyperparameters by the validation part of a 70/15/15 split of the tuning half (stratified by family, seed 42), as in the
-agentic-knowledge-base study (4.2). Its grids, with two changes: XGBoost's 54 settings are 18 fits, since 50, 100 and
-200 trees are the same trees cut short; the MLP is scikit-learn's, which has no dropout and a linear output (clipped),
-so of the study's settings the 6 of layer widths and learning rates are tried.
+Hyperparameters are chosen on the validation part of a 70/15/15 split of the tuning half (stratified by family, seed
+42), as in the agentic-knowledge-base study (4.2). The grids are the study's, with two changes. XGBoost's 54 settings
+need 18 fits, because 50 and 100 trees are the first of 200. The MLP is scikit-learn's, which has no dropout and a
+linear output (clipped), so only the study's 6 combinations of layer widths and learning rates are tried.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SEED = 42
 class Fitted:
     predictor: Predictor
     chosen: dict[str, Any]
-    """The hyperparameters."""
+    """The hyperparameters that were chosen."""
     metrics: dict[str, Any]
 
 
@@ -96,7 +96,7 @@ def fit_xgboost(material: Material, report: OnProgress) -> Fitted:
             if score > best[0]:
                 best = score, {"n_estimators": trees, **settings}, cut
     _, chosen, booster = best
-    booster.feature_names = None  # so that plain arrays are taken
+    booster.feature_names = None  # so that it accepts plain arrays
     metrics: dict[str, Any] = data.metrics(booster.inplace_predict)
     metrics["shap"] = shap(booster, of_scores(material.held.texts, material.held.rankings), SCORE_NAMES)
     return Fitted(XGBoost(Trees.of(booster)), chosen, metrics)
@@ -111,7 +111,7 @@ def shap(booster: Any, features: Floats, names: tuple[str, ...]) -> dict[str, fl
 
 def fit_mlp(material: Material, report: OnProgress) -> Fitted:
     network = sklearn("neural_network")
-    # In single precision, which the network keeps: half the time, and vectors have no more.
+    # Single precision halves the time; the vectors have no more precision.
     data = _Parts.of(material, np.asarray(material.embed(material.tuning.texts), dtype=np.float32))
     grid = list(product(LAYERS, MLP_RATES))
     tried = []

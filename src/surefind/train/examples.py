@@ -1,4 +1,4 @@
-"""Pairs and their negatives as rows of tokens, for an encoder or a reranker."""
+"""Converts pairs and their negatives to rows of tokens, for an encoder or a reranker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from surefind.types import Chunk
 def examples_of(
     pairs: Sequence[Pair], negatives: Sequence[Sequence[int]], chunks: Sequence[Chunk], job: Job, start: Path
 ) -> list[TokenRows]:
-    """One example for each pair; `negatives` are places in `chunks`."""
+    """One training example for each pair; `negatives` are places in `chunks`."""
     rows = list(zip(pairs, negatives, strict=True))
     if job.kind == "reranker":
         tokenizer = PairTokenizer(start / "tokenizer.json", job.max_tokens)

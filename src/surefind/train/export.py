@@ -1,7 +1,7 @@
-"""A trained network as a folder that the search side runs: int8 ONNX, tokenizer, checksums.
+"""Exports a trained network to a folder that searches can use: int8 ONNX, tokenizer, checksums.
 
-The same recipe as for the bundled models: fused by onnxruntime's optimiser where it can, weights in 7 bits per channel
-(so that no x86 processor overflows), tables in 8.
+The recipe is that of the bundled models: onnxruntime's optimiser fuses operators if it can, weights have 7 bits per
+channel (so that no x86 processor overflows), embedding tables have 8.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def export(
     spread: float = 0.0,
     precise: bool = False,
 ) -> None:
-    """Writes model.onnx, tokenizer.json and config.json into `folder`. `spread`: how far apart a reranker's scores
-    usually lie, if that is known; `precise`: without the 8 bits, to see what they cost."""
+    """Writes model.onnx, tokenizer.json and config.json into `folder`. `spread`: the usual spread of a reranker's
+    scores, if it is known; `precise`: without quantisation, to measure what it costs."""
     folder.mkdir(parents=True, exist_ok=True)
     noise = logging.getLogger().level
-    logging.getLogger().setLevel(logging.ERROR)  # the quantiser recommends a step that does not know fused operators
+    logging.getLogger().setLevel(logging.ERROR)  # the quantiser recommends a step that cannot handle fused operators
     try:
         with tempfile.TemporaryDirectory() as work:
             plain, fused = Path(work) / "plain.onnx", Path(work) / "fused.onnx"
@@ -65,7 +65,7 @@ def _trace(network: Network, file: Path) -> None:
     output = "logits" if network.ranks else "embedding"
     axes = {name: {0: "batch", 1: "sequence"} for name in _INPUTS} | {output: {0: "batch"}}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the newer exporter writes what cannot be fused
+        warnings.simplefilter("ignore")  # the newer exporter writes graphs that cannot be fused
         torch.onnx.export(
             network,
             (ones, ones, torch.zeros_like(ones)),
@@ -79,7 +79,8 @@ def _trace(network: Network, file: Path) -> None:
 
 
 def _fuse(network: Network, source: Path, target: Path) -> bool:
-    """Whether every layer's attention became one operator; else the plain graph is as right and a little slower."""
+    """Fuses operators; returns whether the attention of every layer became one operator. If not, the plain graph gives
+    the same results, a little slower."""
     from onnxruntime.transformers.fusion_options import FusionOptions
     from onnxruntime.transformers.optimizer import optimize_model
 
@@ -103,7 +104,7 @@ def _quantise(source: Path, work: Path, target: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     options = {"DefaultTensorType": onnx.TensorProto.FLOAT}
-    # The last two products make one number out of one vector: 8 bits would cost precision and save nothing.
+    # The last two products turn one vector into one number: 8 bits would cost precision and save nothing.
     last = [node.name for node in onnx.load(source).graph.node if node.name.startswith(("/pooler/", "/head/"))]
     products = work / "products.onnx"
     quantize_dynamic(

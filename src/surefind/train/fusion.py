@@ -1,4 +1,4 @@
-"""`surefind train fusion`: a model that weighs the rankings anew for each query, and whether it pays."""
+"""`surefind train fusion`: trains a model that weighs the rankings for each query, and tests whether it helps."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ RRF_K = 60.0
 _BEST_STATIC, _SINGLE = 1, 3
 """Rows of the report: the best static weights, and the first single retriever."""
 _SHOWN = 600
-"""Questions whose α are kept for the report."""
+"""Most questions whose α are saved for the report."""
 _LONG = ("documents", "learnt", "alphas")
+"""Keys of a manifest that are too long to list."""
 
 
 def train_fusion(
@@ -66,15 +67,15 @@ def train_fusion(
     cross: bool = False,
     report: OnProgress | None = None,
 ) -> dict[str, Any]:
-    """Fit on the tuning half, judge on the other, save; the manifest, which is also the report.
+    """Fits a model on the tuning half, tests it on the other and saves it. Returns the manifest, which is the report.
 
-    `missing=auto` is "score" for the models that aim at the measure, and None for those that aim at α*, whose closed
-    form takes a passage that a ranking does not hold for 0.
+    `missing=auto` means "score" for models that optimise the measure, and None for models that predict α*, whose closed
+    form counts a passage that is not in a ranking as 0.
 
-    With `cross` a second model is fitted on the other half, only to judge the first half by: every question is judged
-    by a model that has not seen it, and there are twice as many.
+    With `cross`, a second model is fitted on the other half, only to test on the first half. So every question is
+    scored by a model that has not seen it, and there are twice as many test questions.
     """
-    tell: OnProgress = report or (lambda what, done, total: None)
+    progress: OnProgress = report or (lambda what, done, total: None)
     name = name or f"{model}-{exam.name}"
     _check(model, name, retrieve)
     if missing == "auto":
@@ -83,17 +84,17 @@ def train_fusion(
         material = gather(kb, exam, retrieve, measure, missing, report)
         if model == "mlp" and not material.embedder:
             raise SpecError(
-                "The mlp reads the query's vector, so one of the retrievers must be dense. Add --retrieve dense."
+                "mlp reads the query's vector, so one of the retrievers must be dense. Add --retrieve dense."
             )
         started = time.perf_counter()
-        fitted = MODELS[model](material, tell)
+        fitted = MODELS[model](material, progress)
         seconds = time.perf_counter() - started
         pairs = [(material, fitted)]
         if cross:
-            pairs.append((material.swapped, MODELS[model](material.swapped, tell)))
-        tell("Judging", 0, 1)
+            pairs.append((material.swapped, MODELS[model](material.swapped, progress)))
+        progress("Judging", 0, 1)
         manifest = _manifest(material, fitted, name, seconds) | _judged(pairs, name)
-        tell("Judging", 1, 1)
+        progress("Judging", 1, 1)
         _save(kb, name, fitted, manifest, _training(material, fitted))
         return manifest
 
@@ -104,7 +105,7 @@ def _check(model: str, name: str, retrieve: Sequence[str]) -> None:
     check_name(name)
     if model not in ANY_NUMBER and len(retrieve) != 2:
         raise SpecError(
-            f"{model} weighs two rankings, not {len(retrieve)}. Name two retrievers, or take --model lambdamart."
+            f"{model} needs exactly two rankings, not {len(retrieve)}. Name two retrievers, or use --model lambdamart."
         )
 
 
@@ -146,7 +147,7 @@ def _training(material: Material, fitted: Fitted) -> dict[str, Any]:
 
 
 def _alphas(material: Material, fitted: Fitted) -> list[list[Any]]:
-    """α*, the α predicted, and the family of held-out questions, for looking at."""
+    """α*, the predicted α and the family of held-out questions, for the chart in the report."""
     held, predictor = material.held, fitted.predictor
     if len(held.rankings) != 2 or not isinstance(predictor, Weigher):
         return []
@@ -179,7 +180,7 @@ def _judged(pairs: Sequence[tuple[Material, Fitted]], name: str) -> dict[str, An
     sentence, use = verdict(rows, _BEST_STATIC, str(material.held.measure), alone)
     return {
         "measure": str(material.held.measure),
-        "judged": "both halves, each by a model of the other" if len(pairs) > 1 else "the held-out half",
+        "judged": "both halves, each by a model trained on the other" if len(pairs) > 1 else "the held-out half",
         "rows": [row.as_data() for row in rows],
         "verdict": sentence,
         "use": use,
@@ -188,7 +189,7 @@ def _judged(pairs: Sequence[tuple[Material, Fitted]], name: str) -> dict[str, An
 
 
 def _columns(material: Material, fitted: Fitted) -> dict[str, Floats]:
-    """The measure of each held-out question under everything that is compared."""
+    """The measure of each held-out question, for the trained model and everything it is compared with."""
     held, predictor = material.held, fitted.predictor
     norm, static = best_static(material)
     columns = {
@@ -208,7 +209,7 @@ def _columns(material: Material, fitted: Fitted) -> dict[str, Floats]:
 
 
 def _metrics(material: Material, fitted: Fitted) -> dict[str, Any]:
-    """With how near the predicted α come to α*, where that is the aim."""
+    """The metrics of the fit; for models that predict α*, with R² of the predicted α on the held-out half."""
     held, predictor = material.held, fitted.predictor
     if predictor.kind in ANY_NUMBER or not isinstance(predictor, Weigher):
         return fitted.metrics
@@ -218,7 +219,7 @@ def _metrics(material: Material, fitted: Fitted) -> dict[str, Any]:
 
 
 def static_spec(material: Material, norm: Norm, weights: Floats) -> tuple[str, str]:
-    """Weights as a person would write them: a label and a pipeline."""
+    """A label and a pipeline for static weights, with the simplest fuser that expresses them."""
     signals = [ranking.signal for ranking in material.tuning.rankings]
     fuser: Stage
     if len(signals) == 2 and signals.count("dense") == 1:
@@ -233,7 +234,7 @@ def static_spec(material: Material, norm: Norm, weights: Floats) -> tuple[str, s
 
 
 def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any], training: dict[str, Any]) -> None:
-    """Written aside and moved: a reader sees the old model or the new one, whole."""
+    """Writes the model to a temporary folder and renames it, so that a reader sees the whole old or new model."""
     folder = kb.data / "models"
     aside, place, old = folder / f".{name}.writing", folder / name, folder / f".{name}.old"
     for leftover in (aside, old):
@@ -249,8 +250,8 @@ def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any]
 
 
 def manifests(kb: KnowledgeBase) -> list[dict[str, Any]]:
-    """Every trained model, each with `changed` (what forbids its use now, if anything) and `drift` (what does not).
-    Of one that cannot be read, with its name and why."""
+    """The manifests of all trained models, each with `changed` (reasons why it cannot be used now) and `drift` (changes
+    that do not matter). For a model that cannot be read, its name and the error."""
     view = kb.reader().view
     found: list[dict[str, Any]] = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):

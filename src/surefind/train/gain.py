@@ -1,9 +1,9 @@
-"""`ndcg`: weights chosen for the measure itself, not for α*.
+"""`ndcg`: chooses weights that maximise the measure itself, instead of predicting α*.
 
-Boosted trees predict, from the `rich` features, what each candidate weighting gains over the best static one: α in
-steps of 0.1, or for more than two rankings points of a coarse simplex. How far to follow them (a penalty on the
-distance from static, a threshold on the promised gain) is chosen on out-of-fold predictions over the whole tuning half,
-and only where following them gains more than its standard error there: else the model is the static weighting.
+Boosted trees predict, from the `rich` features, how much each candidate weighting gains over the best static one. The
+candidates are α in steps of 0.1, or points of a coarse simplex for more than two rankings. A penalty on the distance
+from static and a threshold on the predicted gain are chosen on out-of-fold predictions over the whole tuning half. They
+are used only if they gain more than the standard error there; otherwise the model is the static weighting.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ SETTINGS = {
 PENALTIES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 THRESHOLDS = (0.0, 0.005, 0.01, 0.02, 0.05)
 _PASSAGES = 20_000
+"""Passages sampled to estimate how rare words are."""
 
 
 def fit_ndcg(material: Material, report: OnProgress) -> Fitted:
@@ -75,10 +76,10 @@ def fit_ndcg(material: Material, report: OnProgress) -> Fitted:
 
 
 def shrink(promised: Floats, gains: Floats, candidates: Floats, static: int) -> tuple[float, float, float]:
-    """Penalty, threshold and the mean gain they bring on predictions for questions the trees have not seen."""
+    """The best penalty and threshold, and their mean gain on questions that the trees have not seen."""
     rows = np.arange(len(gains))
     best = (0.0, float("inf"), 0.0)
-    # From the most cautious: an equal gain does not make it bolder.
+    # The most cautious values come first, so they win a tie.
     for penalty, threshold in product(reversed(PENALTIES), reversed(THRESHOLDS)):
         won = gains[rows, choose(promised, candidates, static, penalty, threshold)]
         error = float(won.std()) / len(won) ** 0.5
@@ -88,7 +89,7 @@ def shrink(promised: Floats, gains: Floats, candidates: Floats, static: int) -> 
 
 
 def rarity_of(material: Material) -> Rarity:
-    """From at most 20,000 passages, evenly spaced: how rare a word is needs no more."""
+    """The rarity of words, from about 20,000 evenly spaced passages, which are enough."""
     ids = material.view.spans().ids[:: max(1, len(material.view) // _PASSAGES)].tolist()
     return Rarity.of([chunk.text for chunk in material.view.chunks(ids, Access.owner())])
 
@@ -105,7 +106,7 @@ def _predict(booster: Any, features: Floats, candidates: Floats) -> Floats:
 
 
 def spread_folds(families: list[str], count: int) -> NDArray[np.int64]:
-    """A fold for each question, every family spread over all of them."""
+    """Assigns each question to a fold, so that every family is spread over all folds."""
     rng = np.random.default_rng(SEED)
     folds = np.zeros(len(families), np.int64)
     for family in sorted(set(families)):

@@ -1,4 +1,4 @@
-"""What `surefind train encoder | reranker` is asked to do, checked before anything is spent."""
+"""The parameters of `surefind train encoder | reranker`, checked before training starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEEDED = ("torch", "onnx", "safetensors")
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked for; `None` and "" are what suits the kind."""
+    """The parameters of one training; "" means the default for the kind."""
 
     kind: Kind
     name: str
@@ -33,18 +33,18 @@ class Job:
     most: int = 2000
     max_tokens: int = 256
     share: float = 0.5
-    """How much of the trained weights there is in the result; the rest stays as it was before."""
+    """Share of the trained weights in the result; the rest are the weights before training."""
     device: str = ""
     blend: float = 0.5
     llm: str = ""
-    """The language model that writes questions, where pairs come from one; "" is that of surefind.toml."""
+    """The language model that writes questions, if `llm` is a source; "" is the one in surefind.toml."""
     write: str = "questions"
 
     def __post_init__(self) -> None:
         if unknown := [source for source in self.sources if source not in ALL_SOURCES]:
-            raise SpecError(f"There are no pairs from {unknown[0]!r}. Choose among {', '.join(ALL_SOURCES)}.")
+            raise SpecError(f"There is no source of pairs called {unknown[0]!r}. Choose from {', '.join(ALL_SOURCES)}.")
         if self.write not in ("questions", "triplets"):
-            raise SpecError(f"A language model writes questions or triplets, not {self.write!r}.")
+            raise SpecError(f"A language model can write questions or triplets, not {self.write!r}.")
         if self.loss not in ("multiple-negatives", "triplet"):
             raise SpecError(f"There is no loss {self.loss!r}. Choose multiple-negatives or triplet.")
         for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", FEWEST_PAIRS), ("max_tokens", 16)):
@@ -63,7 +63,7 @@ def need_torch() -> None:
 
 
 def start_folder(job: Job, pipeline: Pipeline) -> Path:
-    """Where the weights come from: a folder that was named, or the bundled model that the pipeline uses."""
+    """The folder of the initial weights: the one given with --start, or the bundled model that the pipeline uses."""
     if job.start:
         folder = Path(job.start).expanduser()
         if not (folder / "tokenizer.json").is_file():

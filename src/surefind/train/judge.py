@@ -1,4 +1,4 @@
-"""Held-out scores side by side: each row with its interval, and the first row against every other."""
+"""Compares held-out scores: an interval for each row, and the first row tested against every other."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Row:
     low: float
     high: float
     gain: float | None = None
-    """How much better the trained row is than this one; None for itself and for oracles."""
+    """How much better the trained row is than this row; None for the trained row and for oracles."""
     gain_low: float | None = None
     gain_high: float | None = None
     p: float | None = None
-    """After Holm over all rows it is compared with."""
+    """The p-value of the gain, after Holm's correction over all rows that are compared."""
 
     @property
     def significant(self) -> bool:
@@ -37,7 +37,7 @@ class Row:
 def compare(
     trained: tuple[str, str, Floats], others: Mapping[tuple[str, str], Floats], oracles: Mapping[str, Floats]
 ) -> list[Row]:
-    """Rows in the order given: the trained one, what it must beat, what nobody can."""
+    """The rows in order: the trained one, the ones it must beat, and the oracles, which no real method can reach."""
     name, spec, scores = trained
     rivals = list(others.values())
     table = np.stack([scores, *rivals, *oracles.values()], axis=1)
@@ -52,14 +52,14 @@ def compare(
 
 
 def verdict(rows: Sequence[Row], static: int, measure: str, alone: Sequence[int] = ()) -> tuple[str, str]:
-    """A sentence that says whether the trained row pays, and the spec to use. `static` is the row it must beat; `alone`
-    are rows of single retrievers, which need no fusion at all."""
+    """A sentence that says whether to use the trained row, and the spec to use. `static` is the row it must beat;
+    `alone` are the rows of single retrievers, which need no fusion."""
     trained, rival = rows[0], rows[static]
     single = max((rows[i] for i in alone), key=lambda row: row.mean, default=None)
     if single is not None and single.mean >= max(trained.mean, rival.mean):
         others = f"{trained.name} {trained.mean:.3f}, {rival.name} {rival.mean:.3f}"
         return (
-            f"{single.name} alone has {single.mean:.3f} {measure} on the held-out half, {others}. "
+            f"{single.name} alone scores {single.mean:.3f} {measure} on the held-out half, {others}. "
             f"Use {single.name}: it is simpler and no worse.",
             single.spec,
         )
@@ -68,9 +68,9 @@ def verdict(rows: Sequence[Row], static: int, measure: str, alone: Sequence[int]
         return f"{trained.name} beats {rival.name}: {against} (p = {rival.p:.4f}). Use it.", trained.spec
     if rival.gain is not None and rival.gain < 0:
         how = f"p = {rival.p:.4f}" if rival.significant else "not significantly"
-        return f"{rival.name} wins ({how}): {trained.name} has {against}. Use {rival.name}.", rival.spec
+        return f"{rival.name} wins ({how}): {trained.name} scores {against}. Use {rival.name}.", rival.spec
     return (
-        f"{trained.name} cannot be told apart from {rival.name}: {against} (p = {rival.p:.2f}). "
-        f"Use {rival.name}: it is simpler and asks for no training.",
+        f"{trained.name} is statistically tied with {rival.name}: {against} (p = {rival.p:.2f}). "
+        f"Use {rival.name}: it is simpler and needs no training.",
         rival.spec,
     )

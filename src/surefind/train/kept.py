@@ -1,4 +1,4 @@
-"""Trained encoders and rerankers on disk: moved into place, listed."""
+"""Saves and lists trained encoders and rerankers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from surefind.train.adopt import UNDO
 
 
 def keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
-    """Moved into place whole: a reader sees the old model or the new one."""
+    """Moves a model into place by renaming, so that a reader sees the whole old or new model."""
     (model / RECORD).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
-    for file in UNDO:  # the one before may be in use
+    for file in UNDO:  # the previous model may be in use
         if (place / file).is_file():
             shutil.copy(place / file, model / file)
     old = place.with_name(f".{place.name}.old")
@@ -27,7 +27,7 @@ def keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
 
 
 def trained_models(kb: KnowledgeBase) -> list[dict[str, Any]]:
-    """Every encoder and reranker trained here, with `changed` and `drift` as other trained models have them."""
+    """The records of all encoders and rerankers trained here, with `changed` and `drift` like other trained models."""
     corpus = kb.reader().fingerprint
     found = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{RECORD}")):
@@ -40,7 +40,7 @@ def trained_models(kb: KnowledgeBase) -> list[dict[str, Any]]:
 
 
 def stopped_trainings(kb: KnowledgeBase) -> list[dict[str, Any]]:
-    """Trainings that were stopped and can go on, each with the folder that waits for that."""
+    """Trainings that were stopped and can be resumed, each with its folder."""
     found = sorted((kb.data / "models").glob(".*.training/checkpoint.pt"))
     names = [(path.parent.name.removeprefix(".").removesuffix(".training"), path.parent) for path in found]
     return [{"name": name, "stopped": str(folder)} for name, folder in names]

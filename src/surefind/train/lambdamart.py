@@ -1,9 +1,9 @@
-"""`lambdamart`: boosted trees that reorder candidates for the measure itself, from the best static fusion onward.
+"""`lambdamart`: trains boosted trees that reorder the best static fusion to maximise the measure itself.
 
-xgboost's `rank:ndcg` over the head of the best static fusion (its weights and scaling chosen on the tuning half), with
-the static score as the base of every candidate. How many trees to keep is chosen on out-of-fold predictions over the
-tuning half, and only where they gain more than the standard error there: else none are kept and the model *is* the
-static fusion.
+xgboost's `rank:ndcg` works on the head of the best static fusion (its weights and scaling chosen on the tuning half);
+the static score is the base score of every candidate. The number of trees is chosen on out-of-fold predictions over the
+tuning half. Trees are kept only if they gain more than the standard error there; otherwise the model *is* the static
+fusion.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SETTINGS = {
     "nthread": 1,
 }
 _SHOWN = 300
-"""Questions whose candidates the importance of features is averaged over."""
+"""Questions over whose candidates the importance of features is averaged."""
 
 Rows = NDArray[np.int64]
 
@@ -73,7 +73,7 @@ def fit_lambdamart(material: Material, report: OnProgress) -> Fitted:
 
 
 def how_many(scores: Floats) -> tuple[int, float]:
-    """Trees, and the mean gain they bring on questions that they have not seen. An equal gain takes the fewer."""
+    """The best number of trees, and their mean gain on questions they have not seen. For equal gains, the fewer."""
     best, gain = 0, 0.0
     for i, trees in enumerate(TREES[1:], 1):
         won = scores[:, i] - scores[:, 0]
@@ -83,7 +83,7 @@ def how_many(scores: Floats) -> tuple[int, float]:
 
 
 class _Data:
-    """The heads of one half's static fusion, with features and grades."""
+    """The heads of the static fusion for one half, with features and grades."""
 
     def __init__(self, half: Half, norm: Norm, static: Floats, rarity: Rarity) -> None:
         self._half = half
@@ -95,20 +95,20 @@ class _Data:
         self._ends = np.concatenate([[0], np.cumsum(self._sizes)])
 
     def fit(self, questions: Rows) -> Any:
-        """On those of the questions with something to order."""
+        """Fits the trees on those of the questions that have both relevant and other candidates."""
         module = xgboost()
-        told = [q for q in questions if 0 < np.count_nonzero(self._of(self._grades, q)) < self._sizes[q]]
-        data = module.DMatrix(self._picked(self._table, told), self._picked(self._grades, told))
-        data.set_group(self._sizes[told])
+        useful = [q for q in questions if 0 < np.count_nonzero(self._of(self._grades, q)) < self._sizes[q]]
+        data = module.DMatrix(self._picked(self._table, useful), self._picked(self._grades, useful))
+        data.set_group(self._sizes[useful])
         base = self._before.scores[:, :TOP][self._there] * SCALE
-        data.set_base_margin(self._picked(base, told))
+        data.set_base_margin(self._picked(base, useful))
         return module.train(SETTINGS, data, num_boost_round=max(TREES))
 
     def rows(self, questions: Rows) -> Floats:
         return np.asarray(self._picked(self._table, questions.tolist()))
 
     def scores(self, booster: Any, questions: Rows) -> Floats:
-        """(questions, numbers of trees): the measure."""
+        """The measure of each question for each number of trees, (questions, numbers of trees)."""
         rows = self.rows(questions)
         base = np.zeros(len(rows), np.float32)
         found = np.zeros((len(questions), len(TREES)))
@@ -129,7 +129,7 @@ class _Data:
 
 
 def _grades(half: Half, before: Rankings) -> Floats:
-    """What each candidate would gain at the first rank."""
+    """The gain that each candidate would have at the first rank."""
     ones = (Rankings(before.ids[:, i : i + 1], before.scores[:, i : i + 1], "", "mixed") for i in _columns(before))
     grades = [half.judge.gains(one, half.measure.level).gains[:, :1] for one in ones]
     return np.concatenate(grades, axis=1) if grades else np.zeros((len(before), 0))

@@ -1,4 +1,4 @@
-"""The training loop: batches, losses, checkpoints. CPU or GPU; stopped, it goes on from the last checkpoint.
+"""The training loop: batches, losses, checkpoints. Runs on CPU or GPU; a stopped run resumes at the last checkpoint.
 
 Losses of an encoder, for a question q, its passage p and negatives n (cosine similarities s):
 
@@ -30,7 +30,7 @@ from surefind.train.network import Network
 
 _SCALE, _MARGIN = 20.0, 0.2
 _WARM = 0.1
-"""The share of the steps over which the rate rises; then it falls to nothing."""
+"""Share of the steps over which the learning rate rises; then it falls to 0."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class TokenRows:
-    """Token ids and types: of an encoder the question, its passage, its negatives; of a reranker the pairs of them."""
+    """Token ids and types. For an encoder: the question, its passage, its negatives. For a reranker: the question
+    paired with its passage and with each negative."""
 
     rows: tuple[tuple[list[int], list[int]], ...]
 
@@ -57,7 +58,7 @@ class TokenRows:
 def train(
     network: Network, examples: Sequence[TokenRows], settings: TrainingSettings, checkpoint: Path, report: OnProgress
 ) -> list[float]:
-    """Trains in place; the loss of every step."""
+    """Trains the network in place; returns the loss of every step."""
     steps = _order(len(examples), settings)
     device = torch.device(settings.device)
     network.to(device).train()
@@ -83,17 +84,17 @@ def train(
                 _save(network, optimizer, checkpoint, mark, losses)
                 saved = time.monotonic()
     except KeyboardInterrupt:
-        if whole:  # a step that was done by half would be done again on top of its first half
+        if whole:  # after a resume, a half-done step would be applied again on top of its first half
             _save(network, optimizer, checkpoint, mark, losses)
         raise
-    _save(network, optimizer, checkpoint, mark, losses)  # whoever is stopped while it is judged need not train again
+    _save(network, optimizer, checkpoint, mark, losses)  # so that a run stopped while it is tested need not train again
     report("Training", len(steps), len(steps))
     network.eval()
     return losses
 
 
 def _order(count: int, settings: TrainingSettings) -> list[list[int]]:
-    """The batches of all epochs; known before the first step, so that a run that goes on takes the same ones."""
+    """The batches of all epochs, fixed before the first step so that a resumed run uses the same ones."""
     generator = torch.Generator().manual_seed(settings.seed)
     steps = []
     for _ in range(settings.epochs):
@@ -139,7 +140,7 @@ def _padded(rows: Sequence[tuple[list[int], list[int]]], device: torch.device) -
 
 
 def _mark(settings: TrainingSettings, examples: Sequence[TokenRows], network: Network) -> str:
-    """Of what is being trained, from which weights: a checkpoint of anything else is not gone on with."""
+    """A hash of the settings, the examples and the initial weights; a checkpoint with another hash is not resumed."""
     digest = hashlib.blake2b(json.dumps(asdict(settings), sort_keys=True).encode(), digest_size=12)
     for name, value in network.state_dict().items():
         digest.update(name.encode())
@@ -155,14 +156,14 @@ def _save(network: Network, optimizer: Any, checkpoint: Path, mark: str, losses:
     state = {"mark": mark, "losses": losses, "network": network.state_dict(), "optimizer": optimizer.state_dict()}
     try:
         torch.save(state, aside)
-    except RuntimeError as error:  # torch's own for a write that fails
+    except RuntimeError as error:  # torch raises this when a write fails
         aside.unlink(missing_ok=True)
         raise _no_room(network, checkpoint) from error
     aside.replace(checkpoint)
 
 
 def _check_room(network: Network, checkpoint: Path) -> None:
-    """Before the first step, not an hour later."""
+    """Raises an error if the disk has no room for a checkpoint, before the first step and not an hour later."""
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(checkpoint.parent).free < _bytes(network):
         raise _no_room(network, checkpoint)
@@ -171,25 +172,26 @@ def _check_room(network: Network, checkpoint: Path) -> None:
 def _no_room(network: Network, checkpoint: Path) -> DiskFullError:
     free, needed = shutil.disk_usage(checkpoint.parent).free >> 20, _bytes(network) >> 20
     return DiskFullError(
-        f"A checkpoint takes about {needed:,} MB, and the disk that holds {checkpoint.parent} has {free:,} MB left. "
-        "Free some space and run the same command again: it goes on from the last checkpoint."
+        f"A checkpoint needs about {needed:,} MB, and the disk of {checkpoint.parent} has {free:,} MB left. "
+        "Free some space and run the same command again: it resumes at the last checkpoint."
     )
 
 
 def _bytes(network: Network) -> int:
-    """Of a checkpoint: the weights, and for each two numbers of the optimiser."""
+    """The size of a checkpoint: the weights, and two numbers of the optimiser for each."""
     return int(3 * sum(value.numel() * value.element_size() for value in network.parameters()))
 
 
 def _resume(network: Network, optimizer: Any, checkpoint: Path, mark: str, device: torch.device) -> list[float]:
-    """The losses so far, with network and optimizer as they were; none where there is nothing to go on with."""
+    """Restores network and optimizer from a checkpoint and returns the losses so far; none if there is no usable
+    checkpoint."""
     if not checkpoint.is_file():
         return []
     try:
         with zipfile.ZipFile(checkpoint) as parts:
-            damaged = parts.testzip()  # torch does not look at the checksums
+            damaged = parts.testzip()  # torch does not check the checksums
         state = {} if damaged else torch.load(checkpoint, map_location=device, weights_only=True)
-    except Exception:  # of another version, or damaged: begin again
+    except Exception:  # another version, or damaged: start again
         return []
     if state.get("mark") != mark:
         return []

@@ -1,11 +1,10 @@
-"""Questions that a language model asks of a passage, as pairs to learn from (the support-chatbot study, appendix D).
+"""Training pairs from questions that a language model writes about passages (the support-chatbot study, appendix D).
 
 - `questions`: a few questions that the passage answers; negatives are mined, as for every other pair.
-- `triplets`: a question, and a passage beside it that looks like an answer and is none, written by the model. In the
-  study such negatives, taken near the positive, made the encoder worse, and questions made it better; try questions
-  first.
+- `triplets`: a question, and a passage that looks like an answer but is not, both written by the model. In the study,
+  such negatives, taken near the positive, made the encoder worse, and questions made it better; try questions first.
 
-Passages that answer held-out questions are not shown. Answers are cached: a stopped run asks for nothing twice.
+Passages that answer held-out questions are not used. Answers are cached, so a stopped run repeats no call.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ from surefind.train.pairs import Pair, Shelf
 Form = Literal["questions", "triplets"]
 PER_PASSAGE = 3
 _LEAST = 120
-"""Characters of a passage worth asking about."""
+"""Fewest characters of a passage that questions are written about."""
 _MOST = 4_000
+"""Most characters of a passage in the prompt."""
 _ANSWER = 400
-"""Tokens of an answer."""
+"""Most tokens of an answer."""
 _SCHEMA = {
     "questions": {
         "type": "object",
@@ -47,7 +47,7 @@ _SCHEMA = {
 
 
 def passages_to_ask(shelf: Shelf, most: int, form: Form) -> list[int]:
-    """Ordinals, by lot but the same each time, as many as `most` pairs need."""
+    """The ordinals of as many passages as `most` pairs need, in a random order that is the same each time."""
     free = [o for o, chunk in enumerate(shelf.chunks) if len(chunk.text) >= _LEAST and shelf.free("", o)]
     lots = {o: hashlib.blake2b(shelf.chunks[o].id.encode(), digest_size=8).digest() for o in free}
     each = PER_PASSAGE if form == "questions" else 1
@@ -55,7 +55,7 @@ def passages_to_ask(shelf: Shelf, most: int, form: Form) -> list[int]:
 
 
 def calls_for(shelf: Shelf, ordinals: Sequence[int], model: str) -> Calls:
-    """What asking will take, for the quote."""
+    """Estimates the calls for these passages."""
     tokens = sum(min(len(shelf.chunks[o].text), _MOST) // 4 + 250 for o in ordinals)
     return Calls(model, len(ordinals), tokens, 100 * len(ordinals))
 
@@ -63,12 +63,12 @@ def calls_for(shelf: Shelf, ordinals: Sequence[int], model: str) -> Calls:
 def from_llm(
     shelf: Shelf, ordinals: Sequence[int], services: Services, model: str, form: Form, report: OnProgress
 ) -> list[Pair]:
-    """Pairs of what the model wrote; an answer that cannot be read, or that copies its passage, is passed over."""
+    """Has the model write pairs. Answers that cannot be read, or that copy their passage, are skipped."""
     prompt = services.prompt(f"train_{form}", "v1", ("passage", "count") if form == "questions" else ("passage",))
     given = {"count": PER_PASSAGE} if form == "questions" else {}
-    asked = [prompt.messages(passage=_data(shelf, o), **given) for o in ordinals]
+    prompts = [prompt.messages(passage=_data(shelf, o), **given) for o in ordinals]
     answers = complete_many(
-        services.chat(model), asked, schema=_SCHEMA[form], max_tokens=_ANSWER,
+        services.chat(model), prompts, schema=_SCHEMA[form], max_tokens=_ANSWER,
         progress=lambda done, total: report("Asking for questions", done, total),
     )  # fmt: skip
     made: list[Pair] = []
@@ -77,8 +77,8 @@ def from_llm(
             continue
         made += _pairs(shelf, ordinal, read_object(answer.text) or {}, form)
     if ordinals and not made:
-        first = next((str(a) for a in answers if isinstance(a, SurefindError)), "it answered nothing that can be read")
-        raise SurefindError(f"The language model wrote no question to learn from: {first}. Try another model.")
+        first = next((str(a) for a in answers if isinstance(a, SurefindError)), "none of its answers could be read")
+        raise SurefindError(f"The language model wrote no usable question: {first}. Try another model.")
     return made
 
 
@@ -86,18 +86,18 @@ def _data(shelf: Shelf, ordinal: int) -> Data:
     return Data("passage", shelf.chunks[ordinal].searchable[:_MOST])
 
 
-def _pairs(shelf: Shelf, ordinal: int, said: dict[str, object], form: Form) -> list[Pair]:
+def _pairs(shelf: Shelf, ordinal: int, reply: dict[str, object], form: Form) -> list[Pair]:
     chunk = shelf.chunks[ordinal]
     if form == "triplets":
-        texts, negative = [said.get("query")], said.get("negative")
+        texts, negative = [reply.get("query")], reply.get("negative")
         if not isinstance(negative, str) or count_words(negative) < 5 or negative in chunk.text:
             return []
     else:
-        listed = said.get("questions")
+        listed = reply.get("questions")
         texts, negative = listed[:PER_PASSAGE] if isinstance(listed, list) else [], ""
-    asked = [" ".join(text.split()) for text in texts if isinstance(text, str)]
+    questions = [" ".join(text.split()) for text in texts if isinstance(text, str)]
     return [
         Pair(text, chunk.context, chunk.text, chunk.document, "llm", str(negative))
-        for text in asked
+        for text in questions
         if 2 < count_words(text) < 60 and text not in chunk.text and shelf.free(text, ordinal)
     ]

@@ -1,13 +1,13 @@
-"""What a passage is worth, and the α that reproduces it best: the targets of learned fusion.
+"""The training targets of learned fusion: the relevance of a passage (LSS), and the α that reproduces it best (α*).
 
     LSS(c, a) = |LCS(words(c), words(a))| / |words(a)|               longest subsequence similarity
 
     α*(q) = Σ_d (LSS(d) - other(d)) · (dense(d) - other(d)) / Σ_d (dense(d) - other(d))²       clipped to [0, 1]
 
-over the union of both rankings' ten best, with scores scaled as `tm2c2` does and 0 for a passage that a ranking's ten
-best do not hold. Where both rankings say the same of every passage, any α is as good and α* is ½. (Equations 17-19 of
-the agentic-knowledge-base study.) A judgment of a whole document labels its passages with its grade over the
-question's greatest.
+over the union of both rankings' ten best. Scores are scaled as in `tm2c2`; a passage that is not in a ranking's ten
+best scores 0 there. If both rankings give every passage the same score, any α is as good, and α* is ½. (Equations 17-19
+of the agentic-knowledge-base study.) If the gold is a whole document, its passages get the judgment's grade divided by
+the question's greatest grade.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from surefind.types import Floats, Rankings
 
 Words = NDArray[np.int32]
 UNDECIDED = 0.5
+"""α* of a question for which any α is as good."""
 
 
 def lss(passage: str, answer: str) -> float:
@@ -36,7 +37,7 @@ def lss(passage: str, answer: str) -> float:
 
 
 def alpha_star(dense: Floats, other: Floats, labels: Floats) -> float:
-    """The closed form for one query: what each ranking and the label say of each passage of the union."""
+    """α* of one query in closed form, from both rankings' scores and the labels of the passages of the union."""
     difference = dense - other
     below = float(difference @ difference)
     if below <= 0:
@@ -45,7 +46,7 @@ def alpha_star(dense: Floats, other: Floats, labels: Floats) -> float:
 
 
 class Labeller:
-    """Knows what each passage is worth for each question of an exam."""
+    """Computes the relevance of passages to the questions of an exam."""
 
     def __init__(self, queries: Sequence[ExamQuery], spans: Spans, documents: Mapping[str, str]) -> None:
         self._queries = queries
@@ -55,7 +56,7 @@ class Labeller:
         self._words = lru_cache(maxsize=100_000)(self._read)
 
     def of(self, queries: Sequence[ExamQuery]) -> Labeller:
-        """One for other questions about the same documents."""
+        """A labeller for other questions about the same documents."""
         return Labeller(queries, self._spans, self._documents)
 
     def alphas(self, rankings: Sequence[Rankings]) -> Floats:
@@ -78,16 +79,16 @@ class Labeller:
         judgments = [j for j in self._queries[q].judgments if j.grade > 0]
         most = max((j.grade for j in judgments), default=1)
         document, at = self._spans.document(id), int(self._spans.at(id))
-        worth = 0.0
+        best = 0.0
         for j in judgments:
             if j.start is not None and j.end is not None:
                 start, end = int(self._spans.own_starts[at]), int(self._spans.own_ends[at])
-                worth = max(
-                    worth, _similarity(self._words(document, start, end), self._words(j.document, j.start, j.end))
+                best = max(
+                    best, _similarity(self._words(document, start, end), self._words(j.document, j.start, j.end))
                 )
             elif document == j.document:
-                worth = max(worth, j.grade / most)
-        return worth
+                best = max(best, j.grade / most)
+        return best
 
     def _read(self, document: str, start: int, end: int) -> Words:
         return _numbers(self._documents[document][start:end], self._ids)

@@ -1,4 +1,4 @@
-"""What training works on: an exam's questions with the rankings of every retriever, in two halves.
+"""The data for training: an exam's questions with the rankings of every retriever, in two halves.
 
 The tuning half is for fitting and choosing; the held-out half is only for the report (`exam.split`).
 """
@@ -38,29 +38,29 @@ from surefind.train.lss import Labeller
 from surefind.types import FloatArray, Floats, IdArray, Query, Rankings
 
 FEWEST = 60
-"""Questions of an exam below which nothing is trained: the halves would be too small to learn from or to judge by."""
+"""Fewest questions of an exam to train on; with fewer, the halves would be too small to learn from or to test on."""
 _DIVISIBLE = 7
-"""Questions of a family of which 70/15/15 leaves one for each part."""
+"""Fewest questions of a family for which a 70/15/15 split leaves one in each part."""
 _BATCH = 256
 NORMS: tuple[Norm, Norm] = ("floor", "minmax")
 Missing = Literal["score"] | None
-"""Whether each candidate is scored by the retrievers that did not return it."""
+"""Whether retrievers also score the candidates that they did not return."""
 
 
 @dataclass(frozen=True)
 class Half:
-    """Some of an exam's questions with what every retriever found for them."""
+    """Some of an exam's questions with the rankings of every retriever."""
 
     queries: tuple[ExamQuery, ...]
     found: tuple[Rankings, ...]
-    """As each retriever gave them."""
+    """The rankings as each retriever returned them."""
     rankings: tuple[Rankings, ...]
-    """What is fused: with `missing=score` every candidate has a score in each."""
+    """The rankings to fuse; with `missing=score`, every candidate has a score in each."""
     measure: Measure
     places: Places
     labeller: Labeller
     parents: Callable[[IdArray], IdArray | None] = lambda ids: None
-    """Where parts are searched and what they are parts of is returned: the parent of each part."""
+    """The parent of each id, if the layout searches children and returns parents; otherwise None."""
 
     @property
     def texts(self) -> list[str]:
@@ -71,7 +71,7 @@ class Half:
         return Judge(self.queries, self.places)
 
     def taken(self, rows: NDArray[np.int64]) -> Half:
-        """Some of the questions."""
+        """A subset of the questions."""
         queries = tuple(self.queries[i] for i in rows)
         found, rankings = (tuple(take(r, rows) for r in lists) for lists in (self.found, self.rankings))
         return replace(self, queries=queries, found=found, rankings=rankings, labeller=self.labeller.of(queries))
@@ -85,15 +85,15 @@ class Half:
 
     @property
     def width(self) -> int:
-        """How deep fused rankings go: all candidates, as in a search."""
+        """The length of fused rankings: all candidates, as in a search."""
         return sum(ranking.ids.shape[1] for ranking in self.found)
 
     def blended(self, weights: Floats, norm: Norm) -> Floats:
-        """The measure of each question under weights: one row for all, or one for each."""
+        """The measure of each question with these weights: one row for all questions, or one row for each."""
         return self.score(blend(self.rankings, np.atleast_2d(weights), norm, self.width, "blend"))
 
     def sweep(self, candidates: Floats, norm: Norm) -> Floats:
-        """(questions, candidates)."""
+        """The measure of each question with each candidate weighting, (questions, candidates)."""
         return np.stack([self.blended(candidate, norm) for candidate in candidates], axis=1)
 
     @cached_property
@@ -106,7 +106,7 @@ class Half:
 class Material:
     exam: Exam
     pipeline: Pipeline
-    """The retrievers; without a fuser."""
+    """The retrievers, without a fuser."""
     missing: Missing
     view: View
     tuning: Half
@@ -116,12 +116,12 @@ class Material:
 
     @property
     def swapped(self) -> Material:
-        """With the halves exchanged."""
+        """The same material with the halves exchanged."""
         return replace(self, tuning=self.held, held=self.tuning)
 
     @property
     def joined(self) -> str:
-        """The retrievers as a pipeline's head."""
+        """The retrievers in the text form of a pipeline."""
         return " + ".join(short(Pipeline((retriever,))) for retriever in self.pipeline.retrieve)
 
 
@@ -134,7 +134,7 @@ def gather(
     report: OnProgress | None = None,
 ) -> Material:
     if measure.of_spans:
-        raise SpecError(f"Training goes by a rank measure such as nDCG@10 or RR@10:span, not by {measure}.")
+        raise SpecError(f"Training needs a rank measure such as nDCG@10 or RR@10:span, not {measure}.")
     pipeline = Pipeline.of(retrieve, "rrf" if len(retrieve) > 1 else None)
     if len(set(map(str, pipeline.retrieve))) < max(2, len(retrieve)):
         raise SpecError("Training needs two or more different retrievers: --retrieve bm25 --retrieve dense.")
@@ -169,17 +169,17 @@ def gather(
 def _retrieved(
     view: View, pipeline: Pipeline, queries: Sequence[ExamQuery], report: OnProgress | None
 ) -> tuple[Rankings, ...]:
-    """What each retriever gives, as deep as in a search."""
-    tell: OnProgress = report or (lambda what, done, total: None)
-    asked = [Query(query.text, query.id) for query in queries]
+    """The rankings of each retriever, as deep as in a search."""
+    progress: OnProgress = report or (lambda what, done, total: None)
+    searches = [Query(query.text, query.id) for query in queries]
     found = []
     for retriever in pipeline.retrieve:
         parts = []
-        for at in range(0, len(asked), _BATCH):
-            tell(f"Retrieving {retriever.name}", at, len(asked))
-            parts.append(view.search(retriever, asked[at : at + _BATCH], pipeline.depth, OWNER))
+        for at in range(0, len(searches), _BATCH):
+            progress(f"Retrieving {retriever.name}", at, len(searches))
+            parts.append(view.search(retriever, searches[at : at + _BATCH], pipeline.depth, OWNER))
         found.append(stack(parts))
-        tell(f"Retrieving {retriever.name}", len(asked), len(asked))
+        progress(f"Retrieving {retriever.name}", len(searches), len(searches))
     return tuple(found)
 
 
@@ -194,8 +194,8 @@ def best_static(material: Material) -> tuple[Norm, Floats]:
 def _enough(exam: Exam, there: int) -> None:
     if there < FEWEST:
         raise ExamError(
-            f"The exam {exam.label} has {there} questions whose passages are here; training needs at least {FEWEST}. "
-            "Write more with: surefind exam generate --per-family 200."
+            f"The exam {exam.label} has {there} questions about the current documents; training needs at least "
+            f"{FEWEST}. Write more with: surefind exam generate --per-family 200."
         )
 
 
@@ -204,8 +204,8 @@ def take(ranking: Rankings, rows: NDArray[np.int64]) -> Rankings:
 
 
 def simplex(rankings: int) -> Floats:
-    """Weightings to choose among: for two rankings eleven, α from 0 to 1 (the weight of the second); for more a
-    coarser grid, every way to share out five (or four) equal parts."""
+    """The candidate weightings. For two rankings, eleven: α, the weight of the second, from 0 to 1. For three rankings
+    or more, a coarser grid: every way to distribute five (or four) equal parts."""
     parts = 10 if rankings == 2 else 5 if rankings == 3 else 4
     rows = []
     for bars in combinations(range(parts + rankings - 1), rankings - 1):
@@ -227,12 +227,12 @@ def _package(module: str, name: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise MissingPartError(
-            f"This needs {name}, which is not installed. Install it: pip install 'surefind[learn]'."
+            f"This training needs {name}, which is not installed. Install it: pip install 'surefind[learn]'."
         ) from None
 
 
 def parts(families: Sequence[str], seed: int = 42) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Row numbers of train, validation and test: 70/15/15 within each family; those too small for that go together."""
+    """The row numbers of train, validation and test: 70/15/15 within each family; small families are split together."""
     rng = np.random.default_rng(seed)
     sizes = Counter(families)
     families = [family if sizes[family] >= _DIVISIBLE else "" for family in families]

@@ -1,7 +1,7 @@
-"""Hard negatives: what our own retrievers confuse with the answer, and that is not in the answer's document.
+"""Mines hard negatives: passages that our own retrievers rank high for the question, from other documents.
 
-The support-chatbot study took negatives from the positive's own document and its encoder got worse: a neighbouring
-passage often answers too. So a negative is always of another document, and differs in its text.
+The support-chatbot study took negatives from the positive's own document, and its encoder got worse: a neighbouring
+passage often answers the question, too. So a negative is always from another document and has a different text.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def mine(
     count: int,
     report: OnProgress,
 ) -> list[list[int]]:
-    """For each pair the places in `chunks` (all of the view's, in its order) of `count` hard negatives: the retrievers'
-    finds in turn, best first; fewer where there are no more."""
+    """The places in `chunks` of up to `count` hard negatives for each pair, taken from the retrievers in turn, best
+    first. `chunks` are all chunks of the view, in its order."""
     queries, spans = [Query(pair.query) for pair in pairs], view.spans()
     found: list[list[list[int]]] = [[] for _ in pairs]
     for retriever in retrievers:
@@ -58,7 +58,7 @@ def _chosen(pair: Pair, lists: Sequence[Sequence[int]], chunks: Sequence[Chunk],
 def filled(
     negatives: Sequence[Sequence[int]], pairs: Sequence[Pair], chunks: Sequence[Chunk], count: int
 ) -> list[list[int]]:
-    """The same with `count` for every pair: what is lacking is drawn from other documents, the same each time."""
+    """Fills up the negatives to `count` for every pair, at random from other documents, the same each time."""
     rng = np.random.default_rng(0)
     rows = []
     for pair, row in zip(pairs, negatives, strict=True):

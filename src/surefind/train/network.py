@@ -1,8 +1,8 @@
-"""BERT in torch, written out, for training: its parameters have the names that our ONNX graphs keep.
+"""BERT in torch, for training. Its parameters have the same names as in our ONNX graphs.
 
-Written out and not taken from a library so that the exported graph is the plain pattern which onnxruntime's optimiser
-fuses, and so that a model can go on from any folder we ship: its int8 weights are read back (`weights_of_graph`). That
-costs the last bits, which training finds again. Folders as Hugging Face writes them (`model.safetensors`) are read too.
+It is our own code, not a library's, for two reasons. The exported graph is then the plain pattern that onnxruntime's
+optimiser fuses. And training can start from any folder we ship: its int8 weights are read back (`weights_of_graph`),
+which loses the last bits, but training recovers them. Hugging Face folders (`model.safetensors`) can be read, too.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from surefind.errors import SurefindError
 
 _EPSILON = 1e-12
 _FAR = -10000.0
+"""Added to the attention scores of padding, so that its weight is 0."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Layer(nn.Module):
 
 
 class Network(nn.Module):
-    """Tokens in; out come unit vectors (an encoder: mean over the tokens) or one number (a reranker: from [CLS])."""
+    """Maps tokens to unit vectors (encoder: mean over the tokens) or to one number (reranker: from [CLS])."""
 
     position_ids: Tensor
 
@@ -90,16 +91,16 @@ class Network(nn.Module):
 
 
 def load_network(folder: Path, ranks: bool, seed: int = 0) -> tuple[Network, list[str]]:
-    """The network of a folder, and the parts that it lacks, which begin at random: the head of a reranker that starts
-    from an encoder."""
+    """Loads the network of a folder. Also returns the parts that the folder lacks, such as the head of a reranker that
+    starts from an encoder; they are initialised at random."""
     if (folder / "model.safetensors").is_file():
         state, heads = _upstream(folder)
     elif (folder / "model.onnx").is_file():
         state, heads = weights_of_graph(folder / "model.onnx")
     else:
         raise SurefindError(
-            f"There are no weights to start from in {folder}: neither model.safetensors nor model.onnx. "
-            "Name a folder that has one with --start."
+            f"There are no weights to start from in {folder}: it has neither model.safetensors nor model.onnx. "
+            "Name a folder that has one of them with --start."
         )
     torch.manual_seed(seed)
     network = Network(_shape_of(state, heads, folder), ranks)
@@ -108,7 +109,7 @@ def load_network(folder: Path, ranks: bool, seed: int = 0) -> tuple[Network, lis
     missing = sorted({key.rpartition(".")[0] for key in own if key not in fitting})
     if unexpected := [name for name in missing if name not in ("pooler", "head")]:
         raise SurefindError(
-            f"The weights in {folder} are not those of a BERT: {', '.join(unexpected[:3])} is missing. "
+            f"The weights in {folder} are not those of a BERT model: {', '.join(unexpected[:3])} is missing. "
             "Name another folder with --start."
         )
     network.load_state_dict({**own, **fitting})
@@ -122,7 +123,7 @@ def _shape_of(state: dict[str, Tensor], heads: int, folder: Path) -> Shape:
         return Shape(width, heads, layers, len(state["layers.0.up.bias"]), vocabulary, len(state["positions.weight"]))
     except (KeyError, ValueError):
         raise SurefindError(
-            f"The weights in {folder} are not those of a BERT. Name another folder with --start."
+            f"The weights in {folder} are not those of a BERT model. Name another folder with --start."
         ) from None
 
 
@@ -137,7 +138,7 @@ def weights_of_graph(file: Path) -> tuple[dict[str, Tensor], int]:
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
     def table(name: str) -> Any:
-        """(stored - zero point) · scale, the scale of a column where there is one for each."""
+        """(stored - zero point) · scale; there is one scale, or one for each column."""
         base = name.removesuffix("_quantized")
         whole = stored[name].astype(np.float32) - stored[f"{base}_zero_point"].astype(np.float32)
         return whole * stored[f"{base}_scale"].astype(np.float32)

@@ -1,7 +1,8 @@
-"""`surefind train encoder | reranker`: a model made for this knowledge base, kept only if it is better beyond noise.
+"""`surefind train encoder | reranker`: trains a model for this knowledge base, and keeps it if it is clearly better.
 
-Pairs from the documents and from the tuning half of an exam (`pairs`), negatives found by our own retrievers
-(`negatives`), the loop (`learning`), int8 ONNX (`export`); then the old and the new pipeline sit the held-out half.
+The steps: collect pairs from the documents and the tuning half of an exam (`pairs`), find negatives with our own
+retrievers (`negatives`), train (`learning`), export to int8 ONNX (`export`), run the old and the new pipeline on the
+held-out half, and keep the new model if it is significantly better.
 """
 
 from __future__ import annotations
@@ -54,23 +55,23 @@ def train_model(
     report: OnProgress | None = None,
     agree: Callable[[Calls], None] | None = None,
 ) -> dict[str, Any]:
-    """Trains, judges on the held-out half, and keeps the model if it is better. The manifest, which is the report.
-    `agree` is told what a language model will be asked, before it is."""
+    """Trains a model, tests it on the held-out half, and keeps it if it is better. Returns the manifest, which is the
+    report. If a language model writes questions, `agree` is called with the estimated calls first."""
     need_torch()
     if job.kind == "encoder" and not any(isinstance(r, Dense) for r in pipeline.retrieve):
-        raise SpecError(f"The pipeline {pipeline} has no dense retriever that a new encoder could serve.")
-    tell: OnProgress = report or (lambda what, done, total: None)
+        raise SpecError(f"The pipeline {pipeline} has no dense retriever, so a new encoder would have no effect.")
+    progress: OnProgress = report or (lambda what, done, total: None)
     with training_lock(kb.data, job.name):
-        return _train(exam, _Material(kb, exam, job, pipeline, tell, agree), job, measure, tell)
+        return _train(exam, _Material(kb, exam, job, pipeline, progress, agree), job, measure, progress)
 
 
-def _train(exam: Exam, material: _Material, job: Job, measure: Measure, tell: OnProgress) -> dict[str, Any]:
+def _train(exam: Exam, material: _Material, job: Job, measure: Measure, progress: OnProgress) -> dict[str, Any]:
     start = start_folder(job, material.pipeline)
     started = time.perf_counter()
     work = material.kb.data / "models" / f".{job.name}.training"
-    losses = _learn(material, job, start, work, tell)
+    losses = _learn(material, job, start, work, progress)
     seconds = time.perf_counter() - started
-    rows, use, better = _judge(material, job, work / "model", measure, tell)
+    rows, use, better = _judge(material, job, work / "model", measure, progress)
     manifest = {
         "name": job.name,
         "model": job.kind,
@@ -107,11 +108,11 @@ class _Material:
         exam: Exam,
         job: Job,
         pipeline: Pipeline,
-        tell: OnProgress,
+        progress: OnProgress,
         agree: Callable[[Calls], None] | None,
     ) -> None:
         self.kb, self.pipeline = kb, pipeline
-        kb.build_for(pipeline.retrieve, report=tell)
+        kb.build_for(pipeline.retrieve, report=progress)
         reader = kb.reader()
         self.view = reader.view
         documents = {document.id: document for document in reader.documents(OWNER)}
@@ -119,39 +120,39 @@ class _Material:
         self.exam, _ = relocate(exam, texts)
         if len(self.exam.queries) < FEWEST:
             raise ExamError(
-                f"{exam.label} has {len(self.exam.queries)} questions on these documents; training takes at least "
-                f"{FEWEST}. Write more with: surefind exam generate."
+                f"The exam {exam.label} has {len(self.exam.queries)} questions about the current documents; training "
+                f"needs at least {FEWEST}. Write more with: surefind exam generate."
             )
         out = held_out(self.exam.queries)
         self.tuning = tuple(q for q, held in zip(self.exam.queries, out, strict=True) if not held)
         self.held = tuple(q for q, held in zip(self.exam.queries, out, strict=True) if held)
         spans = self.view.spans()
         self.chunks = self.view.chunks(spans.ids.tolist(), OWNER)
-        places = replace(places_of(spans, texts), at=np.asarray)  # pairs know chunks by their place
+        places = replace(places_of(spans, texts), at=np.asarray)  # pairs refer to chunks by place
         shelf = Shelf(self.chunks, self.held, places)
         pairs = gather_pairs(job.sources, shelf, self.tuning, places, documents)
         if "llm" in job.sources:
-            pairs += self._written(shelf, job, tell, agree)
+            pairs += self._written(shelf, job, progress, agree)
         self.pairs = _most(pairs, job.most)
         if len(self.pairs) < FEWEST_PAIRS:
             raise ExamError(
-                f"There are {len(self.pairs)} pairs to learn from ({', '.join(job.sources)}) beside the passages that "
-                f"answer a question of the held-out half; at least {FEWEST_PAIRS} are needed. Take more sources or "
-                "documents, or an exam that asks for fewer of them."
+                f"There are {len(self.pairs)} pairs to learn from ({', '.join(job.sources)}), without the passages "
+                f"that answer held-out questions; at least {FEWEST_PAIRS} are needed. Use more sources or documents, "
+                "or an exam whose questions are about fewer of the documents."
             )
 
-    def _written(self, shelf: Shelf, job: Job, tell: OnProgress, agree: Callable[[Calls], None] | None) -> list[Pair]:
+    def _written(self, shelf: Shelf, job: Job, progress: OnProgress, agree: Callable[[Calls], None] | None) -> list[Pair]:
         from surefind.train.llm_pairs import Form, calls_for, from_llm, passages_to_ask
 
         form = cast(Form, job.write)
         ordinals = passages_to_ask(shelf, job.most, form)
         if agree:
             agree(calls_for(shelf, ordinals, job.llm))
-        return from_llm(shelf, ordinals, self.kb.services, job.llm, form, tell)
+        return from_llm(shelf, ordinals, self.kb.services, job.llm, form, progress)
 
 
 def _most(pairs: Sequence[Pair], most: int) -> list[Pair]:
-    """Those of the exam first, then others by lot; the same each time."""
+    """The first `most` pairs: those of the exam first, then others at random, the same each time."""
     lots = [hashlib.blake2b(f"{p.query}\0{p.document}".encode(), digest_size=8).digest() for p in pairs]
     order = sorted(range(len(pairs)), key=lambda i: (pairs[i].source != "exam", lots[i]))[:most]
     return [pairs[i] for i in sorted(order)]
@@ -160,7 +161,7 @@ def _most(pairs: Sequence[Pair], most: int) -> list[Pair]:
 # ---------------------------------------------------------------- learning
 
 
-def _learn(material: _Material, job: Job, start: Path, work: Path, tell: OnProgress) -> list[float]:
+def _learn(material: _Material, job: Job, start: Path, work: Path, progress: OnProgress) -> list[float]:
     import torch
 
     from surefind.train.examples import examples_of
@@ -169,22 +170,22 @@ def _learn(material: _Material, job: Job, start: Path, work: Path, tell: OnProgr
     from surefind.train.network import load_network
 
     retrievers = material.pipeline.retrieve
-    mined = mine(material.view, material.chunks, material.pairs, retrievers, job.negatives, tell)
+    mined = mine(material.view, material.chunks, material.pairs, retrievers, job.negatives, progress)
     negatives = filled(mined, material.pairs, material.chunks, job.negatives)
     examples = examples_of(material.pairs, negatives, material.chunks, job, start)
     network, missing = load_network(start, job.kind == "reranker")
     before = {key: value.clone() for key, value in network.state_dict().items()}
     device = job.device or ("cuda" if torch.cuda.is_available() else "cpu")
     settings = TrainingSettings(job.loss, job.epochs, job.batch, job.rate, job.negatives, job.max_tokens, device=device)
-    losses = train(network, examples, settings, work / "checkpoint.pt", tell)
-    if not missing:  # a head that began at random has nothing worth keeping
+    losses = train(network, examples, settings, work / "checkpoint.pt", progress)
+    if not missing:  # the initial weights of a random head are not worth keeping
         trained = network.cpu().state_dict()
         network.load_state_dict({k: (1 - job.share) * before[k] + job.share * trained[k] for k in trained})
-    tell("Exporting", 0, 1)
+    progress("Exporting", 0, 1)
     knows = job.kind == "reranker" and not missing and (start / "model.onnx").is_file()
     spread = OnnxCrossEncoder(start).spread if knows else 0.0
     export(network, start / "tokenizer.json", work / "model", job.name, job.max_tokens, spread)
-    tell("Exporting", 1, 1)
+    progress("Exporting", 1, 1)
     return losses
 
 
@@ -192,7 +193,7 @@ def _learn(material: _Material, job: Job, start: Path, work: Path, tell: OnProgr
 
 
 def with_encoder(pipeline: Pipeline, folder: Path) -> Pipeline:
-    """The pipeline with every dense retriever on another encoder."""
+    """The pipeline with another encoder for every dense retriever."""
     other = str(spec.make("embed", spec.format_spec("onnx", [("path", str(folder))])))
     retrieve = tuple(r.replace(model=other) if isinstance(r, Dense) else r for r in pipeline.retrieve)
     return replace(pipeline, retrieve=retrieve)
@@ -204,7 +205,7 @@ def with_reranker(pipeline: Pipeline, model: str, blend: float) -> Pipeline:
 
 
 def _judge(
-    material: _Material, job: Job, model: Path, measure: Measure, tell: OnProgress
+    material: _Material, job: Job, model: Path, measure: Measure, progress: OnProgress
 ) -> tuple[list[Row], dict[str, str], bool]:
     plain = material.pipeline
     final = material.kb.data / "models" / job.name
@@ -216,13 +217,13 @@ def _judge(
         chosen = with_reranker(plain, job.name, job.blend)
         bundled = with_reranker(plain, "bundled", job.blend)
         if _available(bundled, material.kb):
-            rivals["with the bundled reranker"] = bundled
+            rivals["the bundled reranker"] = bundled
     exam = replace(material.exam, name=f"{material.exam.name}-held-out", queries=material.held)
     contenders = [Contender(name, pipeline) for name, pipeline in {f"trained {job.kind}": trial, **rivals}.items()]
-    outcome = Bench(material.kb, report=tell).run(Plan(tuple(contenders), exam, (measure,)))
+    outcome = Bench(material.kb, report=progress).run(Plan(tuple(contenders), exam, (measure,)))
     scores = outcome.scores[str(measure)]
     if any(step.fell_back for steps in outcome.steps for step in steps):
-        raise SurefindError("The trained model could not be judged: it failed on some questions. Train it again.")
+        raise SurefindError("The trained model could not be tested: it failed on some questions. Train it again.")
     others = {(name, str(pipeline)): scores[:, i] for i, (name, pipeline) in enumerate(rivals.items(), 1)}
     rows = compare((f"trained {job.kind}", str(chosen), scores[:, 0]), others, {})
     best = max(range(1, len(rows)), key=lambda i: rows[i].mean)

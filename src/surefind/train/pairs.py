@@ -1,11 +1,11 @@
-"""What a model learns from: questions with the passage that answers each, from the knowledge base itself.
+"""Collects training pairs from the knowledge base itself: questions with the passage that answers each.
 
 - `exam`: the tuning half of an exam, each question with a passage on its gold span;
 - `headings`: a heading and the passage under it, without the heading's own line (or the model would learn to match it);
 - `links`: the words of a link and the beginning of the page (or section) that it leads to;
-- `llm`: questions that a language model asks of a passage (`llm_pairs`).
+- `llm`: questions that a language model writes about a passage (`llm_pairs`).
 
-Nothing that the held-out half asks is learnt: no question of it, and no passage that answers one.
+The held-out half is not learnt: pairs with its questions, or with passages that answer them, are left out.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ SOURCES = ("exam", "headings", "links")
 ALL_SOURCES = (*SOURCES, "llm")
 _LINK = re.compile(r"(?<!!)\[([^\]\n]{3,120})\]\(([^)\s]+)\)")
 _SHORTEST = 40
-"""Characters of a passage worth learning."""
+"""Fewest characters of a passage in a pair."""
 
 
 @dataclass(frozen=True)
 class Pair:
     query: str
     title: str
-    """What stands above the passage; empty where the question was made from it."""
+    """The context above the passage (title and headings); "" if the question was made from it."""
     text: str
     document: str
     source: str
     negative: str = ""
-    """A passage that looks like an answer and is none, where somebody wrote one."""
+    """A passage that looks like an answer but is not, if a language model wrote one."""
 
     @property
     def passage(self) -> str:
-        """As an encoder reads it."""
+        """The text that an encoder reads."""
         return f"{self.title}\n{self.text}" if self.title else self.text
 
 
 class Shelf:
-    """The passages of a layout by document, and which of them may not be learnt."""
+    """The passages of a layout by document, and which of them must not be learnt."""
 
     def __init__(self, chunks: Sequence[Chunk], held: Sequence[ExamQuery], places: Places) -> None:
         self.chunks = chunks
         self._by_document: dict[str, list[int]] = {}
         for ordinal, chunk in enumerate(chunks):
             self._by_document.setdefault(chunk.document, []).append(ordinal)
-        self._asked = {_plain(query.text) for query in held}
+        self._held_questions = {_plain(query.text) for query in held}
         self._answers = set(self._answering(held, places))
 
     def _answering(self, queries: Sequence[ExamQuery], places: Places) -> Iterator[int]:
@@ -68,8 +68,8 @@ class Shelf:
         return self._by_document.get(document, [])
 
     def free(self, query: str, ordinal: int) -> bool:
-        """Whether this may be learnt."""
-        return ordinal not in self._answers and _plain(query) not in self._asked
+        """Whether this question and passage may be learnt."""
+        return ordinal not in self._answers and _plain(query) not in self._held_questions
 
 
 def gather_pairs(
@@ -79,7 +79,7 @@ def gather_pairs(
     places: Places,
     documents: Mapping[str, Document],
 ) -> list[Pair]:
-    """All pairs, each question once, in an order that depends on the documents alone."""
+    """All pairs, each question once per document, in an order that depends on the documents alone."""
     made: dict[tuple[str, str], Pair] = {}
     for source in (one for one in sources if one != "llm"):
         found = {
@@ -113,7 +113,7 @@ def _from_headings(shelf: Shelf) -> Iterator[Pair]:
 
 
 def without_heading(text: str, heading: str) -> str:
-    """The passage without the lines that are the heading itself, in any of Markdown's forms."""
+    """The passage without the lines of the heading itself, in any Markdown form."""
     wanted = _plain(heading)
     lines = [line for line in text.split("\n") if _plain(line.strip("#= -*_")) != wanted]
     return "\n".join(lines).strip()
@@ -133,14 +133,14 @@ def _from_links(shelf: Shelf, documents: Mapping[str, Document]) -> Iterator[Pai
 
 
 def resolve(document: str, target: str) -> str:
-    """`../sops/a.md` seen from `faq/b.md` -> `sops/a.md`; an address elsewhere stays as it is and names no document."""
+    """Resolves a link: `../sops/a.md` in `faq/b.md` -> `sops/a.md`. A URL is returned unchanged."""
     if not target:
         return document
     return target if "://" in target else posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
 
 
 def _aimed(shelf: Shelf, document: str, section: str) -> list[int]:
-    """The first passage under the heading that a link names, or of the document."""
+    """The first passage under the heading that a link names, or the first of the document."""
     ordinals = shelf.of(document)
     wanted = _plain(section.replace("-", " "))
     under = [o for o in ordinals if shelf.chunks[o].headings and _plain(shelf.chunks[o].headings[-1]) == wanted]

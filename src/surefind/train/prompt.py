@@ -1,14 +1,14 @@
-"""`surefind train prompt`: what an exam's tuning half can teach a prompt.
+"""`surefind train prompt`: improves a prompt with the tuning half of an exam.
 
 For `llm_listwise` (the support-chatbot study, 4.7), over a sample of the tuning half:
 
     (1) retrieve the first `top` passages
-    (2) where R@top >= 0.5 (there is something to bring up), let the model rerank them with the prompt so far
-    (3) where R@top - R@keep > 0.3 after that, the reranking failed: a meta-prompt shows the failure to the model, which
-        analyses it and writes a better system prompt, used from there on
+    (2) if R@top >= 0.5 (there is something to move up), let the model rerank them with the current prompt
+    (3) if then R@top - R@keep > 0.3, the reranking failed: a meta-prompt shows the failure to the model, which analyses
+        it and writes a better system prompt, used for the questions that follow
 
-The failure with the widest gap under the first prompt is the hardest example, which `mode=one_shot` shows. What was
-learned is for `surefind bench` to judge, on the half that was not learned from.
+The failure with the widest gap under the first prompt is the hardest example; `mode=one_shot` shows it in the prompt.
+`surefind bench` measures the result on the held-out half.
 """
 
 from __future__ import annotations
@@ -47,13 +47,17 @@ from surefind.types import Chunk, Query, Rankings
 
 STEPS = ("llm_listwise", "llm_weights")
 ENOUGH, FAILED = 0.5, 0.3
-"""The study's thresholds: worth reranking, and a failure."""
+"""The study's thresholds: the least recall worth reranking, and the loss of recall that counts as a failure."""
 SAMPLE = 100
+"""Questions of the tuning half that are used."""
 ROUNDS = 8
+"""Most failures that are shown to the model."""
 _WAVE = 16
-"""Questions asked about at a time: those behind a failure are asked again with the better prompt."""
+"""Questions reranked at a time. After a failure, the questions behind it are reranked again with the better prompt."""
 _WORDS = 250
+"""Words that the model is asked to write for a system prompt."""
 _MAX_TOKENS = 1500
+"""Most tokens of the answer to the meta-prompt."""
 _META_SLOTS = ("prompt", "query", "passages", "relevant", "returned", "words")
 _SCHEMA = {
     "type": "object",
@@ -67,7 +71,7 @@ class Failure:
     row: int
     gap: float
     returned: tuple[int, ...]
-    """Ordinals in the order that the model gave."""
+    """The ids in the order that the model gave."""
 
 
 def check_name(name: str, step: str) -> None:
@@ -95,7 +99,7 @@ class ListwiseTrainer:
         self.pipeline = pipeline
         self.stage = stage
         self.rounds = rounds
-        self._tell: OnProgress = report or (lambda what, done, total: None)
+        self._progress: OnProgress = report or (lambda what, done, total: None)
         kb.build_for(pipeline.retrieve, report=report)
         reader = kb.reader()
         self._view = reader.view
@@ -105,12 +109,15 @@ class ListwiseTrainer:
         tuning = [query for query, out in pairs if not out]
         self.queries: tuple[ExamQuery, ...] = tuple(tuning[:: max(1, len(tuning) // sample)][:sample])
         if not self.queries:
-            raise ExamError(f"The exam {exam.label} has no question to learn from whose passage is here.")
+            raise ExamError(
+                f"The exam {exam.label} has no tuning question about the current documents. Write an exam with: "
+                "surefind exam generate."
+            )
         self._judge = Judge(self.queries, places_of(self._view.spans(), documents))
 
     def calls(self) -> Calls:
-        """At most: every question with the first prompt, every one while the prompt is improved and again behind each
-        failure, and a longer call for each failure."""
+        """The most calls: every question with the first prompt, every question while the prompt is improved, a wave
+        again after each failure, and a longer call for each failure."""
         chunk = min(self.stage.passage_tokens, 400) * self.stage.top
         again = 2 * len(self.queries) + self.rounds * _WAVE
         out = again * 8 * self.stage.keep + self.rounds * _MAX_TOKENS
@@ -127,11 +134,11 @@ class ListwiseTrainer:
         rows = np.flatnonzero(before >= ENOUGH).tolist()
         failures = []
         for at in range(0, len(rows), _WAVE):
-            self._tell("Reranking", at, len(rows))
+            self._progress("Reranking", at, len(rows))
             failures += self._failures(rows[at : at + _WAVE], rankings, before, "")
         hardest = max(failures, key=lambda failure: failure.gap, default=None)
         system, log = self._improve(rows, rankings, before) if failures else ("", [])
-        self._tell("Reranking", len(rows), len(rows))
+        self._progress("Reranking", len(rows), len(rows))
         example = self._example(hardest, rankings) if hardest else None
         learnt = tuple(question_key(query.text) for query in self.queries)
         made = TrainedPrompt(name, "llm_listwise", learnt, system, example)
@@ -155,12 +162,12 @@ class ListwiseTrainer:
         return summary
 
     def _improve(self, rows: Sequence[int], rankings: Rankings, before: Any) -> tuple[str, list[dict[str, Any]]]:
-        """The loop of meta-prompting: each failure under the prompt so far may change the prompt for what follows."""
+        """The meta-prompting loop: each failure under the current prompt may change the prompt for later questions."""
         system, place = "", 0
         log: list[dict[str, Any]] = []
         while place < len(rows) and len(log) < self.rounds:
             wave = rows[place : place + _WAVE]
-            self._tell("Improving the prompt", place, len(rows))
+            self._progress("Improving the prompt", place, len(rows))
             failures = self._failures(wave, rankings, before, system)
             if not failures:
                 place += len(wave)
@@ -189,7 +196,7 @@ class ListwiseTrainer:
         return MEASURES["R"](self._judge.gains(rankings, "document"), k)
 
     def _failures(self, rows: Sequence[int], rankings: Rankings, before: Any, system: str) -> list[Failure]:
-        """Those of the rows that the model, with this system prompt, leaves with too little in the first places."""
+        """The rows for which the model, with this system prompt, ranks too few relevant passages first."""
         prompt = self._prompt(system)
         heads = [rankings.row(row)[0].tolist() for row in rows]
         prompts = [
@@ -202,7 +209,7 @@ class ListwiseTrainer:
         for row, head, answer in zip(rows, heads, answers, strict=True):
             order = None if isinstance(answer, SurefindError) else self.stage.order([answer.text], len(head))
             if order is None:
-                continue  # no order teaches nothing about orders
+                continue  # without an order there is nothing to learn from
             ids = np.full((len(self.queries), len(head)), -1, np.int64)
             ids[row] = [head[place] for place in order]
             after = self._recall(Rankings(ids, ids.astype(np.float32)), self.stage.keep)[row]
@@ -211,7 +218,7 @@ class ListwiseTrainer:
         return failures
 
     def _improved(self, failure: Failure, rankings: Rankings, system: str) -> dict[str, str]:
-        """The model's analysis of a failure and its better system prompt; an empty one where it gave none."""
+        """The model's analysis of a failure and its better system prompt; "" if it gave no usable one."""
         head = rankings.row(failure.row)[0].tolist()
         relevant = self._relevant(failure.row, head)
         template = self.kb.services.prompt("meta_prompt", "v1", _META_SLOTS)
@@ -237,7 +244,7 @@ class ListwiseTrainer:
         }
 
     def _example(self, failure: Failure, rankings: Rankings) -> RankedExample:
-        """The right order: what is relevant, then the others as they stood."""
+        """An example with the right order: the relevant passages first, then the others in their old order."""
         head = rankings.row(failure.row)[0].tolist()
         relevant = self._relevant(failure.row, head)
         order = [*relevant, *(id for id in head if id not in relevant)]

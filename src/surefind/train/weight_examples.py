@@ -1,7 +1,7 @@
-"""`surefind train prompt --step llm_weights`: examples for a model that weighs rankings, from an exam's tuning half.
+"""`surefind train prompt --step llm_weights`: chooses examples for `llm_weights` from the tuning half of an exam.
 
-The questions on which weights matter most, one for each best weighting, with their score distributions. It costs no
-call.
+The examples are the questions for which weights matter most, one for each best weighting, with their score
+distributions. No language model is called.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from surefind.train.material import best_static, gather, simplex
 from surefind.train.prompt import check_name
 
 EXAMPLES = 6
+"""Most examples in a prompt."""
 
 
 def weigh_examples(
@@ -35,7 +36,7 @@ def weigh_examples(
     measure: Measure,
     report: OnProgress | None = None,
 ) -> dict[str, Any]:
-    """Chosen, saved, and what was done."""
+    """Chooses and saves the examples; returns a summary."""
     check_name(name, "llm_weights")
     with training_lock(kb.data, name):
         return _weighed(kb, exam, retrieve, name, measure, report)
@@ -50,7 +51,7 @@ def _weighed(
     _, static = best_static(material)
     scores = half.sweep(candidates, "minmax")
     nearness = -np.abs(candidates - static).sum(axis=1)
-    best = [int(np.lexsort((nearness, np.round(row, 6)))[-1]) for row in scores]  # of equals the nearest to static
+    best = [int(np.lexsort((nearness, np.round(row, 6)))[-1]) for row in scores]  # ties: nearest to static
     spread = scores.max(axis=1) - scores.min(axis=1)
     chosen: dict[int, int] = {}
     for row in np.argsort(-spread, kind="stable").tolist():

@@ -1,8 +1,8 @@
-"""`surefind train weights`: static weights for any number of rankings, by coordinate search on the tuning half.
+"""`surefind train weights`: finds static weights for any number of rankings, by coordinate search on the tuning half.
 
-From equal weights, each ranking's weight in turn takes the value from 0 to 1 that scores best while the others stay;
-rounds go on until none improves, first in steps of 0.1, then of 0.02 around what was found. Both scalings of `weighted`
-are tried. An equal score keeps what is there.
+The search starts from equal weights. Each weight in turn is set to the value from 0 to 1 that scores best while the
+others stay fixed. Rounds repeat until no weight improves, first in steps of 0.1, then of 0.02 around the result. Both
+scalings of `weighted` are tried. For an equal score, the current weight is kept.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from surefind.types import Floats
 COARSE = np.round(np.arange(0, 1.01, 0.1), 2)
 FINE = np.round(np.arange(-0.08, 0.081, 0.02), 2)
 _ROUNDS = 10
+"""Most rounds of the search per step size."""
 
 
 def train_weights(
@@ -40,13 +41,13 @@ def train_weights(
 ) -> dict[str, Any]:
     missing = "score" if missing == "auto" else missing
     material = gather(kb, exam, retrieve, measure, missing, report)
-    tell: OnProgress = report or (lambda what, done, total: None)
+    progress: OnProgress = report or (lambda what, done, total: None)
     found = []
     for i, norm in enumerate(NORMS):
-        tell("Searching weights", i, len(NORMS))
+        progress("Searching weights", i, len(NORMS))
         weights, score = search(material.tuning, norm)
         found.append((score, -i, norm, weights))
-    tell("Searching weights", len(NORMS), len(NORMS))
+    progress("Searching weights", len(NORMS), len(NORMS))
     tuned, _, norm, weights = max(found, key=lambda row: row[:2])
 
     held = material.held
@@ -75,7 +76,7 @@ def train_weights(
 
 
 def search(half: Half, norm: Norm) -> tuple[Floats, float]:
-    """Weights that add up to 1, and their mean on this half."""
+    """The best weights, which sum to 1, and their mean measure on this half."""
     seen: dict[tuple[float, ...], float] = {}
 
     def score(weights: Floats) -> float:

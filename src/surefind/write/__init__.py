@@ -1,1 +1,1 @@
-"""Writing: files are prepared outside any transaction, then committed as the next generation, by one writer at a time."""
+"""Writing, by one writer at a time: prepares files outside any transaction, then commits the next generation."""

@@ -3,8 +3,8 @@ service is used.
 
     prepare(Task("markdown", "/docs/a.md", "a.md", "markdown(tokens=250, …) + headings"), scope) -> Prepared
 
-It runs in a child process (`write.child`), under limits. The result crosses the process boundary as JSON: a hostile file
-may take over the child, so the parent does not unpickle objects from it. Layouts that need a service cut later, in the
+It runs in a child process (`write.child`), under limits. The result is passed to the parent as JSON: a hostile file may
+take over the child, so the parent accepts no pickled objects from it. Layouts that need a service cut later, in the
 parent process, which has the services.
 """
 

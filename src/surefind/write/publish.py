@@ -66,7 +66,9 @@ def publish(writer: Writer, number: int, retrievers: Sequence[Retriever]) -> int
     with catalogue.transaction():
         catalogue.versions.release(earlier, contents)
         catalogue.versions.hold(number, contents)
-    writer.cut(contents)  # before set_file: if a model fails, the version's file is read again, which would replace it
+    # Cut before set_file: if a model fails, `cut` has the version's file read again, and the next sync would replace this
+    # version by that file.
+    writer.cut(contents)
     catalogue.versions.set_file(number, file)
     return _committed(writer, contents, retrievers, f"publish {found.document}", {number: "published"})
 

@@ -71,8 +71,8 @@ class Writer:
         return Contents(number, partial(self.catalogue.members, number))
 
     def cut(self, contents: int) -> list[Problem]:
-        """Cuts the versions of a set that are not cut in this layout yet: all of them after a change of chunker. Returns
-        the documents for which a model failed; the next sync reads them again."""
+        """Cuts the versions of a set that are not cut in this layout yet: all of them after a change of chunker.
+        Returns the documents for which a model failed; the next sync reads them again."""
         problems: list[Problem] = []
         uncut = self.backend.uncut(contents, str(self.layout))
         for at in range(0, len(uncut), BATCH):

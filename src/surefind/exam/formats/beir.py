@@ -13,8 +13,7 @@ from surefind.exam.model import Exam, Judgment
 
 
 def read_beir(folder: Path, library: Library, split: str = "test", name: str = "") -> Exam:
-    """Reads the queries of a split with their graded documents. The gold spans of a document, if any, are its judgments.
-    """
+    """Reads the queries of a split with their graded documents; a document with gold spans is judged by these spans."""
     qrels = folder / "qrels" / f"{split}.tsv"
     if not qrels.exists():
         splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
