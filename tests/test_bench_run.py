@@ -159,7 +159,7 @@ def test_report_names_command_and_environment(finished: Finished) -> None:
 
 
 def test_known_item_exam_comes_with_its_leakage(finished: Finished) -> None:
-    assert "stand in its gold passage" in finished.report["leakage"]["text"]
+    assert "are in its gold passage" in finished.report["leakage"]["text"]
 
 
 def test_span_measures_of_the_report_are_those_of_the_module(kb: KnowledgeBase) -> None:
@@ -270,7 +270,8 @@ def test_quote_counts_the_queries_to_embed(kb: KnowledgeBase) -> None:
 
 
 def test_quote_is_said_in_a_sentence(kb: KnowledgeBase) -> None:
-    assert "1 configurations × 40 queries: 1 retrieval runs" in str(quote_for(Bench(kb), plan_of(kb, "bm25(k1=0.65)")))
+    text = str(quote_for(Bench(kb), plan_of(kb, "bm25(k1=0.65)")))
+    assert "1 configurations × 40 questions: 1 retrieval runs" in text
 
 
 # ---------------------------------------------------------------- exams of a knowledge base

@@ -103,7 +103,7 @@ FLATTERED = BASE + np.where(FEW, -0.3, 0.3) + RNG.normal(0, 0.01, len(BASE))
 def test_cheaper_tie_that_falls_behind_where_few_words_are_shared_is_not_taken() -> None:
     found = verdict([5.0, 1.0], BASE + 0.01, FLATTERED, few_shared=FEW)
     assert (found.ties, found.recommended) == ((1,), 0)
-    assert "On the 40 low-overlap questions, a leads with" in found.text
+    assert "On the 40 low-overlap questions, which share few words with their passage, a leads with" in found.text
     assert "Recommendation: a, the fastest of the tied configurations that hold up on low-overlap" in found.text
 
 

@@ -428,7 +428,7 @@ class Looked(list[Piece]):
         return super().__getitem__(i)
 
 
-def test_families_look_at_every_section_once_or_twice() -> None:
+def test_parents_look_at_every_section_once_or_twice() -> None:
     children = Looked(Piece(i, i + 1, 100, (), opens=True) for i in range(3_000))
-    assert len(list(Hierarchical()._families(children))) == 200
+    assert len(list(Hierarchical()._by_parent(children))) == 200
     assert children.looks <= 2 * len(children)

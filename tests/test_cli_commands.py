@@ -278,7 +278,7 @@ def test_bench_json_is_the_report(ten: Path) -> None:
 
 def test_bench_prints_the_quote_the_table_and_the_verdict(ten: Path) -> None:
     ran = surefind(*BENCH, kb=ten)
-    assert ran.out.startswith("3 configurations × 50 queries: 3 retrieval runs")
+    assert ran.out.startswith("3 configurations × 50 questions: 3 retrieval runs")
     assert re.search(r"words +\d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\]", ran.out)
     assert " is best (nDCG@10 " in ran.out and "Report: " in ran.out
 

@@ -132,7 +132,7 @@ def test_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
         ({"query": "?", "document": "wire.md", "text": "not there"}, "does not contain the passage 'not there'"),
         ({"query": "?", "document": "ctr.md", "text": "Twice."}, "more than once; give start and end"),
         ({"query": "?", "document": "wire.md", "start": 5, "end": 900}, r"the span 5–900 is not inside 'wire.md'"),
-        ({"query": "?", "document": "wire.md", "start": 5}, "the span 5–None does not lie"),
+        ({"query": "?", "document": "wire.md", "start": 5}, "the span 5–None is not inside"),
         ({"query": "?", "document": "wire.md", "start": 0, "end": 5, "text": "leave"}, "at 0–5 is not .leave."),
         ({"query": "?", "document": "wire.md", "grade": "high"}, "high"),
         (["a", "list"], "not a JSON object"),

@@ -100,7 +100,7 @@ def test_a_failed_query_of_many_keeps_its_order_and_the_others_are_reranked(llm:
     found = run("bm25 >> llm_listwise(top=3, keep=3)", services_for(llm), ["cash", "safe", "cash"])
     assert [ordinals(found, i)[:3] for i in (0, 2)] == [[2, 1, 0]] * 2
     assert ordinals(found, 1) == [4, 5]
-    assert found.trace[-1].note == "1 of 3: kept the order before: The answer contained no order of the passages."
+    assert found.trace[-1].note == "1 of 3: kept the previous order: The answer contained no order of the passages."
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -314,4 +314,4 @@ def test_many_questions_go_through_the_steps_together(llm: LLMServer) -> None:
     llm.reply = reply
     found = run("bm25 >> agentic(steps=3)", services_for(llm), ["cash", "safe", "teller"])
     assert len(llm.bodies) == 6
-    assert found.trace[-1].note == "3 searches beside the 3 questions"
+    assert found.trace[-1].note == "3 more searches for 3 questions"

@@ -132,7 +132,7 @@ def test_negatives_come_from_other_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"sources": ("tea leaves",)}, "no pairs from 'tea leaves'"),
+        ({"sources": ("tea leaves",)}, "no source of pairs called 'tea leaves'"),
         ({"loss": "luck"}, "no loss 'luck'"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"batch": 1}, "batch must be at least 2"),
@@ -193,12 +193,12 @@ def test_model_is_put_to_use_and_taken_back(tmp_path: Path, settings: str) -> No
 )
 def test_pipeline_of_that_name_is_seen_however_it_is_spelled(tmp_path: Path, settings: str) -> None:
     (tmp_path / "surefind.toml").write_text(settings, encoding="utf-8")
-    with pytest.raises(UsageError, match="a pipeline called 'mine' already"):
+    with pytest.raises(UsageError, match="already has a pipeline called 'mine'"):
         adopting.check_free(tmp_path, "mine")
 
 
 def test_built_in_pipeline_is_in_the_way_where_there_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a pipeline called 'words' already"):
+    with pytest.raises(UsageError, match="already has a pipeline called 'words'"):
         adopting.check_free(tmp_path, "words")
 
 
@@ -221,9 +221,9 @@ def test_undo_leaves_what_somebody_changed_since(tmp_path: Path) -> None:
     adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25"))
     file = tmp_path / "surefind.toml"
     file.write_text(file.read_text(encoding="utf-8") + "# new\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="has been changed since"):
+    with pytest.raises(UsageError, match="has changed since"):
         adopting.undo(tmp_path, tmp_path, "mine")
     with pytest.raises(UsageError, match="nothing to undo"):
         adopting.undo(tmp_path, tmp_path / "models", "other")
-    with pytest.raises(UsageError, match="a pipeline called 'mine' already"):
+    with pytest.raises(UsageError, match="already has a pipeline called 'mine'"):
         adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25"))

@@ -39,8 +39,8 @@ class Quote:
 
     def __str__(self) -> str:
         return (
-            f"{self.configurations} configurations × {self.queries} queries: {self.retrievals} retrieval runs "
-            f"({self.cached} from the cache), {self.embeddings} queries to embed, {self.llm_calls} LLM calls, "
+            f"{self.configurations} configurations × {self.queries} questions: {self.retrievals} retrieval runs "
+            f"({self.cached} from the cache), {self.embeddings} questions to embed, {self.llm_calls} LLM calls, "
             f"${self.dollars:.2f}, about {_duration(self.minutes)}."
         )
 

@@ -35,8 +35,8 @@ def markdown(report: dict[str, Any]) -> str:
     exam, corpus, primary = report["exam"], report["corpus"], report["primary"]
     measures = report["measures"]
     head = ["configuration", f"{primary} [95%]", "", *measures[1:], "p50 ms", "p95 ms", *layout_heads(report)]
-    asking = any(row["calls"] for row in report["rows"])
-    head += ["LLM calls", "$ / 1,000"] if asking else []
+    uses_llm = any(row["calls"] for row in report["rows"])
+    head += ["LLM calls", "$ / 1,000"] if uses_llm else []
     lines = [
         f"# {exam_label(exam)}",
         "",
@@ -57,7 +57,7 @@ def markdown(report: dict[str, Any]) -> str:
         ]
         cells += [f"{row['measures'][m]['mean']:.3f}" for m in measures[1:]]
         cells += [f"{row['latency_ms']['p50']:.1f}", f"{row['latency_ms']['p95']:.1f}", *layout_cells(report, row)]
-        cells += [f"{row['calls']:.1f}", f"{row['cost_per_1k']:.2f}"] if asking else []
+        cells += [f"{row['calls']:.1f}", f"{row['cost_per_1k']:.2f}"] if uses_llm else []
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",

@@ -33,11 +33,11 @@ def llm_value(
     comparisons: Sequence[Comparison],
 ) -> str:
     """Sentences about the language model's gain and price; empty if no configuration calls a model, or all do."""
-    asking = [i for i, timing in enumerate(latency) if calls_of(timing)]
-    plain = [i for i in range(len(names)) if i not in asking]
-    if not asking or not plain:
+    with_llm = [i for i, timing in enumerate(latency) if calls_of(timing)]
+    without = [i for i in range(len(names)) if i not in with_llm]
+    if not with_llm or not without:
         return ""
-    best, other = (max(rows, key=lambda i: (means[i], -i)) for rows in (asking, plain))
+    best, other = (max(rows, key=lambda i: (means[i], -i)) for rows in (with_llm, without))
     c = next((c for c in comparisons if {c.a, c.b} == {best, other}), None)
     if c is None:
         return ""

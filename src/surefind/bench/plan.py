@@ -145,12 +145,12 @@ def from_settings(bench: Mapping[str, Any], named: Mapping[str, Pipeline]) -> tu
     for key in ("pipelines", "layouts", "measures"):
         if not isinstance(bench.get(key, []), list):
             raise ConfigError(f"[bench] {key} must be a list of strings, not {bench[key]!r}.")
-    mine = from_texts([str(text) for text in bench.get("pipelines", named)], named)
+    pipelines = from_texts([str(text) for text in bench.get("pipelines", named)], named)
     layouts = layouts_from_texts([str(text) for text in bench.get("layouts", [])])
     if "preset" in bench or not ("pipelines" in bench or layouts):
-        contenders, measures = preset(str(bench.get("preset", DEFAULT_PRESET)), mine, layouts)
+        contenders, measures = preset(str(bench.get("preset", DEFAULT_PRESET)), pipelines, layouts)
     else:
-        contenders, measures = distinct(across(mine, layouts)), DEFAULT_MEASURES
+        contenders, measures = distinct(across(pipelines, layouts)), DEFAULT_MEASURES
     return contenders, tuple(bench.get("measures", measures))
 
 

@@ -38,8 +38,8 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any
     if path is None:
         return None
     rankings = [outcome.retrieved["", str(retriever), path.depth] for retriever in path.retrieve]
-    mine = [contender.pipeline.fuse for contender in plan.contenders if replace(contender.pipeline, fuse=None) == path]
-    study = any(isinstance(fuse, TM2C2) for fuse in mine) and not any(isinstance(fuse, Convex) for fuse in mine)
+    used = [contender.pipeline.fuse for contender in plan.contenders if replace(contender.pipeline, fuse=None) == path]
+    study = any(isinstance(fuse, TM2C2) for fuse in used) and not any(isinstance(fuse, Convex) for fuse in used)
     fusers: list[TM2C2 | Convex] = [TM2C2(alpha) if study else Convex(alpha) for alpha in ALPHAS]
     scored = {c.pipeline: outcome.scores[str(plan.primary)][:, i] for i, c in enumerate(plan.contenders)}
     columns = []

@@ -25,8 +25,8 @@ def show(report: dict[str, Any], console: Console) -> None:
     table.add_column("p95 ms", justify="right", no_wrap=True, min_width=6)
     for title in layout_heads(report):
         table.add_column(title, justify="right", no_wrap=True)
-    asking = any(row["calls"] for row in report["rows"])
-    for heading in ("LLM calls", "$ / 1,000") if asking else ():
+    uses_llm = any(row["calls"] for row in report["rows"])
+    for heading in ("LLM calls", "$ / 1,000") if uses_llm else ():
         table.add_column(heading, justify="right", no_wrap=True)
     for row in ordered(report):
         interval = row["measures"][primary]
@@ -38,7 +38,7 @@ def show(report: dict[str, Any], console: Console) -> None:
             f"{row['latency_ms']['p50']:.1f}",
             f"{row['latency_ms']['p95']:.1f}",
             *layout_cells(report, row),
-            *([f"{row['calls']:.1f}", f"{row['cost_per_1k']:.2f}"] if asking else []),
+            *([f"{row['calls']:.1f}", f"{row['cost_per_1k']:.2f}"] if uses_llm else []),
         )
     exam, corpus = report["exam"], report["corpus"]
     console.print(

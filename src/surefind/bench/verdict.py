@@ -90,7 +90,8 @@ def _on_hard_questions(
     leader = int(np.argmax(means))
     best = max(tied, key=lambda i: (means[i], -i))
     behind = sorted(_beats(best, comparisons) & set(tied), key=lambda i: -means[i])
-    text = f"On the {len(hard)} low-overlap questions, {names[leader]} leads with {means[leader]:.3f}"
+    lead = f"{names[leader]} leads with {means[leader]:.3f}"
+    text = f"On the {len(hard)} low-overlap questions, which share few words with their passage, {lead}"
     if best != leader and len(tied) > 1:
         text += f". Of the winner and its ties, {names[best]} does best on them ({means[best]:.3f})"
     if behind:
@@ -146,8 +147,8 @@ def _recommendation(
     elif recommended == winner:
         why = "because none of the configurations tied with it is noticeably faster"
     else:
-        mine, best = latency[recommended], latency[winner]
-        speed = f" (p50 {mine:.1f} ms against {best:.1f} ms)" if mine is not None and best is not None else ""
+        fast, slow = latency[recommended], latency[winner]
+        speed = f" (p50 {fast:.1f} ms against {slow:.1f} ms)" if fast is not None and slow is not None else ""
         why = f"the fastest of the tied configurations{speed}"
     return f"Recommendation: {names[recommended]}, {why}."
 

@@ -1,8 +1,8 @@
 """`openai(model=…, url=…)`: any server that speaks OpenAI's `/embeddings`.
 
 OpenAI, Azure OpenAI, Voyage, Gemini's compatible address, Ollama, vLLM, the llama.cpp server. The request is
-`{"model", "input"}`, plus `dimensions` if given, and nothing that one of these servers refuses (OpenAI's own client asks
-for base64, which vLLM and several gateways refused). docs/embedding-models.md has a recipe for each.
+`{"model", "input"}`, plus `dimensions` if given, and nothing that one of these servers refuses (OpenAI's own client
+asks for base64, which vLLM and several gateways refused). docs/embedding-models.md has a recipe for each.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OpenAI(Stage):
     model: str = "text-embedding-3-small"
     url: str = "https://api.openai.com/v1"
     key_env: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key; "" for none. If it is not set, a local server is called without key."""
+    """The environment variable that holds the key; "" for none. If it is unset, a local server gets no key."""
     dimensions: int = 0
     """Length of vector to ask for, from models that can shorten their vectors; 0 means the model's own length."""
     batch: int = 128
@@ -112,7 +112,7 @@ class _State:
         vectors = self._vectors(self._endpoint.post(body), len(texts))
         width = vectors.shape[1]
         if self._width and width != self._width:
-            advice = "Leave dimensions at 0." if self._stage.dimensions else "Check whether the server's model has changed."
+            advice = "Leave dimensions at 0." if self._stage.dimensions else "Has the server's model changed?"
             raise self._bad(f"gave vectors of {width} numbers instead of {self._width}", advice)
         self._width = width
         return vectors

@@ -1,6 +1,6 @@
 """`prefixed(model=onnx(path=…), query="query: ", passage="passage: ")`: puts prefixes before texts.
 
-    v(question) = model(query + question)        v(passage) = model(passage + passage)
+    v(question) = model(query prefix + question)        v(passage) = model(passage prefix + passage)
 
 For e5, nomic-embed, bge and other models trained on texts with prefixes; their model cards say which. Wang et al., Text
 Embeddings by Weakly-Supervised Contrastive Pre-training, 2022.

@@ -1,11 +1,11 @@
-"""Communities of chunks and entities by the Leiden algorithm, nested: large ones, and inside them small ones.
+"""Finds communities of chunks and entities by the Leiden algorithm: large ones, divided into small ones.
 
     Q = 1/2m · Σ_ij [A_ij - k_i·k_j / 2m] · δ(c_i, c_j)
 
-The graph is that of the agentic-knowledge-base study: chunks and entities, joined where one holds the other (rarer
-entities weigh more) and where two entities are related. Traag, Waltman and van Eck, From Louvain to Leiden, Scientific
-Reports 2019, in the implementation of graspologic-native (MIT). The seed is fixed, so equal graphs have equal
-communities.
+The graph is that of the agentic-knowledge-base study. Its nodes are chunks and entities. An edge joins a chunk and an
+entity in it (rarer entities weigh more), and two related entities. Traag, Waltman and van Eck, From Louvain to Leiden,
+Scientific Reports 2019, in the implementation of graspologic-native (MIT). The seed is fixed, so equal graphs have
+equal communities.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from surefind.graph.relations import relate
 from surefind.types import IntArray
 
 LARGEST = 100
-"""Nodes of a community that is not divided further."""
+"""Most nodes of a small community; larger communities are divided further."""
 _SEED = 42
 _RANDOMNESS = 0.001
 _ITERATIONS = 5
-"""Two give igraph's default modularity, five all but 0.002 of what it converges to (docs/results/graph.md)."""
+"""Iterations of Leiden. Two reach the modularity of igraph's default; five come within 0.002 of the value it converges
+to (docs/results/graph.md)."""
 _NONE = -1
 
 Edge = tuple[str, str, float]
@@ -34,15 +35,15 @@ Edge = tuple[str, str, float]
 
 @dataclass(frozen=True, eq=False)
 class Communities:
-    """Per node, chunks by ordinal and then entities, the community it is in; -1 for those without an edge."""
+    """The community of each node (chunks by ordinal, then entities); -1 for nodes without an edge."""
 
     large: IntArray
     small: IntArray
     modularity: float
-    """Of the large ones."""
+    """Modularity of the large communities."""
 
     def __len__(self) -> int:
-        """How many small ones."""
+        """Number of small communities."""
         return int(self.small.max(initial=_NONE)) + 1
 
     def save(self, folder: Path) -> None:
@@ -82,11 +83,12 @@ def communities(graph: Graph, largest: int = LARGEST) -> Communities:
 
 
 def edges(graph: Graph) -> list[Edge]:
-    """Of the graph in which communities are sought; an entity of a single chunk joins nothing and is left out."""
+    """The edges of the graph whose communities are computed. An entity in a single chunk connects nothing, so its edge
+    is left out, unless it is the title of the chunk's document."""
     chunk = np.repeat(np.arange(graph.chunks), np.diff(graph.starts))
     idf = np.log(1 + graph.chunks_there / np.maximum(1, graph.degrees)) / np.log(1 + max(1, graph.chunks_there))
-    telling = (graph.degrees[graph.entities] > 1) | (graph.roles & TITLED > 0)
-    held = zip(chunk[telling].tolist(), graph.entities[telling].tolist(), idf[graph.entities[telling]], strict=True)
+    links = (graph.degrees[graph.entities] > 1) | (graph.roles & TITLED > 0)
+    held = zip(chunk[links].tolist(), graph.entities[links].tolist(), idf[graph.entities[links]], strict=True)
     found = [(str(c), str(graph.chunks + e), float(weight)) for c, e, weight in held]
     relations = graph.once(relate)
     source = np.repeat(np.arange(len(graph.keys)), np.diff(relations.starts))
@@ -96,7 +98,7 @@ def edges(graph: Graph) -> list[Edge]:
 
 
 def _renumbered(found: IntArray) -> IntArray:
-    """Numbers in the order of each community's first node."""
+    """Renumbers the communities in the order of their first nodes."""
     numbers: dict[int, int] = {_NONE: _NONE}
     for community in found.tolist():
         numbers.setdefault(community, len(numbers) - 1)

@@ -1,14 +1,15 @@
-"""Facts of some chunks -> the graph of those chunks.
+"""Derives the graph of some chunks from their facts.
 
-Entities are names under one key, joined further where a text defines one by another and all definitions agree. Chunks
-and entities form a bipartite graph; how a chunk holds an entity is a role, and a pair may have several:
+Names with the same key are one entity. A short name and its long form are joined as well, if a text defines the one by
+the other and all definitions agree. Chunks and entities form a bipartite graph. A role says how a chunk is connected to
+an entity, and a pair may have several roles:
 
-    MENTIONS  its text holds the name                    HEADED   it stands under that heading
-    LINKS     its text names or links to the document    TITLED   it is of the document called so
-              called so
+    MENTIONS  the text contains the name                 HEADED   the chunk is under a heading of this name
+    LINKS     the text names or links to the document    TITLED   the chunk is from the document of this title
+              of this title
 
-Everything here is a function of the rows given: counts, joins and weights of a caller's graph say nothing about chunks
-that the caller may not read.
+The graph depends only on the rows given: counts, joins and weights of a caller's graph reveal nothing about chunks that
+the caller may not read.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from surefind.types import BoolArray, IntArray, Mask
 
 MENTIONS, LINKS, HEADED, TITLED = 1, 2, 4, 8
 _CAPITAL = 16
-"""Beside MENTIONS while pairs are made: the name is not written in lower case only."""
+"""Set beside MENTIONS while pairs are made, if the name is not all lower case."""
 Roles = NDArray[np.uint8]
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Chunk i holds `entities[starts[i]:starts[i + 1]]`, in the roles beside them."""
+    """Chunk i has the entities `entities[starts[i]:starts[i + 1]]`, with `roles` in the same places."""
 
     facts: Facts
     allow: Mask
     keys: list[str]
-    """Of the entities, in alphabetical order."""
+    """The keys of the entities, in alphabetical order."""
     canon: IntArray
-    """Key of the facts -> entity, or -1."""
+    """The entity of each key of the facts, or -1."""
     starts: IntArray
     entities: IntArray
     roles: Roles
@@ -53,30 +54,30 @@ class Graph:
 
     @cached_property
     def chunks_there(self) -> int:
-        """How many chunks the graph is of: those allowed."""
+        """Number of allowed chunks, from which the graph is derived."""
         return self.chunks if self.allow.count is None else self.allow.count
 
     def once(self, make: Callable[[Graph], Made]) -> Made:
-        """`make(self)`, computed at the first call and kept with the graph."""
+        """The result of `make(self)`, computed at the first call and cached with the graph."""
         if make not in self._made:
             self._made[make] = make(self)
         return cast(Made, self._made[make])
 
     @cached_property
     def degrees(self) -> IntArray:
-        """In how many chunks each entity stands."""
+        """Number of chunks of each entity."""
         return np.bincount(self.entities, minlength=len(self.keys)).astype(np.int32)
 
     @cached_property
     def heads(self) -> BoolArray:
-        """Whether a document or a section is called so."""
+        """Whether each entity is the title of a document or the heading of a section."""
         found = np.zeros(len(self.keys), np.bool_)
         found[self.entities[self.roles & (TITLED | HEADED) > 0]] = True
         return found
 
     @cached_property
     def by_entity(self) -> tuple[IntArray, IntArray, Roles]:
-        """The same pairs the other way: starts, chunks, roles."""
+        """The same pairs by entity: starts, chunks, roles."""
         order = np.argsort(self.entities, kind="stable")
         chunks = np.repeat(np.arange(self.chunks, dtype=np.int32), np.diff(self.starts))
         return _starts(self.degrees), chunks[order], self.roles[order]
@@ -87,12 +88,12 @@ class Graph:
 
     @cached_property
     def _names(self) -> tuple[Lexicon, IntArray]:
-        """Every name that stands for an entity, short ones of definitions too, and the entity of each."""
+        """Every name of an entity, including short names from definitions, and the entity of each name."""
         known = np.flatnonzero(self.canon >= 0)
         return Lexicon([self.facts.keys[i] for i in known.tolist()]), self.canon[known]
 
     def named_in(self, text: str) -> list[int]:
-        """The entities that a query names: of overlapping names the longest."""
+        """The entities that a query names; of overlapping names, the longest."""
         lexicon, entities = self._names
         found = sorted(lexicon.find(text), key=lambda run: (run[0] - run[1], run[0], run[2]))
         taken: set[int] = set()
@@ -125,7 +126,7 @@ def derive(facts: Facts, allow: Mask) -> Graph:
 
 
 def _links(facts: Facts, rows: IntArray, chunk: IntArray) -> tuple[IntArray, IntArray]:
-    """(chunk, key of the title of the document linked to), for links to documents that are there."""
+    """Chunks and the keys of the titles of the documents they link to, for documents that the caller may read."""
     title_of = np.full(len(facts.strings), -1, np.int32)
     titles = np.flatnonzero(rows[:, 0] == TITLE)[::-1]
     title_of[facts.documents[chunk[titles]]] = facts.key_numbers[rows[titles, 1]]
@@ -135,27 +136,28 @@ def _links(facts: Facts, rows: IntArray, chunk: IntArray) -> tuple[IntArray, Int
 
 
 def _joined(facts: Facts, rows: IntArray) -> IntArray:
-    """Key -> the key it counts as: an acronym as what it stands for, where all definitions agree."""
+    """Maps each key to the key it counts as: an acronym counts as its long form, if all definitions agree."""
     joined = np.arange(len(facts.keys), dtype=np.int32)
     aliases = rows[rows[:, 0] == ALIAS]
     pairs = np.unique(facts.key_numbers[aliases[:, 1:3]], axis=0)
     short, counts = np.unique(pairs[:, 0], return_counts=True)
     sure = pairs[np.isin(pairs[:, 0], short[counts == 1])]
     joined[sure[:, 0]] = sure[:, 1]
-    # A long form may itself be a short one; two definitions in a circle join nothing.
+    # A long form may itself be a short form; definitions in a circle are ignored.
     return np.where(joined[joined[joined]] == joined[joined], joined[joined], np.arange(len(joined), dtype=np.int32))
 
 
 def _paired(facts: Facts, allow: Mask, chunk: IntArray, key: IntArray, role: Roles, joined: IntArray) -> Graph:
-    """Equal pairs become one with all of their roles; a lower-case phrase that stands in one chunk only is dropped."""
+    """Builds the graph. Equal pairs become one with all of their roles; a lower-case phrase that is in only one chunk
+    is dropped."""
     code = chunk.astype(np.int64) * len(facts.keys) + key
     order = np.argsort(code, kind="stable")
     code, first = np.unique(code[order], return_index=True)
     roles = np.bitwise_or.reduceat(role[order], first) if len(first) else role[:0]
     chunk, key = np.divmod(code, max(1, len(facts.keys)))
     degrees = np.bincount(key, minlength=len(facts.keys))
-    telling = (degrees[key] > 1) | (roles != MENTIONS)
-    chunk, key, roles = chunk[telling], key[telling], roles[telling] & ~np.uint8(_CAPITAL)
+    kept_pairs = (degrees[key] > 1) | (roles != MENTIONS)
+    chunk, key, roles = chunk[kept_pairs], key[kept_pairs], roles[kept_pairs] & ~np.uint8(_CAPITAL)
     kept, entities = np.unique(key, return_inverse=True)
     numbers = np.full(len(facts.keys), -1, np.int32)
     numbers[kept] = np.arange(len(kept), dtype=np.int32)

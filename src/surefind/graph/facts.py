@@ -1,13 +1,14 @@
-"""What each chunk says, as one table of rows: who is named, what is linked, what means the same.
+"""The facts of each chunk, as a table of rows: names, links, definitions, relations.
 
-A row is (kind, subject, object, place). Subject and object are strings, by number:
+A row is (kind, subject, object, place). Subject and object are the numbers of strings:
 
     MENTION   name, -, sentence        TITLE    the document's title, -, -     ALIAS     short name, long name, -
     HEADING   heading above, -, -      LINK     document linked to, -, -       RELATION  entity, entity, relation
     TYPE      name, its type, -
     NAMED     another document's title that the text names, -, -               LEAD      how the text begins, -, -
 
-Strings are numbered in alphabetical order and chunks stand in their own, so the table is a function of the chunks.
+Strings are numbered in alphabetical order and rows are in the order of the chunks, so the table depends on the chunks
+alone.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _SCHEME = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.\w{1,8}$")
 _ARRAYS = ("starts", "rows", "documents", "key_numbers", "lower")
 _LEAD = 160
-"""Characters of a chunk's first sentence that are kept, for summaries."""
+"""Most characters of a chunk's first sentence that are stored, for summaries."""
 
 Row = tuple[int, str, str | None, int | str]
 
 
 class Facts:
-    """`rows[starts[i]:starts[i + 1]]` are chunk i's: columns kind, subject, object, place."""
+    """`rows[starts[i]:starts[i + 1]]` are the facts of chunk i: columns kind, subject, object, place."""
 
     def __init__(
         self,
@@ -59,19 +60,19 @@ class Facts:
     ) -> None:
         self._strings = strings
         self.keys = keys
-        """Of all strings as names, in alphabetical order."""
+        """The distinct keys (`key_of`) of all strings, in alphabetical order."""
         self.starts: IntArray = starts
         self.rows: IntArray = rows
         self.documents: IntArray = documents
-        """The string that names each chunk's document as links do."""
+        """The number of the string by which links name each chunk's document."""
         self.key_numbers: IntArray = key_numbers
-        """String -> its key."""
+        """The number of each string's key."""
         self.lower: BoolArray = lower
         """Whether each string is in lower case."""
 
     @cached_property
     def strings(self) -> list[str]:
-        """Read when first asked for: a search needs the keys alone."""
+        """All strings, read from disk at the first use: a search needs only the keys."""
         if isinstance(self._strings, list):
             return self._strings
         return list(json.loads(self._strings.read_text(encoding="utf-8")))
@@ -89,8 +90,8 @@ class Facts:
         origin: IntArray | None = None,
         progress: Progress | None = None,
     ) -> Facts:
-        """Read the chunks. Those with an `origin` in earlier facts are taken over from there unread, except for the
-        titles that they name, since those may be new."""
+        """Reads the facts of the chunks. Facts of chunks with an `origin` are copied from `earlier`, except the titles
+        that they name, because the titles may be new."""
         fresh = [i for i in range(len(chunks)) if earlier is None or origin is None or origin[i] < 0]
         extracted = extractor.extract([chunks[i].text for i in fresh], services, progress)
         own = dict(zip(fresh, extracted, strict=True))
@@ -128,7 +129,7 @@ class Facts:
         return cls(strings, keys, starts, np.array(flat, np.int32).reshape(-1, 4), ids, key_numbers, lower)
 
     def rows_of(self, chunk: int) -> list[Row]:
-        """A chunk's own rows in words, without the titles that it names."""
+        """The rows of a chunk as strings, without the titles that it names."""
         found: list[Row] = []
         for kind, a, b, c in self.rows[self.starts[chunk] : self.starts[chunk + 1]].tolist():
             if kind != NAMED:
@@ -137,7 +138,7 @@ class Facts:
         return found
 
     def of(self, allow: Mask) -> tuple[IntArray, IntArray]:
-        """The rows of the chunks allowed, and the chunk of each."""
+        """The rows of the allowed chunks, and the chunk of each row."""
         chunk = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
         if allow.bits is None:
             return self.rows, chunk
@@ -188,7 +189,7 @@ def _lead(text: str) -> str:
 
 
 def resolve(document: str, target: str) -> str:
-    """The page that a link in a document points at, without its suffix; empty for the web."""
+    """The page that a link in a document points at, without its suffix; "" for a URL."""
     if _SCHEME.match(target):
         return ""
     path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(document), target)
@@ -196,12 +197,13 @@ def resolve(document: str, target: str) -> str:
 
 
 def _page(document: str) -> str:
-    """`runbooks/eod.md` is linked to as eod.md, eod.html or eod."""
+    """The document's path without its suffix, because links may name `runbooks/eod.md` as eod.md, eod.html or eod."""
     return _SUFFIX.sub("", document)
 
 
 def _named(chunk: Chunk, titles: Lexicon) -> Iterator[Row]:
-    """The titles of other documents that the text names, in capitals: the form whose key is itself."""
+    """The titles of other documents that the text names. They are stored in capitals, so that `key_of` removes no
+    plural and gives back the same key."""
     own = {key_of(form) for form in title_forms(chunk.title)}
     for key in sorted({titles.keys[number] for _, _, number in titles.find(chunk.text)} - own):
         yield NAMED, key.upper(), None, NOTHING

@@ -1,7 +1,7 @@
-"""The index behind the graph retrievers: the facts of all chunks, with other retrievers' indexes to find the nearest.
+"""The index behind the graph retrievers: the facts of all chunks, and other retrievers' indexes to find near passages.
 
-Who may read less sees the graph of what they may read, derived when first asked for and kept for the next question:
-a search with a mask answers as if the other chunks did not exist.
+A caller with restricted access gets the graph of the chunks they may read, which is derived at the first search and
+cached. So a search with a mask answers as if the other chunks did not exist.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ if TYPE_CHECKING:
     from surefind.protocols import Services
 
 _DEPTH = 100
+"""Passages that each retriever returns to find the nearest."""
 _KEPT = 8
-"""Masks whose graphs stay in memory."""
+"""Number of masks whose graphs stay in memory."""
 
 
 class GraphIndex:
-    """Its retrievers have `scores(index, queries, allow)`: one for every chunk, 0 where it is not found."""
+    """The index. Its retrievers have a method `scores(index, queries, allow)`, which scores every chunk; 0 means not
+    found."""
 
     def __init__(self, facts: Facts, services: Services) -> None:
         self.facts = facts
         self.services = services
         self.near: Mapping[str, Any] = {}
-        """The indexes that say which passages are near a query, by `index_spec`."""
+        """The indexes that find passages near a query, by `index_spec`."""
         self._graphs: OrderedDict[bytes, Graph] = OrderedDict()
         self._last: tuple[Any, FloatArray] | None = None
-        # A server asks from several threads; a graph is derived once for all of them.
+        # A server searches from several threads; a graph is derived once for all of them.
         self._deriving = threading.RLock()
 
     @classmethod
@@ -56,7 +58,7 @@ class GraphIndex:
         return cls(facts, services)
 
     def over(self, near: Sequence[Retriever], indexes: Sequence[Index]) -> Self:
-        """The same with these indexes behind it; the graphs that were derived are shared."""
+        """A copy of this index that uses the given indexes; both share the derived graphs."""
         made = copy.copy(self)
         made.near = {one.index_spec: index for one, index in zip(near, indexes, strict=True)}
         made._last = None
@@ -75,8 +77,8 @@ class GraphIndex:
     def nearest(
         self, near: Sequence[Retriever], queries: Sequence[Query], count: int, allow: Mask
     ) -> list[tuple[list[int], FloatArray]]:
-        """Per query the passages nearest to it and how near: the mean of what each retriever gives them, scaled from
-        the last of its first `_DEPTH` to its best."""
+        """The passages nearest to each query, and how near they are: the mean of the retrievers' scores, each scaled
+        from 0 (the last of its first `_DEPTH`) to 1 (its best)."""
         found = [self.near[one.index_spec].search(one, queries, _DEPTH, allow) for one in near]
         table = _union(found)
         total = np.zeros(table.shape, np.float64)
@@ -95,7 +97,7 @@ class GraphIndex:
         return rows
 
     def graph(self, allow: Mask) -> Graph:
-        """Of the chunks allowed."""
+        """The graph of the allowed chunks."""
         key = allow.key
         with self._deriving:
             if key not in self._graphs:
@@ -110,29 +112,30 @@ class GraphIndex:
         return best(self._scores(retriever, queries, allow), k, retriever.name)
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        """The score of given chunks, (queries, chunks); a chunk that is not found has 0, padding -inf."""
+        """The scores of given chunks, (queries, chunks). A chunk that is not found scores 0, padding -inf."""
         found = self._scores(retriever, queries, allow)
         scores = np.take_along_axis(found, np.maximum(ids, 0), 1)
         return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
 
     def _scores(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> FloatArray:
-        """Those of the last call are kept, since scoring follows searching."""
-        asked = (retriever, tuple(query.text for query in queries), allow.key)
+        """The scores of all chunks. The last result is cached, because the same queries are scored after they are
+        searched."""
+        key = (retriever, tuple(query.text for query in queries), allow.key)
         known = self._last
-        if known is None or known[0] != asked:
-            known = self._last = (asked, retriever.scores(self, queries, allow))
+        if known is None or known[0] != key:
+            known = self._last = (key, retriever.scores(self, queries, allow))
         return known[1]
 
 
 def _union(found: Sequence[Rankings]) -> IdArray:
-    """Per query the passages of all rankings, in order, padded."""
+    """The passages of all rankings for each query, sorted and padded."""
     return padded(
         [np.unique(np.concatenate([ranking.row(i)[0] for ranking in found])).tolist() for i in range(len(found[0]))]
     )
 
 
 def padded(rows: Sequence[Sequence[int]]) -> IdArray:
-    """Rows of different lengths as one table."""
+    """Pads rows of different lengths to one table."""
     table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int64)
     for i, row in enumerate(rows):
         table[i, : len(row)] = row
@@ -140,7 +143,7 @@ def padded(rows: Sequence[Sequence[int]]) -> IdArray:
 
 
 def best(scores: FloatArray, k: int, source: str) -> Rankings:
-    """The k highest above 0 of each row, equal ones in order of ordinal."""
+    """The k highest scores above 0 of each row; equal scores in the order of their ordinals."""
     k = min(k, scores.shape[1])
     ordinals = np.full((len(scores), k), PAD, np.int64)
     found = np.full((len(scores), k), -np.inf, np.float32)

@@ -1,4 +1,4 @@
-"""The numba kernels of the graph: power iteration, local walks, pairs of what stands together."""
+"""The numba kernels of the graph: power iteration, local walks, overlaps of chunks, pairs of entities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def power(starts, targets, shares, restart, damping, tolerance, most):  # type: ignore[no-untyped-def]
-    """Personalised PageRank: x = (1 - d)·restart + d·(x·P + what stands at nodes without a way out, restarted)."""
+    """Personalised PageRank: x = (1 - d)·restart + d·(x·P + stuck·restart), where stuck is the mass at nodes without
+    outgoing edges."""
     n = len(starts) - 1
     x = restart.copy()
     for _ in range(most):
@@ -31,10 +32,10 @@ def power(starts, targets, shares, restart, damping, tolerance, most):  # type: 
 
 @njit(cache=True, nogil=True)
 def push(starts, targets, shares, seeds, weights, damping, epsilon):  # type: ignore[no-untyped-def]
-    """Personalised PageRank near its seeds: what each node keeps of walks from them.
+    """Personalised PageRank by local push: the mass that each node keeps of walks from the seeds.
 
-    A node's residue is passed on only while it exceeds `epsilon` for each way out, so the cost depends on that and
-    not on the size of the graph, and no node is off by more than what stays unpassed.
+    A node passes its residue on only while the residue exceeds `epsilon` per outgoing edge. So the cost depends on
+    `epsilon` and not on the size of the graph, and no node is off by more than the residue that was not passed on.
     """
     n = len(starts) - 1
     kept = np.zeros(n)
@@ -80,8 +81,8 @@ def push(starts, targets, shares, seeds, weights, damping, epsilon):  # type: ig
 
 @njit(cache=True, nogil=True)
 def overlaps(starts, entities, names, window, least):  # type: ignore[no-untyped-def]
-    """Chunks joined if they share at least `least` entities, both ways: (starts, neighbours). With a window, chunk i is
-    held against i + 1 … i + window only; without, against all that follow."""
+    """Joins chunks that share at least `least` entities; returns the edges in both directions as (starts, neighbours).
+    With a window, chunk i is compared with i + 1 … i + window only; without one, with all chunks after it."""
     n = len(starts) - 1
     sizes = np.zeros(names + 1, np.int64)
     for entity in entities:
@@ -98,7 +99,7 @@ def overlaps(starts, entities, names, window, least):  # type: ignore[no-untyped
     right = np.empty(1024, np.int32)
     edges = 0
     touched = np.empty(n, np.int32)
-    after = firsts[:-1].copy()  # where in each list the holders behind chunk i begin
+    after = firsts[:-1].copy()  # where, in each entity's list, the chunks after chunk i begin
     for i in range(n):
         many = 0
         for e in range(starts[i], starts[i + 1]):
@@ -140,7 +141,7 @@ def overlaps(starts, entities, names, window, least):  # type: ignore[no-untyped
 
 @njit(cache=True, nogil=True)
 def pairs(starts, entities, names):  # type: ignore[no-untyped-def]
-    """Every two entities of a sentence as lesser · names + greater."""
+    """Every pair of entities of a sentence, encoded as lesser · names + greater."""
     total = 0
     for i in range(len(starts) - 1):
         size = starts[i + 1] - starts[i]

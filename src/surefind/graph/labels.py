@@ -1,4 +1,4 @@
-"""How an entity is written: the way most of the passages write it that the caller may read."""
+"""Chooses how an entity is displayed: by its most frequent spelling in the passages that the caller may read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from surefind.graph.facts import HEADING, MENTION, TITLE, TYPE
 
 
 def labels(graph: Graph) -> list[str]:
-    """Per entity; of ways as frequent the first in the alphabet."""
+    """The label of each entity; of equally frequent spellings, the first in alphabetical order."""
     rows, _ = graph.facts.of(graph.allow)
     named = rows[np.isin(rows[:, 0], (MENTION, HEADING, TITLE)), 1]
     entity = graph.canon[graph.facts.key_numbers[named]]
@@ -25,11 +25,11 @@ def labels(graph: Graph) -> list[str]:
 
 
 def types(graph: Graph) -> dict[int, str]:
-    """Entity -> what most passages say it is, for those of which any says so."""
+    """Entity -> its most frequent type, for entities that have one."""
     rows, _ = graph.facts.of(graph.allow)
-    told = rows[rows[:, 0] == TYPE]
+    typed = rows[rows[:, 0] == TYPE]
     pairs, counts = np.unique(
-        np.stack([graph.canon[graph.facts.key_numbers[told[:, 1]]], told[:, 2]], axis=1), axis=0, return_counts=True
+        np.stack([graph.canon[graph.facts.key_numbers[typed[:, 1]]], typed[:, 2]], axis=1), axis=0, return_counts=True
     )
     order = np.argsort(counts, kind="stable").tolist()
     return {int(pairs[i, 0]): graph.facts.strings[pairs[i, 1]] for i in order if pairs[i, 0] >= 0}

@@ -1,4 +1,4 @@
-"""When two names are the same, and which known names a text holds."""
+"""Decides when two names are the same, and finds known names in text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _ARTICLES = ("the", "a", "an")
 
 @lru_cache(maxsize=1 << 17)
 def key_of(name: str) -> str:
-    """`The Rolling Stones'` and `ROLLING STONES` -> rolling stones; of lower-case phrases the plural goes too."""
+    """The key of a name: `The Rolling Stones'` and `ROLLING STONES` -> rolling stones. A lower-case phrase is also put
+    into the singular."""
     words = _RUN.findall(_POSSESSIVE.sub("", name).casefold())
     while len(words) > 1 and words[0] in _ARTICLES:
         words = words[1:]
@@ -33,13 +34,13 @@ def _singular(word: str) -> str:
 
 
 def title_forms(title: str) -> list[str]:
-    """A title and how others write it: `Rush (band)` is called `Rush`."""
+    """A title and its short form: `Rush (band)` is also called `Rush`."""
     short = _BRACKET.sub("", title)
     return list({key_of(form): form for form in (short, title) if key_of(form)}.values())
 
 
 class Lexicon:
-    """Names by key, in alphabetical order, found in running text by bisection: no table beside the keys."""
+    """Finds names in running text by bisection in their sorted keys, without any other table."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = keys
@@ -47,8 +48,9 @@ class Lexicon:
     def find(self, text: str) -> Iterator[tuple[int, int, int]]:
         """Every run of words that is a known name: (first word, end, number of the name). Runs may overlap.
 
-        A single word must be written as a name is, with a capital or a digit, unless the whole text is in lower case.
-        Both numbers of a noun count, whichever is known: that one name is known must never hide another.
+        A single word must be written like a name, with a capital or a digit, unless the whole text is in lower case.
+        The last word of a longer run is looked up as written and in the singular; both may be found, so that one known
+        name never hides another.
         """
         words = _RUN.findall(_POSSESSIVE.sub("", spaced(text)))
         lower = [word.casefold() for word in words]
@@ -57,7 +59,7 @@ class Lexicon:
             at, run, end = self._at(word), word, start + 1
             if self._is(at, word) and (plain or not words[start].islower()):
                 yield start, end, at
-            # Keys that go on from a run stand right behind it: as long as there are any, the run is worth extending.
+            # In sorted order, longer keys that begin with this run come right after it. While there are any, extend it.
             while end < len(lower) and self._goes_on(run):
                 last = lower[end]
                 end += 1

@@ -1,12 +1,13 @@
-"""Which entities belong together: those that stand in one sentence more often than chance would have it.
+"""Finds related entities: entities that occur in the same sentence more often than by chance.
 
     NPMI(x, y) = ln(p(x, y) / (p(x)·p(y))) / -ln p(x, y)        weight = NPMI · n/(n + 1)
 
-p is the share of the sentences with any entity that hold this one, or both; a title and the headings above a passage
-hold for each of its sentences. NPMI is 1 for two that only come together and 0 for two that come together by chance
-(Bouma, Normalized (pointwise) mutual information in collocation extraction, 2009); n/(n + 1), with n the sentences that
-hold both, keeps a pair seen once from counting like a rule (Pantel and Lin 2002). Of each entity the `MOST` strongest
-stay, which bounds what a step over relations can reach. A relation that an extractor read in the text has weight 1.
+p(x) is the share of sentences that contain x, and p(x, y) of those that contain both, among the sentences with any
+entity. A title and the headings above a passage count as part of each of its sentences. NPMI is 1 for two entities that
+only occur together, and 0 for two that occur together by chance (Bouma, Normalized (pointwise) mutual information in
+collocation extraction, 2009). n is the number of sentences with both; n/(n + 1) keeps a pair seen once from counting
+like a rule (Pantel and Lin 2002). Each entity keeps its `MOST` strongest relations, which limits how far a step over
+relations can reach. A relation that an extractor read in the text has weight 1.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from surefind.graph.facts import MENTION, RELATION
 from surefind.types import FloatArray, IntArray
 
 MOST = 32
+"""Strongest relations kept per entity."""
 _CROWD = 24
-"""Entities of one sentence that are paired: the rarest. A list of hundreds of names relates nobody."""
+"""Most entities of one sentence that are paired, the rarest first: a list of hundreds of names relates nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +48,11 @@ def relate(graph: Graph) -> Relations:
     a, b = np.divmod(pairs, max(1, len(graph.keys)))
     total = max(1, len(starts) - 1)
     weight = npmi(together, held[a], held[b], total) * together / (together + 1)
-    # Two entities that stand in one chunk each stand in the same: knowing one finds nothing more by the other.
-    telling = (weight > 0) & ((graph.degrees[a] > 1) | (graph.degrees[b] > 1))
-    said = _said(graph)
-    a, b = np.concatenate([a[telling], said[:, 0]]), np.concatenate([b[telling], said[:, 1]])
-    return _strongest(graph, a, b, np.concatenate([weight[telling], np.ones(len(said))]))
+    # If both entities are in one chunk only, it is the same chunk, and the relation leads to no other.
+    useful = (weight > 0) & ((graph.degrees[a] > 1) | (graph.degrees[b] > 1))
+    stated = _stated(graph)
+    a, b = np.concatenate([a[useful], stated[:, 0]]), np.concatenate([b[useful], stated[:, 1]])
+    return _strongest(graph, a, b, np.concatenate([weight[useful], np.ones(len(stated))]))
 
 
 def npmi(
@@ -62,7 +64,7 @@ def npmi(
 
 
 def _sentences(graph: Graph) -> tuple[IntArray, IntArray]:
-    """Per sentence its entities, those of title and headings among them, the rarest `_CROWD`: (starts, entities)."""
+    """The rarest `_CROWD` entities of each sentence, including those of title and headings: (starts, entities)."""
     rows, chunk = graph.facts.of(graph.allow)
     mentions = rows[:, 0] == MENTION
     entity = graph.canon[graph.facts.key_numbers[rows[mentions, 1]]]
@@ -86,17 +88,18 @@ def _sentences(graph: Graph) -> tuple[IntArray, IntArray]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32), held[kept].astype(np.int32)
 
 
-def _said(graph: Graph) -> IntArray:
-    """Pairs that an extractor read as related."""
+def _stated(graph: Graph) -> IntArray:
+    """The pairs of entities whose relation an extractor read in the text."""
     rows, _ = graph.facts.of(graph.allow)
-    stated = rows[rows[:, 0] == RELATION][:, 1:3]
-    pairs = graph.canon[graph.facts.key_numbers[stated]].reshape(-1, 2)
+    related = rows[rows[:, 0] == RELATION][:, 1:3]
+    pairs = graph.canon[graph.facts.key_numbers[related]].reshape(-1, 2)
     both = (pairs >= 0).all(axis=1) & (pairs[:, 0] != pairs[:, 1])
     return np.asarray(pairs[both], np.int32)
 
 
 def _strongest(graph: Graph, a: IntArray, b: IntArray, weight: NDArray[np.float64]) -> Relations:
-    """Both ways, each pair once with its greatest weight; an edge stays if it is among the strongest of either end."""
+    """The relations in both directions, each pair once with its greatest weight. An edge is kept if it is among the
+    strongest of either end."""
     source, target, both = np.concatenate([a, b]), np.concatenate([b, a]), np.concatenate([weight, weight])
     order = np.lexsort((-both, target, source))
     source, target, both = source[order], target[order], both[order]

@@ -1,7 +1,7 @@
-"""What a community is about, in words taken from it: its main entities, and how its most central passages begin.
+"""Summarises a community with its own words: its main entities, and the beginnings of its most central passages.
 
-A language model may write better ones (`surefind.graph.written`); these cost nothing and can say nothing that is not in
-the text.
+A language model may write better summaries (`surefind.graph.written`). These cost nothing and contain nothing that is
+not in the text.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from surefind.graph.labels import labels
 from surefind.types import IntArray
 
 ENTITIES = 10
+"""Most entities in a summary."""
 LEADS = 3
+"""Most beginnings of passages in a summary."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
     entities: tuple[int, ...]
-    """The main ones, first those that hold it together."""
+    """The main entities, the most central first."""
     chunks: tuple[int, ...]
     """The most central passages."""
     text: str
@@ -32,18 +34,18 @@ class Summary:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """What there is to say about a community, the most central first."""
+    """The material for a summary of a community, the most central first."""
 
     entities: tuple[int, ...]
     chunks: tuple[int, ...]
     names: tuple[str, ...]
-    """Of the entities."""
+    """The names of the entities."""
     leads: tuple[str, ...]
-    """How the chunks begin."""
+    """The beginnings of the chunks."""
 
 
 def summarise(graph: Graph, found: Communities) -> list[Summary]:
-    """Of every small community, in order."""
+    """The summary of every small community, in order."""
     return [
         Summary(outline.entities, outline.chunks, " ".join([", ".join(outline.names) + ".", *outline.leads]))
         for outline in outlines(graph, found, ENTITIES, LEADS)
@@ -51,16 +53,16 @@ def summarise(graph: Graph, found: Communities) -> list[Summary]:
 
 
 def outlines(graph: Graph, found: Communities, entities: int, chunks: int) -> list[Outline]:
-    """Of every small community, in order, with so many entities and chunks at most."""
+    """The outline of every small community, in order, with at most this many entities and chunks."""
     named, leads = labels(graph), _leads(graph)
     return [
-        Outline(tuple(mine), tuple(own), tuple(named[e] for e in mine), tuple(leads[c] for c in own if c in leads))
-        for mine, own in zip(*_central(graph, found, entities, chunks), strict=True)
+        Outline(tuple(main), tuple(own), tuple(named[e] for e in main), tuple(leads[c] for c in own if c in leads))
+        for main, own in zip(*_central(graph, found, entities, chunks), strict=True)
     ]
 
 
 def _central(graph: Graph, found: Communities, entities: int, chunks: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Per community its entities by the weight of their edges to its own chunks, and its chunks likewise."""
+    """The most central entities and chunks of each community, by the weight of their edges within the community."""
     chunk = np.repeat(np.arange(graph.chunks), np.diff(graph.starts))
     entity = graph.entities
     within = (found.small[chunk] == found.small[graph.chunks + entity]) & (found.small[chunk] >= 0)
@@ -78,9 +80,9 @@ def _first(community: IntArray, weight: NDArray[np.float64], count: int, most: i
     """The heaviest members of each community."""
     found: list[list[int]] = [[] for _ in range(count)]
     for node in np.lexsort((np.arange(len(community)), -weight)).tolist():
-        mine = int(community[node])
-        if mine >= 0 and len(found[mine]) < most:
-            found[mine].append(node)
+        home = int(community[node])
+        if home >= 0 and len(found[home]) < most:
+            found[home].append(node)
     return found
 
 

@@ -1,8 +1,7 @@
-"""The graph as one page to look at: `page.html` draws itself from the data that `render` puts into it.
+"""Shows the graph as one HTML page: `page.html` draws the data that `render` puts into it.
 
-Entities are dots, near those of their community; a community is a disc of dots, the best connected in the middle. That
-stays readable at ten thousand dots, where a drawing of all edges is a ball of wool: edges are drawn for the entity that
-is looked at.
+Entities are dots. A community is a disc of dots, with the best connected in the middle. This stays readable with ten
+thousand dots, when a drawing of all edges would be a tangle. Edges are drawn only for the selected entity.
 """
 
 from __future__ import annotations
@@ -23,12 +22,15 @@ from surefind.graph.summaries import Summary
 from surefind.types import Chunk
 
 MOST = 10_000
-"""Entities drawn: the best connected."""
+"""Most entities drawn, the best connected first."""
 _RELATED = 12
+"""Most related entities listed per entity."""
 _PASSAGES = 8
+"""Most passages listed per entity."""
 _SNIPPET = 240
+"""Most characters shown of a passage."""
 _STEP = 1.0
-"""Between neighbouring dots of a community."""
+"""Distance between neighbouring dots of a community."""
 _GOLDEN = math.pi * (3 - math.sqrt(5))
 _SLOT = '<script type="application/json" id="graph">null</script>'
 
@@ -40,13 +42,13 @@ def view(
     passages: Callable[[Sequence[int]], Sequence[Chunk]],
     most: int = MOST,
 ) -> dict[str, Any]:
-    """What the page shows: the most connected entities, with their relations and passages."""
+    """The data of the page: the best connected entities, with their relations and passages."""
     shown = [e for e in np.lexsort((np.arange(len(graph.keys)), -graph.degrees)).tolist() if graph.degrees[e] > 1]
     shown = shown[:most]
     number = {entity: i for i, entity in enumerate(shown)}
     community = found.large[graph.chunks :][shown].tolist() if len(graph.keys) else []
     places, groups = _map(community)
-    named, told = labels(graph), types(graph)
+    named, typed = labels(graph), types(graph)
     chunks: dict[int, int] = {}
     nodes = []
     for entity, home, (x, y) in zip(shown, community, places, strict=True):
@@ -57,7 +59,7 @@ def view(
         small = int(found.small[graph.chunks + entity])
         nodes.append(
             {
-                "name": named[entity], "type": told.get(entity, ""), "degree": int(graph.degrees[entity]),
+                "name": named[entity], "type": typed.get(entity, ""), "degree": int(graph.degrees[entity]),
                 "x": round(x, 2), "y": round(y, 2),
                 "community": home, "small": small, "related": related,
                 "passages": [chunks.setdefault(chunk, len(chunks)) for chunk in held[:_PASSAGES]],
@@ -90,8 +92,8 @@ def counts(graph: Graph, found: Communities) -> dict[str, Any]:
 
 
 def _map(community: Sequence[int]) -> tuple[list[tuple[float, float]], list[dict[str, Any]]]:
-    """A place for every node, and the disc of every community. Nodes come best connected first, and a community's
-    follow a sunflower's spiral from its middle."""
+    """The position of every node, and the disc of every community. Nodes are given best connected first; the nodes of a
+    community are placed on a sunflower spiral from its middle."""
     members: dict[int, list[int]] = {}
     for node, home in enumerate(community):
         members.setdefault(home, []).append(node)
@@ -110,7 +112,7 @@ def _map(community: Sequence[int]) -> tuple[list[tuple[float, float]], list[dict
 
 
 def _free(discs: Sequence[tuple[float, float, float]], radius: float) -> tuple[float, float]:
-    """The first place on a spiral from the middle where a disc of this size touches no other."""
+    """The first point on a spiral from the middle where a disc of this size touches no other."""
     if not discs:
         return 0.0, 0.0
     known = np.array(discs)
@@ -124,12 +126,12 @@ def _free(discs: Sequence[tuple[float, float, float]], radius: float) -> tuple[f
 
 
 def _names(nodes: Sequence[dict[str, Any]], home: int) -> list[str]:
-    """Of a community's best connected entities."""
+    """The names of a community's best connected entities."""
     return [node["name"] for node in nodes if node["community"] == home][:3]
 
 
 def render(data: dict[str, Any]) -> str:
-    """The whole page, with nothing to load from elsewhere; a document's text cannot end the script it travels in."""
+    """The whole page, which loads nothing from elsewhere. `<` is escaped, so that no text can end the script."""
     page = files("surefind.graph").joinpath("page.html").read_text(encoding="utf-8")
     before, slot, after = page.partition(_SLOT)
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,9 +1,9 @@
-"""Random walks between chunks and the entities they hold.
+"""Random walks between chunks and their entities.
 
-A walker at a chunk goes to one of its entities, rather to a rare one (idf) and rather to one that is the title of
-another document (`LINK`); from an entity to a chunk that holds it, rather to one of the document that is called so
-(`TITLE`) or to one that stands under it as a heading (`HEADING`). The weights come from two-hop questions over
-encyclopedia articles (docs/results/graph.md): naming another article is what joins the two passages of such a question.
+From a chunk, a walker goes to one of its entities; rare entities (idf) and titles of other documents (`LINK`) are more
+likely. From an entity, it goes to a chunk of the entity; chunks of the document with this title (`TITLE`) and chunks
+under this heading (`HEADING`) are more likely. The weights were tuned on two-hop questions over encyclopedia articles
+(docs/results/graph.md): the two passages of such a question are joined because one names the article of the other.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ HEADING = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """Where a walker goes: from node u to `targets[starts[u]:starts[u + 1]]` with the shares beside them, which sum to
-    1. The nodes are chunks by ordinal, then entities."""
+    """The transition probabilities of a walk: from node u to `targets[starts[u]:starts[u + 1]]`, with `shares` in the
+    same places, which sum to 1. The nodes are chunks by ordinal, then entities."""
 
     starts: IntArray
     targets: IntArray
@@ -56,7 +56,8 @@ def ways(graph: Graph) -> Ways:
 
 
 def pagerank(starts: IntArray, targets: IntArray, damping: float = 0.85) -> Floats:
-    """PageRank of every node, all ways out alike: Brin and Page 1998. A walker without a way out starts anywhere."""
+    """PageRank of every node, with equal weights for all edges (Brin and Page 1998). A walker at a node without edges
+    restarts anywhere."""
     n = len(starts) - 1
     restart = np.full(n, 1 / max(1, n))
     shares = 1 / np.maximum(1, np.repeat(np.diff(starts), np.diff(starts)))

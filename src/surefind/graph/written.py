@@ -1,8 +1,8 @@
-"""Summaries of communities in a language model's words.
+"""Has a language model write the summaries of communities.
 
-The model is shown what extractive summaries are made of, the main names and how central passages begin, only more of
-it. All of that comes from the graph, and a graph is of the chunks that its caller may read: who may read less gets
-summaries of their own. Where no answer comes, a community keeps its extractive summary.
+The model sees the material of extractive summaries (the main names and the beginnings of central passages), only more
+of it. All of it comes from the graph of the chunks that the caller may read, so a caller with restricted access gets
+their own summaries. A community without an answer keeps its extractive summary.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 SLOTS = ("names", "passages")
 ENTITIES = LEADS = 20
-"""What the model is shown of a community at most."""
+"""Most names and beginnings of passages of a community in the prompt."""
 TOKENS = 300
+"""Most tokens of an answer."""
 _LONGEST = 2000
-"""Characters of an answer: a longer one is no summary."""
+"""Most characters of an answer; a longer text is not a summary."""
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"summary": {"type": "string"}},
@@ -40,7 +41,7 @@ _SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Writer:
-    """Who writes, and how they are asked."""
+    """The language model that writes summaries, and its prompt."""
 
     model: str | None
     prompt: Prompt
@@ -48,18 +49,18 @@ class Writer:
     def write(
         self, graph: Graph, found: Communities, plain: Sequence[Summary], services: Services
     ) -> tuple[list[Summary], list[SurefindError]]:
-        """The summary of every small community, and why some are still `plain`."""
-        prompts = [self._asked(outline) for outline in outlines(graph, found, ENTITIES, LEADS)]
-        said = ask(
+        """The summary of every small community, and the errors of those that keep their `plain` summary."""
+        prompts = [self._messages(outline) for outline in outlines(graph, found, ENTITIES, LEADS)]
+        replies = ask(
             services, self.model, prompts, schema=_SCHEMA, max_tokens=TOKENS,
             usable=lambda at, answer: isinstance(_read(answer), str),
         )  # fmt: skip
-        answers = [_read(answer) for answer in said]
+        answers = [_read(reply) for reply in replies]
         failures = [answer for answer in answers if isinstance(answer, SurefindError)]
         pairs = zip(plain, answers, strict=True)
         return [replace(one, text=text) if isinstance(text, str) else one for one, text in pairs], failures
 
-    def _asked(self, outline: Outline) -> Any:
+    def _messages(self, outline: Outline) -> Any:
         passages = [Data("passage", lead, number) for number, lead in enumerate(outline.leads, 1)]
         return self.prompt.messages(names=Data("names", "\n".join(outline.names)), passages=passages)
 

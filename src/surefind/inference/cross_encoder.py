@@ -1,4 +1,4 @@
-"""Runs a cross-encoder in ONNX form, from a folder of ours or an export, on the CPU.
+"""Runs a cross-encoder in ONNX form, from one of our folders or an export, on the CPU.
 
 Pairs run one at a time, one per core, longest first, for the same reason as texts in the encoder: an int8 model scales
 its activations over the batch, so in a batch a passage's score would depend on its neighbours (docs/results/rerank.md
@@ -40,8 +40,8 @@ class OnnxCrossEncoder:
         return f"{self._files.identity}:{self._max_tokens}"
 
     def score(self, query: str, passages: Sequence[Chunk], max_ms: float | None = None) -> Floats:
-        """The model's logit for each passage. With `max_ms`, passages are scored in order, and only those that can begin
-        in time; the first is always scored, so that a slow machine returns something too."""
+        """The model's logit for each passage. With `max_ms`, passages are scored in order, and only those begun in
+        time; the first is always scored, so that a slow machine returns something too."""
         end = time.perf_counter() + max_ms / 1000 if max_ms is not None else None
         tokenizer = self._load()
         query_tokens = tokenizer.query(query)

@@ -1,8 +1,8 @@
-"""Runs a sentence encoder in ONNX form, from a folder of ours or an export (`surefind.inference.folder`).
+"""Runs a sentence encoder in ONNX form, from one of our folders or an export (`surefind.inference.folder`).
 
 Our graphs take `input_ids`, `attention_mask` and `token_type_ids` and give `embedding`, pooled and of unit length.
-Other graphs get the inputs that they declare. Their output is a vector for the text (`sentence_embedding`, `embedding`),
-or vectors of tokens (`last_hidden_state`, `token_embeddings`), which are pooled; the result is scaled to unit length.
+Other graphs get the inputs that they declare. Their output is a text vector (`sentence_embedding`, `embedding`), or
+token vectors (`last_hidden_state`, `token_embeddings`), which are pooled; the result is scaled to unit length.
 
 Texts run one at a time, spread over the cores, longest first. An int8 model scales its activations over the whole
 batch, so in a batch a text's vector depends on its neighbours (cosine down to 0.986 to itself), and the same folder
@@ -104,7 +104,7 @@ class OnnxEncoder:
 
 
 def _readable(text: str) -> str:
-    """Cuts a text and replaces half characters, which the tokenizer refuses."""
+    """Cuts a text and replaces lone surrogates, which the tokenizer refuses."""
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 

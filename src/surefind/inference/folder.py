@@ -1,8 +1,8 @@
 """Finds and checks the files in the folder of an ONNX model.
 
-A folder of ours has `model.onnx`, `tokenizer.json` and a `config.json` with the SHA-256 of both. An export (by optimum,
-sentence-transformers or a model hub) has `model.onnx` or `onnx/model.onnx` and `tokenizer.json`; `1_Pooling/config.json`
-says how token vectors become one vector, and without it they are averaged.
+Our folders have `model.onnx`, `tokenizer.json` and a `config.json` with the SHA-256 of both. An export (by optimum,
+sentence-transformers or a model hub) has `model.onnx` or `onnx/model.onnx` and `tokenizer.json`. Its
+`1_Pooling/config.json` says how token vectors become one vector; without it they are averaged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OnnxFolder:
     folder: Path
     model: Path
     config: dict[str, Any] = field(default_factory=dict)
-    """The `config.json` of a folder of ours: name, dimension, max_tokens, sha256. Empty for an export."""
+    """The `config.json` of one of our folders: name, dimension, max_tokens, sha256. Empty for an export."""
 
     @classmethod
     def open(cls, folder: Path) -> OnnxFolder:
@@ -45,7 +45,7 @@ class OnnxFolder:
         model = next((folder / name for name in _GRAPHS if (folder / name).is_file()), None)
         if model is None or not (folder / "tokenizer.json").is_file():
             missing = "tokenizer.json" if model else " or ".join(_GRAPHS)
-            raise MissingPartError(f"There is no model in {folder} ({missing} is missing). Check the path of the folder.")
+            raise MissingPartError(f"There is no model in {folder} ({missing} is missing). Check the path.")
         return cls(folder, model)
 
     @property
@@ -54,7 +54,7 @@ class OnnxFolder:
 
     @property
     def identity(self) -> str:
-        """Identifies the model: by the config of a folder of ours (which `check` verifies), by the files of an export."""
+        """Identifies the model: by its config if the folder is ours (`check` verifies it), else by its files."""
         if self.config:
             return f"{self.config['name']}:{self.config['sha256']['model.onnx'][:16]}"
         return f"{self.folder.resolve().name}:{self._digest}"

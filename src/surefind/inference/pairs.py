@@ -48,7 +48,7 @@ class PairTokenizer:
         return self._tokenizer.post_process(query, merged)
 
     def _encode(self, text: str) -> Any:
-        """Encodes a text; replaces half characters, which the tokenizer refuses."""
+        """Encodes a text; replaces lone surrogates, which the tokenizer refuses."""
         readable = text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
         return self._tokenizer.encode(readable, add_special_tokens=False)
 

@@ -73,7 +73,7 @@ def _with_final_sum(services: Services, refused: BudgetError) -> BudgetError:
 
 
 def mention(failures: Sequence[SurefindError], total: int, instead: str) -> None:
-    """Notes in the trace, and counts for benchmarks, the failures among `total` prompts; `instead` is what was done."""
+    """If prompts failed, adds a note to the trace and a count for benchmarks; `instead` says what was done."""
     if not failures:
         return
     several = f"{len(failures)} of {total}: " if total > 1 else ""

@@ -174,7 +174,7 @@ class Chat:
             self._counted(completion)  # before the reserved money is released
         finally:
             self._meter.release(worst)
-        if empty:  # raised only now: it is paid for all the same
+        if empty:  # raised only now, because it is paid for
             raise AnswerError(f"{self.name} gave an empty answer. {_why_empty(completion.cut, request.max_tokens)}")
         return completion
 
@@ -214,7 +214,7 @@ class Chat:
 
 
 def _writable(text: str) -> str:
-    """Replaces half characters, which no file accepts: a model that is cut inside an emoji leaves one."""
+    """Replaces lone surrogates, which no file accepts: a model that is cut inside an emoji leaves one."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

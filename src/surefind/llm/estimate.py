@@ -9,16 +9,16 @@ PROMPT = 300
 _FENCE = 25
 """Tokens of the two tags around a text, including their marks."""
 _PER_WORD = 1.4
-"""Model tokens per token of ours; ours are words and punctuation marks."""
+"""Model tokens per Surefind token (a word or a punctuation mark)."""
 
 
 def passages(work: Workload, count: int, most: int) -> int:
-    """Estimates the tokens of `count` passages, each cut to `most` tokens of ours."""
+    """Estimates the tokens of `count` passages, each cut to `most` Surefind tokens."""
     return count * (min(work.chunk_tokens, round(most * _PER_WORD)) + _FENCE)
 
 
 def text(words: int) -> int:
-    """Estimates the tokens of a text of `words` tokens of ours."""
+    """Estimates the tokens of a text of `words` Surefind tokens."""
     return round(words * _PER_WORD) + _FENCE
 
 

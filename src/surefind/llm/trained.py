@@ -52,10 +52,10 @@ def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Pa
     """Saves a prompt. Writes a temporary file and renames it, so that a reader sees the old prompt or the new one."""
     place = folder / made.name
     place.mkdir(parents=True, exist_ok=True)
-    aside = place / f".{FILE}.writing"
+    temporary = place / f".{FILE}.writing"
     data = {"format": _FORMAT, "prompt": asdict(made), "report": report}
-    aside.write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
-    aside.replace(place / FILE)
+    temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
+    temporary.replace(place / FILE)
     return place
 
 

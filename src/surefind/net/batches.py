@@ -18,13 +18,13 @@ _BLANK = "."
 
 
 def sendable(text: str, longest: int) -> str:
-    """Cuts a text and replaces half characters; the result is never blank."""
+    """Cuts a text and replaces lone surrogates; the result is never blank."""
     cut = text[:longest].encode("utf-8", "replace").decode()
     return cut if cut.strip() else _BLANK
 
 
 def batches(texts: Sequence[str], count: int, characters: int) -> Iterator[list[str]]:
-    """Yields batches in order, of at most `count` texts and `characters` characters (a longer text is its own batch)."""
+    """Yields batches in order, of at most `count` texts and `characters` characters (a longer text goes alone)."""
     batch: list[str] = []
     size = 0
     for text in texts:

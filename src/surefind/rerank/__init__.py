@@ -1,1 +1,1 @@
-"""Rerankers: the head of a ranking, reordered by looking at the passages. One method a file."""
+"""Rerankers: reorder the head of a ranking by reading the passages. One file per method."""

@@ -1,7 +1,7 @@
-"""How every reranker hands on what it decided: some candidates take the first places, the others follow as they came.
+"""Builds the result of a reranker: the chunks it decided on come first, the others follow in their previous order.
 
-A reranker loses nobody. What it did not look at, or does not vouch for, stands below in the order it had, with the
-scores -1, -2, … (or below the lowest decided score): places, not judgments.
+A reranker drops nothing. Chunks that it did not read, or did not keep, follow with the scores -1, -2, … (or that far
+below the lowest decided score): these scores are places, not judgments.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from surefind.types import PAD, Rankings
 
 Decided = Sequence[tuple[int, float]]
-"""Chunks that were looked at, with their scores; in any order."""
+"""The chunks that a reranker decided on, with their scores; in any order."""
 
 
 def reordered(rankings: Rankings, decided: Sequence[Decided], k: int, source: str) -> Rankings:
-    """For each query the decided chunks by score (ties by id), then the rest as they came; the best k of all.
+    """Returns for each query the decided chunks by score (ties by id), then the rest in its previous order, cut to k.
 
-    A row for which nothing was decided stays as it was, scores and all.
+    A row for which nothing was decided stays unchanged, including its scores.
     """
     width = min(k, rankings.ids.shape[1])
     ids = np.full((len(rankings), width), PAD, np.int64)

@@ -1,11 +1,11 @@
-"""What rerankers that give each passage a score share: whom they score, blending, and remembering scores.
+"""Shared by rerankers that score each passage: which passages are scored, blending, and a cache of scores.
 
     score = (1 - blend) · minmax(score before) + blend · minmax(score of the model)
 
-both scaled over the passages that were scored. The scores of a model of which we know how far apart they usually lie
-(`spread`) are not stretched beyond that, (score - lowest) / max(highest - lowest, spread): where it sees little
-difference between passages, it changes little. The model alone (`blend=1`) forgets what retrieval knew: docs/rerank.md
-has what that costs.
+Both are scaled over the scored passages. If the usual range of a model's scores (`spread`) is known, its scores are not
+stretched beyond that range, (score - lowest) / max(highest - lowest, spread): a model that sees little difference
+between passages changes little. The model alone (`blend=1`) ignores the score of retrieval: docs/rerank.md shows what
+that costs.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from surefind.types import Chunk, Floats, Query, Rankings, ScoreArray
 from surefind.workers import Workers
 
 Scorer = Callable[[str, Sequence[Chunk]], Floats]
-"""(query, passages) -> a score each; for the first n only if there was no time for more."""
+"""(query, passages) -> a score for each passage, or only for the first n if there was no time for more."""
 
 
 class Model(Protocol):
-    """Something that scores passages for a query, each by itself."""
+    """Scores passages for a query, each independently of the others."""
 
     @property
     def identity(self) -> str:
@@ -42,13 +42,13 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Blend:
-    """How many are looked at, how many of them are placed by what was seen, and how much that counts."""
+    """How many passages are scored (`top`), how many of these come first (`keep`), the model's weight (`blend`)."""
 
     top: int
     keep: int
     blend: float
     spread: float = 0.0
-    """How far apart the model's scores usually lie; 0 where nobody knows."""
+    """The usual range of the model's scores; 0 if unknown."""
 
     @classmethod
     def of(cls, stage: Stage, top: int, keep: int, blend: float, spread: float = 0.0) -> Blend:
@@ -68,7 +68,7 @@ class Blend:
         scorer: Scorer,
         workers: int = 1,
     ) -> Rankings:
-        """`workers` queries are scored at once: for services that answer while others are asked."""
+        """Reranks each query; `workers` queries are scored at once, for services that take parallel requests."""
         heads = [rankings.row(i)[0][: self.top].tolist() for i in range(len(queries))]
         todo = [i for i, head in enumerate(heads) if head]
         # Passages are fetched here, not by the workers: a catalogue has one connection.
@@ -87,7 +87,7 @@ class Blend:
 
 
 def _each(work: Sequence[Callable[[], Floats]], workers: int) -> list[Floats]:
-    """The results in order; the first error ends it."""
+    """Runs all jobs and returns the results in order; the first error is raised."""
     if min(workers, len(work)) < 2:
         return [one() for one in work]
     with Workers(workers) as running:
@@ -95,7 +95,7 @@ def _each(work: Sequence[Callable[[], Floats]], workers: int) -> list[Floats]:
 
 
 def min_max(scores: Floats, least: float = 0.0) -> Floats:
-    """From 0 (the lowest) to 1 (the highest, if it is `least` above that); equal scores are all 1, as in fusion."""
+    """Scales scores from 0 (lowest) to 1 (highest, if it is `least` above); equal scores are all 1, as in fusion."""
     if not len(scores):
         return scores
     spread = scores.max() - scores.min()
@@ -103,9 +103,9 @@ def min_max(scores: Floats, least: float = 0.0) -> Floats:
 
 
 def remembering(model: Model, services: Services) -> Scorer:
-    """A model behind the cache of scores: a pair of texts is scored once, however many configurations ask.
+    """Puts a model behind the cache of scores: each pair of texts is scored once, for all configurations.
 
-    For benchmarks. A single query is somebody's search: it goes straight to the model, so that a reader never writes.
+    For benchmarks. A single query is a user's search and goes straight to the model, so that a reader never writes.
     """
     cache = services.scores
     if cache is None:

@@ -1,8 +1,8 @@
-"""The windows of `slidegar` for one query, without the model: what to show next, and what an answer means.
+"""The windows of `slidegar` for one query, without the model: which passages to show next, and what an answer changes.
 
-The first window holds the head of the ranking. After each answer the better part is carried on, the rest is settled,
-and `step` new passages join, in turn from the neighbours of the carried ones and from the ranking, until as many
-passages were shown as sliding over the head alone would have shown. So the number of calls is the same:
+The first window holds the head of the ranking. After each answer the better part is carried into the next window and
+the rest is settled. `step` new passages join, alternately from the neighbours of the carried passages and from the
+ranking, until as many passages were shown as sliding over the head alone would show. The number of calls is the same:
 
     calls = 1 + ceil((top - window) / step)
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from math import ceil
 
 Near = Callable[[Sequence[int]], Sequence[int]]
-"""The neighbours of passages, nearest first."""
+"""Passages -> their neighbours, nearest first."""
 
 
 def calls(candidates: int, window: int, step: int) -> int:
@@ -34,10 +34,10 @@ class Slide:
         self._carried: list[int] = []
         self._settled: list[int] = []
         self.adopted = 0
-        """Passages that the ranking before did not hold, or held too low to be shown."""
+        """How many shown passages were not in the previous ranking, or too low in it to be shown."""
 
     def answer(self, order: Sequence[int]) -> bool:
-        """`order` are the places of the window's passages, best first. Says whether there is another window to ask."""
+        """Takes the model's order of the window (places, best first); returns whether there is another window."""
         ranked = [self.window[place] for place in order]
         size = min(self._step, self._left)
         carried = ranked[:-size] if 0 < size < len(ranked) else ranked[:1] if size else []
@@ -52,19 +52,20 @@ class Slide:
         return True
 
     def stop(self) -> None:
-        """No answer, and no further window: everything stays in the order it has."""
+        """Ends without an answer and without further windows: everything keeps its order."""
         self._left = 0
         self.answer(range(len(self.window)))
 
     def _settle(self, ranked: list[int], first: int) -> None:
-        """Those of a window from place `first` on. A passage that was carried before beat all that were settled then,
-        and so did whoever now beats it; the others are known only to be worse than the carried ones."""
+        """Settles the passages of a window from place `first` on. A passage that was carried before has beaten all that
+        are settled, and so have the passages ranked above it now: they go above. The others are only known to be worse
+        than the carried ones: they go below."""
         proven = max((place + 1 for place, number in enumerate(ranked) if number in self._carried), default=first)
         above, below = ranked[first:proven], ranked[max(first, proven) :]
         self._settled = [*above, *self._settled, *below]
 
     def _next(self, size: int) -> list[int]:
-        """From the neighbours and from the ranking in turn; where one runs dry, from the other."""
+        """Takes new passages alternately from the neighbours and from the ranking; if one runs out, from the other."""
         first, second = (self._frontier, self._ranking) if self._from_neighbours else (self._ranking, self._frontier)
         self._from_neighbours = not self._from_neighbours
         new: list[int] = []
@@ -78,5 +79,5 @@ class Slide:
 
     @property
     def result(self) -> list[int]:
-        """What was shown, then what never was, in the order of the ranking."""
+        """The shown passages in their new order, then the others in the order of the ranking."""
         return self._settled + [number for number in self._ranking if number not in self._seen]

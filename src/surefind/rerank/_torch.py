@@ -16,10 +16,10 @@ from surefind.types import Chunk, Floats
 
 
 class TorchCrossEncoder:
-    """Reads the beginning of each passage, as many tokens as the model's own setting or `max_tokens` says."""
+    """Reads the beginning of each passage, up to `max_tokens` or the model's own limit."""
 
     spread: ClassVar[float] = 0.0
-    """Not known of models from elsewhere."""
+    """The usual range of scores is unknown for models from elsewhere."""
 
     def __init__(self, folder: Path, max_tokens: int | None = None) -> None:
         if find_spec("sentence_transformers") is None:
@@ -40,8 +40,8 @@ class TorchCrossEncoder:
         found = np.asarray(self._load().predict(pairs, show_progress_bar=False), dtype=np.float64)
         if found.shape != (len(passages),) or not np.isfinite(found).all():
             raise SurefindError(
-                f"The model in {self._folder} gives {found.shape[1:] or 'no finite number'} for a passage, where a "
-                "reranker gives one number. Name a cross-encoder with one label."
+                f"The model in {self._folder} gives {found.shape[1:] or 'no finite number'} for a passage; a "
+                "reranker gives one number. Use a cross-encoder with one label."
             )
         return found
 
@@ -55,7 +55,7 @@ class TorchCrossEncoder:
                 self._model = CrossEncoder(
                     str(self._folder), activation_fn=torch.nn.Identity(), local_files_only=True, **options
                 )
-            except Exception as error:  # torch, transformers and safetensors each have their own
+            except Exception as error:  # torch, transformers and safetensors raise errors of their own
                 raise SurefindError(
                     f"The cross-encoder in {self._folder} cannot be loaded: {error} Check the folder."
                 ) from error

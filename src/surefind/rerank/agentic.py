@@ -1,12 +1,12 @@
-"""`agentic(steps=3)`: a model looks at what was found, searches again, and stops when there is enough evidence.
+"""`agentic(steps=3)`: a model reads what was found, searches again, and stops when there is enough evidence.
 
     bm25 + dense >> convex(alpha=0.5) >> agentic(steps=3)
 
-Each step is one call: the model sees the question, the evidence so far and the best new passages, names those that
-help, and either says that they suffice or gives up to `branch` searches, one for each fact that is missing. They run
-through the same retrievers and fuser as the question did, under the same access mask, so the model sees nothing that
-the caller may not read. The result: evidence first, then everything that any search found, by reciprocal rank. At most
-`steps` calls a query. A step without a usable answer ends the search with what is there; the trace shows every step.
+Each step is one call. The model sees the question, the evidence so far and the best new passages. It names the passages
+that help, and either says that they suffice or asks for up to `branch` searches, one for each missing fact. These run
+through the same retrievers and fuser as the question, under the same access mask, so the model sees nothing that the
+caller may not read. The result is the evidence, then everything that any search found, by reciprocal rank. At most
+`steps` calls per query. A step without a usable answer ends the search with what was found; the trace shows every step.
 Yao et al., ReAct, ICLR 2023; Sun et al., DynamicRAG, 2025.
 """
 
@@ -42,21 +42,21 @@ _SCHEMA = {
 }
 _FUSE = "rrf(k=60.0)"
 _LONGEST = 300
-"""Characters of a search that a model asks for."""
+"""Most characters of a search; longer ones are ignored."""
 
 
 @dataclass
 class _State:
-    """What is known of one query so far."""
+    """The progress of one query."""
 
     lists: list[Rankings]
-    """The ranking before, and one for each search; a row each."""
+    """The previous ranking and that of each search; one row each."""
     look: list[int]
     """Passages to show next."""
     searches: list[str]
     evidence: list[int] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
-    said: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
     failed: SurefindError | None = None
 
 
@@ -65,7 +65,7 @@ class Agentic(Stage):
     kind: ClassVar[str] = "rerank"
     name: ClassVar[str] = "agentic"
     reaches: ClassVar[bool] = True
-    """What it returns depends on the retrievers behind the ranking too."""
+    """The result depends on the retrievers behind the ranking too."""
 
     model: str | None = None
     steps: int = 3
@@ -93,8 +93,8 @@ class Agentic(Stage):
     ) -> Rankings:
         states = [self._start(query, rankings, i) for i, query in enumerate(queries)]
         active = [i for i, state in enumerate(states) if state.look]
-        asked = len(active)
-        for step in range(1, self.steps + 1):  # all queries go one step at a time, together
+        total = len(active)
+        for step in range(1, self.steps + 1):  # all queries take each step together
             wanted = self._step(step, queries, states, active, passages, services)
             active = list(wanted)
             if not active or not isinstance(passages, Reaching):
@@ -102,10 +102,10 @@ class Agentic(Stage):
             if step < self.steps:
                 self._search(states, wanted, passages, rankings.ids.shape[1])
         failed = [state.failed for state in states if state.failed]
-        if asked and len(failed) == asked and not any(state.evidence for state in states):
+        if total and len(failed) == total and not any(state.evidence for state in states):
             raise failed[0]
-        mention(failed, asked, "stopped early")
-        self._tell(states)
+        mention(failed, total, "stopped early")
+        self._add_notes(states)
         return reordered(rankings, [_decided(state) for state in states], k, self.name)
 
     def _start(self, query: Query, rankings: Rankings, row: int) -> _State:
@@ -121,7 +121,7 @@ class Agentic(Stage):
         passages: Passages,
         services: Services,
     ) -> dict[int, list[str]]:
-        """One call for each active query; what each wants searched next, for those that go on."""
+        """Makes one call for each active query; returns the next searches of the queries that go on."""
         views = {i: [*states[i].evidence, *states[i].look] for i in active}
         prompts = [self._messages(queries[i], states[i], views[i], step, passages, services) for i in active]
         sizes = [len(view) for view in views.values()]
@@ -141,7 +141,7 @@ class Agentic(Stage):
             state.evidence = list(dict.fromkeys([views[i][number - 1] for number in numbers] + state.evidence))
             new = [] if enough else self._new(searches, state)
             last = step == self.steps
-            state.said.append(_said(step, len(numbers), enough, [] if last else new))
+            state.log.append(_describe(step, len(numbers), enough, [] if last else new))
             if new and not last:
                 wanted[i] = new
         return wanted
@@ -166,7 +166,7 @@ class Agentic(Stage):
         return [text for text in searches if text.casefold() not in known][: self.branch]
 
     def _search(self, states: Sequence[_State], wanted: dict[int, list[str]], reach: Reaching, depth: int) -> None:
-        """Everybody's searches in one batch; each then looks at what it has not seen, the best of each search first."""
+        """Runs all searches in one batch; each query then looks at unseen passages, the best of each search first."""
         owners = [(i, text) for i, texts in wanted.items() for text in texts]
         found = reach.search([Query(text) for _, text in owners], depth)
         fresh: dict[int, list[list[int]]] = {i: [] for i in wanted}
@@ -178,31 +178,31 @@ class Agentic(Stage):
             turns = [row[place] for place in range(self.look) for row in rows if place < len(row)]
             states[i].look = list(dict.fromkeys(turns))[: self.look]
 
-    def _tell(self, states: Sequence[_State]) -> None:
+    def _add_notes(self, states: Sequence[_State]) -> None:
         if len(states) == 1:
-            for sentence in states[0].said:
+            for sentence in states[0].log:
                 note(sentence)
         else:
             more = sum(len(state.searches) - 1 for state in states)
-            note(f"{more} searches beside the {len(states)} questions")
+            note(f"{more} more searches for {len(states)} questions")
 
 
 def read_step(reply: str, count: int) -> tuple[list[int], bool, list[str]] | AnswerError:
-    """Evidence, whether it is enough, and searches; or what is wrong with the answer."""
+    """Returns the evidence, whether it is enough, and the searches; or what is wrong with the answer."""
     found: dict[str, Any] | None = read_object(reply)
     if found is None:
-        return AnswerError("The answer held no JSON object.")
+        return AnswerError("The answer contained no JSON object.")
     if not found.keys() & {"evidence", "enough", "searches"}:
-        return AnswerError("The answer's object held neither evidence nor searches.")
+        return AnswerError("The answer's object contained neither evidence nor searches.")
     numbers, searches = found.get("evidence", []), found.get("searches", [])
     if not isinstance(numbers, list) or not isinstance(searches, list):
-        return AnswerError("The answer's evidence and searches were no lists.")
+        return AnswerError("The answer's evidence and searches were not lists.")
     inside = [n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= count]
     texts = [" ".join(text.split()) for text in searches if isinstance(text, str)]
     return list(dict.fromkeys(inside)), found.get("enough") is True, [t for t in texts if 0 < len(t) <= _LONGEST]
 
 
-def _said(step: int, evidence: int, enough: bool, searches: Sequence[str]) -> str:
+def _describe(step: int, evidence: int, enough: bool, searches: Sequence[str]) -> str:
     then = (
         "enough" if enough else f"searched {', '.join(map(repr, searches))}" if searches else "nothing more to search"
     )
@@ -210,7 +210,7 @@ def _said(step: int, evidence: int, enough: bool, searches: Sequence[str]) -> st
 
 
 def _decided(state: _State) -> list[tuple[int, float]]:
-    """Evidence, then the rest by reciprocal rank over all searches; nothing where nothing was learnt."""
+    """The evidence, then the rest by reciprocal rank over all searches; empty if there is no evidence and no search."""
     if not state.evidence and len(state.lists) == 1:
         return []
     fuser = cast(Fuser, spec.make("fuse", _FUSE))

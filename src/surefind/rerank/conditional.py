@@ -1,11 +1,12 @@
-"""`conditional(stage=…, when=max, below=0.95)`: another reranker, asked only where the ranking so far is unsure.
+"""`conditional(stage=…, when=max, below=0.95)`: runs another reranker only if the ranking is uncertain.
 
-    rerank(q)  if  confidence(q) < below,  else the ranking before
+    rerank(q)  if  confidence(q) < below,  else the previous ranking
 
-`when` names the confidence. `max` is the highest score, as in the agentic-knowledge-base study, where `below` is τ: for
-scores that compare between queries (`dense` or `bm25` alone, `tm2c2`, `convex`, where 1 means that both retrievers have
-the same first). `margin` is how far the first is ahead of the second, as a share of how far it is ahead of the tenth:
-it compares for any scores. A query that found fewer than two passages has nothing to reorder.
+`when` selects the measure of confidence. `max` is the highest score, as in the agentic-knowledge-base study, where
+`below` is τ. It needs scores that are comparable between queries (`dense` or `bm25` alone, `tm2c2`, `convex`, where 1
+means that both retrievers rank the same passage first). `margin` is the first passage's lead over the second, divided
+by its lead over the tenth: it is comparable for any scores. A query with fewer than two passages has nothing to
+reorder.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from surefind.spec import Stage
 from surefind.types import PAD, Query, Rankings
 
 _SPREAD = 10
-"""The place that the margin is measured against."""
+"""The place in the ranking whose score the margin is scaled by."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +66,21 @@ class Conditional(Stage):
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
     ) -> Rankings:
-        sure = [confidence(rankings.row(i)[1], self.when) for i in range(len(queries))]
-        unsure = [i for i, value in enumerate(sure) if value < self.below]
+        confidences = [confidence(rankings.row(i)[1], self.when) for i in range(len(queries))]
+        unsure = [i for i, value in enumerate(confidences) if value < self.below]
         if len(queries) == 1:
-            note(f"{self.when} {sure[0]:.3f}, {'under' if unsure else 'not under'} {self.below:g}")
+            note(f"{self.when} {confidences[0]:.3f}, {'under' if unsure else 'not under'} {self.below:g}")
         else:
             note(f"{self.when} under {self.below:g} for {len(unsure)} of {len(queries)} queries")
         if not unsure:
             return _head(rankings, k)
-        asked = [queries[i] for i in unsure]
-        answered = self.inner.rerank(asked, _rows(rankings, unsure), passages, k, services)
-        return _merged(_head(rankings, k), answered, unsure)
+        selected = [queries[i] for i in unsure]
+        reranked = self.inner.rerank(selected, _rows(rankings, unsure), passages, k, services)
+        return _merged(_head(rankings, k), reranked, unsure)
 
 
 def confidence(scores: Any, when: str) -> float:
-    """Of one query's scores, best first; infinite where there is nothing to reorder."""
+    """The confidence in one query's scores, best first; infinite if there is nothing to reorder."""
     if len(scores) < 2:
         return float("inf")
     if when == "max":
@@ -96,12 +97,12 @@ def _rows(rankings: Rankings, rows: Sequence[int]) -> Rankings:
     return replace(rankings, ids=rankings.ids[rows], scores=rankings.scores[rows])
 
 
-def _merged(before: Rankings, answered: Rankings, rows: Sequence[int]) -> Rankings:
-    width = max(before.ids.shape[1], answered.ids.shape[1])
+def _merged(before: Rankings, reranked: Rankings, rows: Sequence[int]) -> Rankings:
+    width = max(before.ids.shape[1], reranked.ids.shape[1])
     ids = np.full((len(before), width), PAD, np.int64)
-    scores = np.full((len(before), width), -np.inf, np.result_type(before.scores, answered.scores))
+    scores = np.full((len(before), width), -np.inf, np.result_type(before.scores, reranked.scores))
     kept = [i for i in range(len(before)) if i not in set(rows)]
-    for places, found in ((kept, _rows(before, kept)), (list(rows), answered)):
+    for places, found in ((kept, _rows(before, kept)), (list(rows), reranked)):
         ids[places, : found.ids.shape[1]] = found.ids
         scores[places, : found.scores.shape[1]] = found.scores
     return Rankings(ids, scores, Conditional.name, "mixed")

@@ -2,9 +2,10 @@
 
     score = (1 - blend) · minmax(score before) + blend · minmax(logit of [CLS] over query and passage)
 
-Of what the stage before found, the first `top` are read; the best `keep` of them by this score take the first places,
-everything else follows in the order it had. The passage is read with its title, through its best window if it is too
-long (`_pairs`). With `max_ms` it reads, in order, as many as there is time to begin, and the trace says how many.
+The model reads the first `top` passages of the previous stage. The best `keep` of them by this score take the first
+places; everything else follows in its previous order. A passage is read with its title, and through its best window if
+it is too long (`surefind.inference.pairs`). With `max_ms` the model reads, in order, as many passages as it can begin
+in time, and the trace says how many.
 
 Nogueira and Cho, Passage Re-ranking with BERT, 2019. The cascade study reads 100 and keeps 10, without blending.
 """
@@ -37,19 +38,20 @@ class CrossEncoder(Stage):
     kind: ClassVar[str] = "rerank"
     name: ClassVar[str] = "cross_encoder"
     runs_here: ClassVar[bool] = True
-    """Costs time and no money: a benchmark may try it to say how long it will take."""
+    """It costs time but no money, so a benchmark may try it to estimate how long it will take."""
 
     model: str = BUNDLED
-    """`bundled`; a model that `surefind train reranker` made, by its name; or the folder of a cross-encoder, with an
-    ONNX graph or one of the sentence-transformers library."""
+    """`bundled`, the name of a model that `surefind train reranker` made, or the folder of a cross-encoder, with an
+    ONNX graph or in the form of the sentence-transformers library."""
     top: int = 20
     keep: int = 10
     blend: float = 0.5
     max_ms: float | None = None
     max_tokens: int | None = None
-    """What the model reads of query and passage together; as its folder says, or 256."""
+    """Tokens of query and passage that the model reads; None means the value in the model's folder, or 256."""
     spread: float | None = None
-    """How far apart the model's scores usually lie, so that small differences stay small; as its folder says, or 0."""
+    """The usual range of the model's scores, so that small differences stay small; None means the value in the model's
+    folder, or 0."""
 
     def __post_init__(self) -> None:
         Blend.of(self, self.top, self.keep, self.blend, self.spread or 0.0)
@@ -59,7 +61,7 @@ class CrossEncoder(Stage):
 
     @property
     def work(self) -> str:
-        """What decides how long it takes: stages that differ only in how scores are blended share them."""
+        """The part of the spec that decides how long it takes: stages that differ only in blending share the scores."""
         return str(self.replace(blend=0.5, keep=1, spread=None))
 
     def stamp(self, services: Services) -> str:
@@ -68,7 +70,7 @@ class CrossEncoder(Stage):
         return f"{model.identity}:{model.spread:g}"
 
     def learnt(self, services: Services) -> frozenset[str]:
-        """The questions it learnt from, if `surefind train reranker` made it."""
+        """Keys of the questions that the model was trained on, if `surefind train reranker` made it."""
         return questions_learnt(_folder(self.model, services.models_folder))
 
     def rerank(
@@ -124,5 +126,5 @@ def bundled() -> Path:
 
 @lru_cache(maxsize=8)
 def _open(folder: Path, max_tokens: int | None, version: FileVersion | None) -> OnnxCrossEncoder | TorchCrossEncoder:
-    """`version` makes a model that was trained again another one; a folder without a graph has none."""
+    """`version` is a cache key, so that a retrained model is opened again; it is None for a folder without a graph."""
     return OnnxCrossEncoder(folder, max_tokens) if version else TorchCrossEncoder(folder, max_tokens)

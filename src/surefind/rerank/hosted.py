@@ -1,13 +1,13 @@
-"""`hosted(api=cohere | jina | voyage, model=…)`: a reranking service behind HTTP, blended as `cross_encoder` is.
+"""`hosted(api=cohere | jina | voyage, model=…)`: a reranking service behind HTTP, blended like `cross_encoder`.
 
-One request a query holds the query and the first `top` passages; the answer is a score for each:
+Each query takes one request, with the query and the first `top` passages; the answer is a score for each:
 
     cohere   POST /v2/rerank  {model, query, documents, top_n}                     {results: [{index, relevance_score}]}
     jina     POST /v1/rerank  {model, query, documents, top_n, return_documents}   {results: [{index, relevance_score}]}
     voyage   POST /v1/rerank  {model, query, documents, top_k}                     {data: [{index, relevance_score}]}
 
-vLLM, llama.cpp, Infinity and others serve `jina`'s form at an address of your own: `url=`. Keys come from the
-environment only. Anything but a finite score for every passage is an error, and an error leaves the ranking before.
+vLLM, llama.cpp, Infinity and others offer the `jina` form at an address of your own: `url=`. Keys come from the
+environment only. Anything but a finite score for every passage is an error, and then the previous ranking is used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from surefind.spec import Stage, require
 from surefind.types import Chunk, Floats, Query, Rankings
 
 _TYPICAL_PASSAGE = 300
-"""Tokens, for a price before anything was sent."""
+"""Assumed tokens of a passage, used to estimate the price before anything is sent."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class _Api:
     key_env: str
     model: str
     rows: str
-    """Where the answer holds its scores."""
+    """The field of the answer that holds the scores."""
     limit: str
-    """What the request calls the number of scores it wants."""
+    """The field of the request that holds the number of scores to return."""
     price: float
-    """Dollars in the API's own unit: a thousand requests, or a million tokens."""
+    """Dollars per unit of the API: a thousand requests, or a million tokens."""
     per_request: bool = False
 
 
@@ -66,20 +66,20 @@ class Hosted(Stage):
 
     api: Literal["cohere", "jina", "voyage"] = "cohere"
     model: str = ""
-    """Without, the API's own default of when this was written."""
+    """Empty means the API's default model when this was written."""
     url: str = ""
     key_env: str | None = None
-    """The environment variable that holds the key; the API's own if not given, "" for a server without keys."""
+    """The environment variable that holds the key; None means the API's usual one, "" a server without keys."""
     top: int = 20
     keep: int = 10
     blend: float = 0.5
     price: float | None = None
-    """Dollars for a thousand requests (cohere) or a million tokens (jina, voyage). Without, a list price; a server on
-    this machine costs nothing."""
+    """Dollars per thousand requests (cohere) or per million tokens (jina, voyage). None means the list price, or 0 for
+    a server on this machine."""
     max_characters: int = 8_000
     """Longer passages are cut."""
     concurrency: int = 8
-    """Requests under way at once where many queries are reranked, as in a benchmark."""
+    """Requests that run at the same time if many queries are reranked, as in a benchmark."""
     timeout: float = 10.0
     retries: int = 3
 
@@ -96,7 +96,7 @@ class Hosted(Stage):
 
     @property
     def cost_per_1k(self) -> float:
-        """Dollars per 1,000 queries, for passages of usual length."""
+        """Dollars per 1,000 queries, for passages of typical length."""
         return 1000 * self._dollars(self.top * _TYPICAL_PASSAGE)
 
     def rerank(
@@ -125,7 +125,7 @@ class Hosted(Stage):
 
 
 class _Service:
-    """The service as something that scores passages, paid for."""
+    """Scores passages with the service, and counts the cost."""
 
     def __init__(self, stage: Hosted, services: Services) -> None:
         self._stage = stage
@@ -140,14 +140,14 @@ class _Service:
     def score(self, query: str, passages: Sequence[Chunk]) -> Floats:
         longest = self._stage.max_characters
         documents = [sendable(f"{title_of(chunk)}\n{chunk.text}".strip(), longest) for chunk in passages]
-        asked = sendable(query, longest)
-        tokens = sum(len(text.encode()) for text in (asked, *documents)) / BYTES_PER_TOKEN
+        sent_query = sendable(query, longest)
+        tokens = sum(len(text.encode()) for text in (sent_query, *documents)) / BYTES_PER_TOKEN
         dollars = self._stage._dollars(tokens)
         self._meter.reserve(dollars)
         try:
-            answer = self._stage._endpoint().post(self._body(asked, documents))
+            answer = self._stage._endpoint().post(self._body(sent_query, documents))
             used = _tokens(answer) or round(tokens)
-            # before what was set aside for it is free again
+            # before the reserved money is released
             self._meter.count(used, 0, self._stage._dollars(used), cached=False)
         finally:
             self._meter.release(dollars)
@@ -162,7 +162,7 @@ class _Service:
     def _scores(self, answer: Any, count: int) -> Floats:
         rows = answer.get(self._api.rows) if isinstance(answer, Mapping) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise self._bad(f"gave JSON without {self._api.rows}", "Check that url speaks this api.")
+            raise self._bad(f"gave JSON without {self._api.rows}", "Check that the server at url offers this api.")
         places = [row.get("index") for row in rows]
         if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
             raise self._bad(f"gave {len(rows)} scores for {count} passages, or numbered them wrongly", "Lower top.")
@@ -171,15 +171,15 @@ class _Service:
         except (KeyError, TypeError, ValueError):
             found = np.array([np.nan])
         if not np.isfinite(found).all():
-            raise self._bad("gave scores that are no finite numbers", "Check model, or try another server.")
+            raise self._bad("gave scores that are not finite numbers", "Check model, or try another server.")
         return found
 
-    def _bad(self, what: str, way_out: str) -> SurefindError:
-        return SurefindError(f"{self._stage._url} (model {self._model}) {what}. {way_out}")
+    def _bad(self, what: str, advice: str) -> SurefindError:
+        return SurefindError(f"{self._stage._url} (model {self._model}) {what}. {advice}")
 
 
 def _tokens(answer: Any) -> int:
-    """What the service says it read; 0 where it does not."""
+    """The tokens that the service reports; 0 if it reports none."""
     usage = answer.get("usage") if isinstance(answer, Mapping) else None
     total = usage.get("total_tokens") if isinstance(usage, Mapping) else None
     return total if isinstance(total, int) and total > 0 else 0

@@ -1,17 +1,17 @@
-"""`llm_listwise(top=50, keep=10, mode=zero_shot)`: a language model reads the head of a ranking and puts it in order.
+"""`llm_listwise(top=50, keep=10, mode=zero_shot)`: a language model reorders the head of a ranking.
 
 The model sees the query and `top` passages, each fenced and cut to `passage_tokens`, and names the `keep` best by
-number. They come first, in its order; everything else follows as it stood. An answer is checked (`_permutation`): what
-can be put right is, and an answer that is no order leaves the ranking as it was.
+number. They come first, in its order; everything else follows in its previous order. An answer is checked and repaired
+(`surefind.llm.permutation`); an answer that contains no order leaves the ranking unchanged.
 
     mode=zero_shot    the prompt alone
     mode=one_shot     with the hardest example of an exam's tuning half
     mode=meta         with that example and a system prompt improved on failures; `surefind train prompt` makes both
-    reverse=true      asked twice, the second time in reversed order, merged by mean position: models favour what they
-                      read first (two calls a query instead of one)
+    reverse=true      asks a second time with the passages reversed, and merges the orders by mean position, because
+                      models favour what they read first (two calls per query instead of one)
 
-One call a query, of about top · passage_tokens tokens. Sun et al., EMNLP 2023; the agentic-knowledge-base study, 3.4.1;
-the support-chatbot study, 4.6.2 and 4.7.
+One call per query, of about top · passage_tokens tokens. Sun et al., EMNLP 2023; the agentic-knowledge-base study,
+3.4.1; the support-chatbot study, 4.6.2 and 4.7.
 """
 
 from __future__ import annotations
@@ -65,43 +65,43 @@ class LLMListwise(Stage):
         return f"{self._prompt(services).fingerprint} {services.chat_name(self.model)}"
 
     def learnt(self, services: Services) -> frozenset[str]:
-        """The questions that its prompt learnt from."""
+        """Keys of the questions that its prompt was made from."""
         return frozenset(trained_prompt(services, self.trained).learnt if self.mode != "zero_shot" else ())
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
     ) -> Rankings:
         heads = [rankings.row(i)[0][: self.top].tolist() for i in range(len(queries))]
-        asked = [i for i, head in enumerate(heads) if len(head) > 1]
+        active = [i for i, head in enumerate(heads) if len(head) > 1]
         prompt = self._prompt(services)
         prompts: list[list[Message]] = []
-        for i in asked:
+        for i in active:
             chunks = passages[heads[i]]
             prompts.append(prompt.messages(queries[i].text, chunks, self.keep, self.passage_tokens))
             if self.reverse:
                 prompts.append(prompt.messages(queries[i].text, chunks[::-1], self.keep, self.passage_tokens))
         passes = 2 if self.reverse else 1
-        sizes = [len(heads[i]) for i in asked for _ in range(passes)]
+        sizes = [len(heads[i]) for i in active for _ in range(passes)]
         answers = ask(
             services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens,
             usable=lambda at, answer: read_order(answer.text, sizes[at], self.keep) is not None,
         )  # fmt: skip
         decided: list[list[tuple[int, float]]] = [[] for _ in queries]
         failed: list[SurefindError] = []
-        for turn, i in enumerate(asked):
+        for turn, i in enumerate(active):
             mine = answers[turn * passes : (turn + 1) * passes]
             order = self.order([None if isinstance(a, SurefindError) else a.text for a in mine], len(heads[i]))
             if order is None:
                 failed.append(next((a for a in mine if isinstance(a, SurefindError)), AnswerError(NO_ORDER)))
             else:
                 decided[i] = in_order([heads[i][place] for place in order][: self.keep])
-        if asked and len(failed) == len(asked):
+        if active and len(failed) == len(active):
             raise failed[0]
-        mention(failed, len(asked), "kept the order before")
+        mention(failed, len(active), "kept the previous order")
         return reordered(rankings, decided, k, self.name)
 
     def order(self, replies: Sequence[str | None], count: int) -> list[int] | None:
-        """One order out of the passes that gave one."""
+        """Merges the orders of the passes that gave one; None if none did."""
         orders = []
         for turn, reply in enumerate(replies):
             found = read_order(reply, count, self.keep) if reply is not None else None
@@ -109,8 +109,8 @@ class LLMListwise(Stage):
                 continue
             order, repaired = found
             if repaired:
-                note(f"order put right: {'; '.join(repaired)}")
-            orders.append(order if turn == 0 else _turned(order, count, self.keep))
+                note(f"order repaired: {'; '.join(repaired)}")
+            orders.append(order if turn == 0 else _unreversed(order, count, self.keep))
         if len(replies) > len(orders) > 0:
             note("one of two passes gave no order")
         return merge(orders) if orders else None
@@ -124,7 +124,7 @@ class LLMListwise(Stage):
         )
 
 
-def _turned(order: Sequence[int], count: int, keep: int) -> list[int]:
-    """Places in the reversed list as places in the list: what was not named follows in its own order, not reversed."""
+def _unreversed(order: Sequence[int], count: int, keep: int) -> list[int]:
+    """Turns places in the reversed list into places in the list; unnamed passages follow in list order."""
     named = [count - 1 - place for place in order[: min(keep, count)]]
     return named + sorted(set(range(count)) - set(named))

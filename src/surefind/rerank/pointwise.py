@@ -1,9 +1,9 @@
-"""`pointwise(top=20, keep=10)`: each passage by itself, scored by how likely the model is to answer yes.
+"""`pointwise(top=20, keep=10)`: scores each passage by how likely the model is to answer yes.
 
     score(d) = P(yes) / (P(yes) + P(no))        from the log-probabilities of the first token of the answer
 
-Scores compare between queries, unlike places in a list, and no passage can push another aside by where it stands. It
-needs an endpoint that gives log-probabilities; without them the ranking stays as it was. One call a passage (`top` a
+Scores are comparable between queries, unlike places in a list, and a passage's position cannot influence the others.
+The endpoint must give log-probabilities; without them the ranking stays unchanged. One call per passage (`top` per
 query), of about passage_tokens tokens and one token of answer. Nogueira et al., Findings of EMNLP 2020; Liang et al.,
 HELM, 2022.
 """
@@ -56,12 +56,12 @@ class Pointwise(Stage):
     ) -> Rankings:
         template = services.prompt(self.name, self.prompt, _SLOTS)
         heads = [rankings.row(i)[0][: self.top].tolist() for i in range(len(queries))]
-        asked = [i for i, head in enumerate(heads) if len(head) > 1]
+        active = [i for i, head in enumerate(heads) if len(head) > 1]
         prompts: list[list[Message]] = [
             template.messages(
                 passage=Data("passage", describe(chunk, self.passage_tokens)), query=Data("query", queries[i].text)
             )
-            for i in asked
+            for i in active
             for chunk in passages[heads[i]]
         ]
         answers = iter(
@@ -72,22 +72,22 @@ class Pointwise(Stage):
         )  # fmt: skip
         decided: list[list[tuple[int, float]]] = [[] for _ in queries]
         failed: list[SurefindError] = []
-        for i in asked:
+        for i in active:
             scored = [(number, likelihood(next(answers))) for number in heads[i]]
             reasons = [value for _, value in scored if isinstance(value, SurefindError)]
-            if reasons:  # some scored and some not cannot be compared: this query stays as it was
+            if reasons:  # scored and unscored passages cannot be compared: keep the ranking
                 failed.append(reasons[0])
                 continue
             pairs = [(number, value) for number, value in scored if isinstance(value, float)]
             decided[i] = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[: self.keep]
-        if asked and len(failed) == len(asked):
+        if active and len(failed) == len(active):
             raise failed[0]
-        mention(failed, len(asked), "kept the order before")
+        mention(failed, len(active), "kept the previous order")
         return reordered(rankings, decided, k, self.name)
 
 
 def likelihood(answer: Completion | SurefindError) -> float | SurefindError:
-    """How likely yes is against no; or why that is not known."""
+    """P(yes) / (P(yes) + P(no)), or the error that says why it is unknown."""
     if isinstance(answer, SurefindError):
         return answer
     if not answer.logprobs or not answer.logprobs[0]:
@@ -99,5 +99,5 @@ def likelihood(answer: Completion | SurefindError) -> float | SurefindError:
 
 
 def _mass(tokens: Mapping[str, float], word: str) -> float:
-    """The probability of a word, however it is written: ` Yes`, `yes`, `▁YES`."""
+    """The probability of a word in all its spellings: ` Yes`, `yes`, `▁YES`."""
     return sum(math.exp(value) for token, value in tokens.items() if token.strip(" ▁Ġ\n\"'.").lower() == word)

@@ -1,13 +1,13 @@
-"""`slidegar(top=50, window=20, step=10)`: listwise reranking in windows that are fed by the neighbours of good hits.
+"""`slidegar(top=50, window=20, step=10)`: listwise reranking in windows, with neighbours of good hits.
 
-The model orders the first `window` passages; the better part is carried into the next window, which is filled up in
-turn with neighbours of the carried passages and with the next of the ranking. A passage that no retriever returned can
-so come to the top, for the same number of calls as plain sliding windows:
+The model orders the first `window` passages. The better part is carried into the next window, which is filled
+alternately with neighbours of the carried passages and with the next passages of the ranking. So a passage that no
+retriever returned can reach the top, with the same number of calls as plain sliding windows:
 
-    calls a query = 1 + ceil((top - window) / step)
+    calls per query = 1 + ceil((top - window) / step)
 
-Neighbours are the nearest passages by the pipeline's vectors (by their words where it has none), and only those that
-the caller may read. A window without a usable answer keeps its order. Rathee, MacAvaney and Anand, Guiding retrieval
+Neighbours are the nearest passages by the pipeline's vectors (by their words if it has none), and only those that the
+caller may read. A window without a usable answer keeps its order. Rathee, MacAvaney and Anand, Guiding retrieval
 using LLM-based listwise rankers, ECIR 2025; the support-chatbot study, 4.6.2.
 """
 
@@ -37,7 +37,7 @@ class SlideGAR(Stage):
     kind: ClassVar[str] = "rerank"
     name: ClassVar[str] = "slidegar"
     reaches: ClassVar[bool] = True
-    """What it returns depends on the retrievers behind the ranking too."""
+    """The result depends on the retrievers behind the ranking too."""
 
     model: str | None = None
     top: int = 50
@@ -61,8 +61,8 @@ class SlideGAR(Stage):
         )
 
     def stamp(self, services: Services) -> str:
-        words = services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS).fingerprint
-        return f"{words} {services.chat_name(self.model)}"
+        fingerprint = services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS).fingerprint
+        return f"{fingerprint} {services.chat_name(self.model)}"
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
@@ -74,7 +74,7 @@ class SlideGAR(Stage):
         active = [i for i, slide in enumerate(slides) if len(slide.window) > 1]
         failed: list[SurefindError] = []
         windows = 0
-        while active:  # all queries' windows of one turn are asked for together
+        while active:  # one window of every active query per turn, all asked together
             windows += len(active)
             active, reasons = self._turn(queries, slides, active, passages, services)
             failed += reasons
@@ -95,7 +95,7 @@ class SlideGAR(Stage):
         passages: Passages,
         services: Services,
     ) -> tuple[list[int], list[SurefindError]]:
-        """One window of every active query: who has another one, and what went wrong."""
+        """Asks about one window of every active query; returns the queries with another window, and the errors."""
         prompt = ListPrompt.of(services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS))
         prompts = [
             prompt.messages(queries[i].text, passages[slides[i].window], self.window, self.passage_tokens)
@@ -121,7 +121,7 @@ class SlideGAR(Stage):
         return more, failed
 
     def _near(self, passages: Passages, ids: Sequence[int]) -> list[int]:
-        """Neighbours of each in turn: the nearest of the best first."""
+        """The neighbours of each passage in turn, nearest first."""
         if not self.neighbours or not isinstance(passages, Reaching):
             return []
         return [other for row in passages.near(ids, self.neighbours) for other in row]

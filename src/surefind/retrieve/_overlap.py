@@ -135,9 +135,9 @@ class Overlap:
         entities = self.entities[np.repeat(allow, np.diff(self.starts))]
         if not retriever.window:
             common = np.bincount(entities, minlength=len(self.names)) > max(2, _COMMON * len(kept))
-            telling = ~common[entities]
-            sizes = np.bincount(np.repeat(np.arange(len(kept)), sizes)[telling], minlength=len(kept))
-            entities = entities[telling]
+            rare = ~common[entities]
+            sizes = np.bincount(np.repeat(np.arange(len(kept)), sizes)[rare], minlength=len(kept))
+            entities = entities[rare]
         starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int32)
         edges = kernels.overlaps(starts, entities, len(self.names), retriever.window, retriever.least)
         rank = np.zeros(len(self))

@@ -99,7 +99,7 @@ class Table:
         at = np.searchsorted(known, wanted).clip(max=max(len(known) - 1, 0))
         found = (known[at] == wanted) if len(known) else np.zeros(wanted.shape, np.bool_)
         if not bool((found | (wanted == PAD)).all()):
-            raise StoreError("A requested passage is not in this generation. Search again.")
+            raise StoreError("A requested passage belongs to another generation. Search again.")
         return np.where(found, order[at] if len(order) else PAD, PAD)
 
     @cached_property

@@ -190,7 +190,7 @@ def _check_generations(shelf: _Shelf, first: int) -> int:
     old, new = (dict(zip(v.spans().ids.tolist(), _texts(v), strict=True)) for v in (earlier, shelf.open(second)))
     kept = old.keys() & new.keys()
     rule(len(kept) == 20, f"Unchanged chunks must keep their ids: 20, not {len(kept)}.")
-    rule(all(old[id] == new[id] for id in kept), "An id must stand for the same text in every set.")
+    rule(all(old[id] == new[id] for id in kept), "An id must mean the same text in every set.")
     return second
 
 

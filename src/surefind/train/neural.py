@@ -141,7 +141,9 @@ class _Material:
                 "or an exam whose questions are about fewer of the documents."
             )
 
-    def _written(self, shelf: Shelf, job: Job, progress: OnProgress, agree: Callable[[Calls], None] | None) -> list[Pair]:
+    def _written(
+        self, shelf: Shelf, job: Job, progress: OnProgress, agree: Callable[[Calls], None] | None
+    ) -> list[Pair]:
         from surefind.train.llm_pairs import Form, calls_for, from_llm, passages_to_ask
 
         form = cast(Form, job.write)

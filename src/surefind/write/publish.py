@@ -66,8 +66,8 @@ def publish(writer: Writer, number: int, retrievers: Sequence[Retriever]) -> int
     with catalogue.transaction():
         catalogue.versions.release(earlier, contents)
         catalogue.versions.hold(number, contents)
-    # Cut before set_file: if a model fails, `cut` has the version's file read again, and the next sync would replace this
-    # version by that file.
+    # Cut before set_file: if a model fails, `cut` has the version's file read again, and the next sync would replace
+    # this version by the file.
     writer.cut(contents)
     catalogue.versions.set_file(number, file)
     return _committed(writer, contents, retrievers, f"publish {found.document}", {number: "published"})

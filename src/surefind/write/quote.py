@@ -36,8 +36,8 @@ def sync_calls(
     retrievers: Sequence[Retriever],
     missing: Callable[[Retriever], bool],
 ) -> list[Calls]:
-    """Estimates the most LLM calls that a sync of these folders would make. `cut` says whether documents are already cut
-    in this layout, `missing` whether a retriever has no index. Repositories not fetched yet are not counted."""
+    """Estimates the most LLM calls that a sync of these folders would make. `cut` says whether documents are cut in
+    this layout already, `missing` whether a retriever has no index. Repositories not fetched yet are not counted."""
     layout = settings.layout
     stages = [stage for stage in (layout.chunk, *layout.enrich) if isinstance(stage, Priced)]
     extracting = {str(reader): (r, reader) for r in retrievers if (reader := paid_reader(r))}.values()
