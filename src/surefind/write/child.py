@@ -20,6 +20,7 @@ from typing import IO, Any
 from surefind.errors import MissingPartError, SourceError
 from surefind.ingest._inside import reading
 from surefind.ingest._limits import Limits
+from surefind.ingest._opening import SwappedError
 from surefind.ingest._readers import Readers
 from surefind.write.prepare import Task, prepare, to_data
 
@@ -64,6 +65,8 @@ def _answer(task: Task, limits: Limits, readers: Readers, alive: Callable[[], No
             return {"missing": str(error)}
         except SourceError as error:
             return {"refused": str(error)}
+        except SwappedError:
+            return {"swapped": True}
         except MemoryError:
             return {"memory": True}
         except RecursionError:

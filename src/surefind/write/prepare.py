@@ -9,6 +9,7 @@ afterwards, in the process that has the services.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from typing import Any
 from surefind import spec
 from surefind.errors import SourceError
 from surefind.ingest._inside import Scope
+from surefind.ingest._opening import opened
 from surefind.services import Services
 from surefind.types import Chunk, Document, Place
 from surefind.write.layout import Layout
@@ -33,6 +35,8 @@ class Task:
     id: str
     layout: str = ""
     """How to cut; empty: not at all."""
+    real: str = ""
+    """Where the path led when it was found; empty: wherever it leads."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -51,15 +55,17 @@ class Prepared:
 
 def prepare(task: Task, here: Scope) -> Prepared:
     reader = spec.make("read", task.reader)
+    path = Path(task.path)
     documents, chunks, size = [], [], 0
-    for found in reader.read(Path(task.path), task.id):
-        size += len(found.text)
-        if size > here.limits.unpacked_mb * 1e6:
-            raise SourceError(f"gives more than {here.limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
-        document = storable(found)
-        documents.append(document)
-        if task.layout:
-            chunks.append(_layout(task.layout).cut(document, Services()))
+    with opened(path, task.real) if task.real else contextlib.nullcontext():
+        for found in reader.read(path, task.id):
+            size += len(found.text)
+            if size > here.limits.unpacked_mb * 1e6:
+                raise SourceError(f"gives more than {here.limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
+            document = storable(found)
+            documents.append(document)
+            if task.layout:
+                chunks.append(_layout(task.layout).cut(document, Services()))
     return Prepared(documents, chunks, here.complaints)
 
 
