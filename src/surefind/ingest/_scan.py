@@ -207,6 +207,12 @@ class _Scan:
             self.missed.unreadable.append(relative)
 
 
+def is_ignored(relative: str, exclude: Sequence[str]) -> bool:
+    """Whether a scan would not come across the path: for its own name, or that of a folder above it."""
+    path = PurePosixPath(relative)
+    return any(_is_ignored(step.name, str(step), exclude) for step in (path, *path.parents[:-1]))
+
+
 def _is_ignored(name: str, relative: str, exclude: Sequence[str]) -> bool:
     if name.startswith(".") or name in IGNORED or name.endswith(_MACHINE_MADE):
         return True

@@ -13,8 +13,9 @@ from itertools import chain, count, islice
 from pathlib import Path
 
 from surefind.errors import MissingPartError, SourceError
+from surefind.ingest._git import left_out
 from surefind.ingest._opening import opened
-from surefind.ingest._scan import FileEntry, FileRules, Missed, scan
+from surefind.ingest._scan import FileEntry, FileRules, Missed, is_ignored, scan
 from surefind.notes import collecting
 from surefind.protocols import OnProgress, Reader
 from surefind.services import Services
@@ -102,6 +103,8 @@ class Intake:
         missed = Missed()
         found = scan(source.root, self.files, self.reading.find, missed, elsewhere)
         entries = [entry for entry in found if _within(entry.relative, below)]
+        if source.origin:
+            self._note_left_out(source, missed, result)
         known = {p: row for p, row in self.catalogue.files(source, self.base).items() if _within(p, below)}
         earlier = self.catalogue.problems(source)
         others = [p for p in earlier if below and not _within(p.file, below)]
@@ -137,6 +140,18 @@ class Intake:
         result.aliases += missed.aliases
         result.skipped += [Problem(row.path, row.reason) for row in skipped]
         result.problems += [Problem(problem.path, problem.reason) for problem in problems]
+
+    def _note_left_out(self, source: Source, missed: Missed, result: SyncReport) -> None:
+        """What a repository holds and a scan cannot come across, because it was not laid out."""
+        for name, target in left_out(source.root.parent):
+            if is_ignored(name, self.files.exclude):
+                continue
+            if target:
+                missed.skipped.append((name, f"is a link to {target}; links in a repository are not followed"))
+            elif self.reading.find(name):
+                missed.skipped.append((name, f"is larger than {self.reading.limits.file_mb:g} MB (max_file_mb)"))
+            else:
+                result.ignored[type_of(name)] += 1
 
     def _take_all(self, source: Source, stale: list[_File], result: SyncReport) -> Iterator[ProblemRow]:
         """Files are prepared side by side and outside any transaction; committing a batch of them is short."""

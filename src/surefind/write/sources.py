@@ -109,7 +109,8 @@ class Sources:
         known = next((s for s in self.catalogue.sources() if _place(s) == origin.url), None)
         folder = known.root.parent if known else self.catalogue.path.parent.resolve() / "git" / origin.key
         self.report(f"Fetching {origin.name}", 0, 1)
-        commit = fetch(origin, folder, known.revision if known else "", self._wants)
+        rules = f"{self.reading.limits.file_mb:g} MB of {' '.join(self.reading.readers.suffixes())}"
+        commit = fetch(origin, folder, known.revision if known else "", self._wants, rules)
         self.report(f"Fetching {origin.name}", 1, 1)
         source = known or self.catalogue.add_source(folder / "tree", origin.name, str(origin))
         self.catalogue.set_revision(source, str(origin), commit)
