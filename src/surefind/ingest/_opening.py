@@ -11,7 +11,6 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from io import BufferedReader
 from pathlib import Path
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe without a writer would block for ever
@@ -36,26 +35,47 @@ def kind_of(mode: int) -> str:
 
 
 @contextlib.contextmanager
-def opened(path: Path, real: str) -> Iterator[BufferedReader]:
-    """The file at `path`, which led to `real` when it was found. Raises `SwappedError` if it does not, or no longer
-    does at the end of the block."""
+def held(path: Path, real: str) -> Iterator[None]:
+    """For a reader that opens `path` by name, which led to `real` when it was found. Raises `SwappedError` if it leads
+    elsewhere at the beginning or at the end of the block."""
+    number, found = _opened(real)
+    try:
+        _check(path, real, number, found)
+        yield
+        _check(path, real, number, found)
+    finally:
+        os.close(number)
+
+
+def read_bytes(path: Path, real: str) -> bytes:
+    """The content of the file at `path`, or `SwappedError` if it does not lead to `real`."""
+    number, found = _opened(real)
+    try:
+        pieces = [os.read(number, found.st_size + 1)]  # a regular file: all of it, unless it is growing
+        while pieces[-1]:
+            pieces.append(os.read(number, found.st_size + 1))
+        _check(path, real, number, found)
+    finally:
+        os.close(number)
+    return b"".join(pieces)
+
+
+def _opened(real: str) -> tuple[int, os.stat_result]:
     try:
         number = os.open(real, _FLAGS)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
             raise SwappedError from None
         raise
-    with os.fdopen(number, "rb") as file:
-        _check(path, real, number)
-        yield file
-        _check(path, real, number)
-
-
-def _check(path: Path, real: str, number: int) -> None:
-    """The opened file is the one that has the name now, so a link that was there for a moment is noticed too."""
     found = os.fstat(number)
     if not stat.S_ISREG(found.st_mode):
+        os.close(number)
         raise SwappedError
+    return number, found
+
+
+def _check(path: Path, real: str, number: int, found: os.stat_result) -> None:
+    """The opened file is the one that has the name now, so a link that was there for a moment is noticed too."""
     try:
         if str(path) == real == os.readlink(f"/proc/self/fd/{number}"):  # noqa: PTH115 - the kernel's word, at once
             return

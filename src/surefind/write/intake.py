@@ -14,7 +14,7 @@ from pathlib import Path
 
 from surefind.errors import MissingPartError, SourceError
 from surefind.ingest._git import left_out
-from surefind.ingest._opening import opened
+from surefind.ingest._opening import read_bytes
 from surefind.ingest._scan import FileEntry, FileRules, Missed, is_ignored, scan
 from surefind.notes import collecting
 from surefind.protocols import OnProgress, Reader
@@ -252,8 +252,7 @@ class Intake:
             raise SourceError(f"is larger than {most:g} MB ({entry.size / 1e6:.3g} MB)")
         if not _encodable(entry.relative):
             raise SourceError("has a name that is not UTF-8; rename it")
-        with opened(entry.path, entry.real) as file:
-            return hashlib.sha256(file.read()).hexdigest()
+        return hashlib.sha256(read_bytes(entry.path, entry.real)).hexdigest()
 
     def _id(self, source: Source, relative: str) -> str:
         """The path inside its source; where two sources hold the same path, the later one's name comes first."""

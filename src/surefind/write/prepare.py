@@ -20,7 +20,7 @@ from typing import Any
 from surefind import spec
 from surefind.errors import SourceError
 from surefind.ingest._inside import Scope
-from surefind.ingest._opening import opened
+from surefind.ingest._opening import held
 from surefind.services import Services
 from surefind.types import Chunk, Document, Place
 from surefind.write.layout import Layout
@@ -57,7 +57,7 @@ def prepare(task: Task, here: Scope) -> Prepared:
     reader = spec.make("read", task.reader)
     path = Path(task.path)
     documents, chunks, size = [], [], 0
-    with opened(path, task.real) if task.real else contextlib.nullcontext():
+    with held(path, task.real) if task.real else contextlib.nullcontext():
         for found in reader.read(path, task.id):
             size += len(found.text)
             if size > here.limits.unpacked_mb * 1e6:
