@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from surefind import spec
 from surefind.errors import SourceError
 from surefind.files.readers import Readers
-from surefind.files.scan import scan
+from surefind.files.scan import FileRules, scan
 from surefind.ingest._decode import read_text
 from surefind.ingest._front_matter import access_groups, split_front_matter
 from surefind.types import Document
@@ -234,10 +234,10 @@ def test_every_reader_has_suffixes_of_its_own() -> None:
 
 
 def names(root: Path, *exclude: str) -> list[str]:
-    return [entry.relative for entry in scan(root, exclude)]
+    return [entry.relative for entry in scan(root, FileRules(exclude))]
 
 
-def test_scan_passes_over_hidden_names_tool_folders_and_exclusions(tmp_path: Path) -> None:
+def test_scan_ignores_hidden_names_tool_folders_and_exclusions(tmp_path: Path) -> None:
     for name in ("a.md", ".hidden.md", ".git/x.md", "node_modules/x.md", "drafts/x.md", "sub/b.md", "sub/c.tmp.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -261,7 +261,7 @@ def test_scan_goes_deeper_than_python_calls(tmp_path: Path, monkeypatch: pytest.
     subprocess.run(["rm", "-r", "d"], check=True)  # too deep for Python's own way of removing folders
 
 
-def test_scan_ends_on_a_loop_of_links_and_passes_over_dangling_ones(tmp_path: Path) -> None:
+def test_scan_ends_on_a_loop_of_links_and_skips_dangling_ones(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.md").touch()
     (tmp_path / "sub" / "loop").symlink_to(tmp_path)

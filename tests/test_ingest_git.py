@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import Home, ask
+from helpers import WORDS, Home, ask
 from surefind import Access
 from surefind.errors import SourceError
 from surefind.files import _git_program
@@ -108,6 +108,39 @@ def test_repository_is_read_at_its_revision_and_nothing_of_it_is_run(home: Home,
     assert not (repository.parent / "hook-ran").exists()
 
 
+def test_what_is_left_out_of_a_repository_is_listed(home: Home, repository: Path) -> None:
+    """Links too, whatever the settings say; by every sync, although the files are laid out by the first alone."""
+    (repository / "inside.md").symlink_to("b.md")
+    (repository / ".hidden").write_text("x")
+    (repository / "drafts").mkdir()
+    (repository / "drafts" / "x.png").write_text("x")
+    (repository / "large.md").write_text("x" * 2_000_000)
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "three")
+    home.configure(f'{WORDS}[sync]\nfollow_links = "anywhere"\nmax_file_mb = 1\nexclude = ["drafts"]\n')
+    with home.open() as kb:
+        for result in (kb.sync(f"git+file://{repository}"), kb.sync()):
+            assert (result.ignored, result.documents) == ({".png": 1}, 2)
+            assert {one.path: one.reason for one in result.skipped} == {
+                "link.md": "is a link to /etc/hostname; links in a repository are not followed",
+                "inside.md": "is a link to b.md; links in a repository are not followed",
+                "large.md": "is larger than 1 MB (max_file_mb)",
+            }
+        assert sorted(p.path for p in kb.status().problems) == ["inside.md", "large.md", "link.md"]
+
+
+def test_file_that_the_settings_admit_later_is_read_without_a_new_commit(home: Home, repository: Path) -> None:
+    (repository / "large.md").write_text("zebra " * 400_000)
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "three")
+    home.configure(f"{WORDS}[sync]\nmax_file_mb = 1\n")
+    with home.open() as kb:
+        assert kb.sync(f"git+file://{repository}").documents == 2
+    home.configure(WORDS)
+    result = home.sync()
+    assert (result.added, result.changed, result.unchanged, result.skipped[1:]) == (1, 0, 2, [])
+
+
 def test_another_revision_takes_the_place_of_the_first(home: Home, repository: Path) -> None:
     with home.open() as kb:
         kb.sync(repository, revision="v1")
@@ -178,7 +211,7 @@ def test_repository_out_of_reach_keeps_its_documents_and_is_listed(home: Home, r
         repository.rename(repository.with_name("moved"))
         (problem,) = kb.sync().problems
         assert "cannot be fetched" in problem.reason and "are kept" in problem.reason
-        assert [p.path for p in kb.status().problems] == [f"git+file://{repository}"]
+        assert [p.path for p in kb.status().problems] == [f"git+file://{repository}", "link.md"]
         assert ask(kb, "second").hits
 
 

@@ -7,13 +7,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from surefind import spec
 from surefind.access import PathRule
 from surefind.errors import ConfigError, SpecError, UsageError, choices
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
+from surefind.files.scan import FileRules, FollowLinks
 from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import DEPTH, Pipeline
 from surefind.write.layout import Layout
@@ -27,8 +28,10 @@ TEMPLATE = """\
 # `surefind doctor` lists every stage there is.
 
 [sync]
-# Files to pass over, as patterns on the path below the folder: "drafts/*", "*.tmp.md".
+# Files to ignore, as patterns on the path below the folder: "drafts/*", "*.tmp.md".
 exclude = []
+# Symbolic links: "inside" = followed within the synced folder, "anywhere" = wherever they lead, or "never".
+follow_links = "inside"
 # Files above this size are skipped and reported; docs/ingest.md has the other limits.
 max_file_mb = 50
 # Readers with other settings than their own, such as the fields of JSON records: 'json(title=subject, text=[body])'.
@@ -90,6 +93,7 @@ retrieve = ["dense(model=minilm)"]
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "sync": {
         "exclude": list,
+        "follow_links": str,
         "readers": list,
         "keep_generations": int,
         **{f"max_{f.name}": (int, float) for f in fields(Limits)},
@@ -111,7 +115,7 @@ class Settings:
     pipelines: Mapping[str, Pipeline]
     pipeline: str
     k: int = 10
-    exclude: tuple[str, ...] = ()
+    files: FileRules = field(default_factory=FileRules)
     readers: Readers = field(default_factory=Readers)
     limits: Limits = field(default_factory=Limits)
     bench: Mapping[str, Any] = field(default_factory=dict)
@@ -181,7 +185,7 @@ class _SettingsReader:
             pipelines,
             name,
             merged["search"]["k"],
-            tuple(map(str, merged["sync"]["exclude"])),
+            self.files(merged["sync"]),
             self.readers(merged["sync"]["readers"]),
             self.limits(merged["sync"]),
             self.data.get("bench", {}),
@@ -189,6 +193,12 @@ class _SettingsReader:
             self.keep(merged["sync"]),
             self.access(),
         )
+
+    def files(self, sync: dict[str, Any]) -> FileRules:
+        given, known = sync["follow_links"], get_args(FollowLinks)
+        if given not in known:
+            raise self.error("sync", "follow_links", f"follow_links must be one of {', '.join(known)}, not {given!r}.")
+        return FileRules(tuple(sync["exclude"]), given)
 
     def keep(self, sync: dict[str, Any]) -> int:
         kept: int = sync["keep_generations"]

@@ -208,7 +208,7 @@ class KnowledgeBase:
         settings = self.settings
         reading = Reading(settings.readers, settings.limits, spare=True)
         writer = Writer(
-            self.data, layout or settings.layout, self.services, reading, settings.exclude, settings.keep, report
+            self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report
         )
         with self._explaining(), writer:
             yield writer

@@ -8,6 +8,7 @@ How git is run, and what of it is not, stands in `_git_program`.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
 from surefind.errors import MissingPartError, SourceError
@@ -26,6 +27,7 @@ _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _ADDRESS = re.compile(r"(?P<scheme>https?|ssh)://(?P<rest>.+)|(?P<host>[\w.-]+@[\w.-]+):(?P<path>[^/].*)")
 _PIECE = 1 << 16
 _HEAD = "refs/surefind/head"
+_RECORD = "left_out.json"
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,22 @@ def spelled(address: str) -> str:
     return f"{PREFIX}{scheme}://{found['rest'] or '/'.join((found['host'], found['path']))}"
 
 
-def fetch(origin: GitOrigin, folder: Path, have: str, wanted: Callable[[str, int], bool]) -> str:
+class LeftOut(NamedTuple):
+    """A file or link of a repository that was not laid out."""
+
+    name: str
+    target: str
+    """Where a link leads; empty for a file."""
+
+
+def left_out(folder: Path) -> list[LeftOut]:
+    """What the last `fetch` into the folder did not lay out."""
+    return _recorded(folder)[1]
+
+
+def fetch(origin: GitOrigin, folder: Path, have: str, wanted: Callable[[str, int], bool], rules: str = "") -> str:
     """Bring `folder/tree` to the origin's revision and return its commit. `have` is the commit it holds now; `wanted`
-    decides by path and size which files are laid out."""
+    decides by path and size which files are laid out, and `rules` is another text when it would decide otherwise."""
     if shutil.which("git") is None:
         raise MissingPartError("git is not installed, and a repository cannot be read without it.")
     store = folder / "repository.git"
@@ -85,18 +100,28 @@ def fetch(origin: GitOrigin, folder: Path, have: str, wanted: Callable[[str, int
         git(store, "init", "--quiet", "--bare", ".")
     commit = _fetched(origin, store)
     tree = folder / "tree"
-    if commit != have or not tree.exists():
+    if commit != have or not tree.exists() or _recorded(folder)[0] != rules:
         fresh = folder / "tree.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
         try:
-            _lay_out(store, commit, fresh, wanted)
+            left = _lay_out(store, commit, fresh, wanted)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
         shutil.rmtree(tree, ignore_errors=True)
         fresh.rename(tree)
+        (folder / _RECORD).write_text(json.dumps([rules, left]))  # last: without it, files are laid out again
     return commit
+
+
+def _recorded(folder: Path) -> tuple[str | None, list[LeftOut]]:
+    """The rules that the tree was laid out by, and what they left out."""
+    try:
+        rules, left = json.loads((folder / _RECORD).read_text())
+        return rules, [LeftOut(*row) for row in left]
+    except (OSError, ValueError, TypeError):
+        return None, []
 
 
 def _fetched(origin: GitOrigin, store: Path) -> str:
@@ -115,10 +140,11 @@ def _fetched(origin: GitOrigin, store: Path) -> str:
         raise SourceError(f"There is no revision {origin.revision!r} in {origin.url}.") from None
 
 
-def _lay_out(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool]) -> None:
+def _lay_out(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool]) -> list[LeftOut]:
     """Regular files only: links and submodules stay names in the archive. Commits of the same second have times of
-    their own, so that a file of the same size is not taken for unchanged."""
+    their own, so that a file of the same size is not taken for unchanged. Returns what was left out."""
     broken = ""
+    left: list[LeftOut] = []
     with running(store, "archive", "--format=tar", commit, strict=True) as output:
         stream = _Ending(output)
         try:
@@ -128,6 +154,8 @@ def _lay_out(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int],
                     if member.isreg() and ".." not in steps and "" not in steps and wanted(member.name, member.size):
                         written = int(member.mtime) * 10**9 + int(commit[:7], 16)
                         _write(archive.extractfile(member), fresh.joinpath(*steps), written)
+                    elif member.isreg() or member.issym():
+                        left.append(LeftOut(member.name, member.linkname))
         except tarfile.TarError as error:
             broken = f"The repository's files cannot be laid out ({error})."
         stream.finish()
@@ -135,6 +163,7 @@ def _lay_out(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int],
         raise SourceError(broken)
     if not stream.is_whole:
         raise SourceError("The repository's files cannot be laid out: git archive stopped before its end.")
+    return left
 
 
 def _write(content: IO[bytes] | None, path: Path, written: int) -> None:

@@ -20,6 +20,7 @@ from typing import IO, Any
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.inside import reading
 from surefind.files.limits import Limits
+from surefind.files.opening import SwappedError
 from surefind.files.readers import Readers
 from surefind.write.prepare import Task, prepare, to_data
 
@@ -64,6 +65,8 @@ def _answer(task: Task, limits: Limits, readers: Readers, alive: Callable[[], No
             return {"missing": str(error)}
         except SourceError as error:
             return {"refused": str(error)}
+        except SwappedError:
+            return {"swapped": True}
         except MemoryError:
             return {"memory": True}
         except RecursionError:

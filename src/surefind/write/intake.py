@@ -6,14 +6,16 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
 
 from surefind.errors import MissingPartError, SourceError
-from surefind.files.scan import FileEntry, scan
+from surefind.files.git import left_out
+from surefind.files.opening import read_bytes
+from surefind.files.scan import FileEntry, FileRules, Missed, is_ignored, scan
 from surefind.notes import collecting
 from surefind.protocols import OnProgress, Reader, Services
 from surefind.store.backend import Backend, Delta
@@ -49,6 +51,10 @@ class SyncReport:
     problems: list[Problem] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     """Files of types that no reader takes, by suffix."""
+    skipped: list[Problem] = field(default_factory=list)
+    """Links that were not followed, pipes, sockets and devices."""
+    aliases: int = 0
+    """Links to files and folders that are read under their own name."""
     rebuilt: list[str] = field(default_factory=list)
     """Indexes that were built or brought up to date."""
 
@@ -84,22 +90,27 @@ class Intake:
     reading: Reading
     base: int
     """The set of documents that is there; what is taken in belongs to the one after it."""
-    exclude: Sequence[str] = ()
+    files: FileRules = field(default_factory=FileRules)
     author: str = ""
     report: OnProgress = lambda what, done, total: None
 
-    def take(self, source: Source, below: str, result: SyncReport, stale_for: str = "") -> None:
+    def take(
+        self, source: Source, below: str, result: SyncReport, stale_for: str = "", elsewhere: Set[str] = frozenset()
+    ) -> None:
         """Bring the catalogue up to date with a source, or with the part `below` a path of it. `stale_for` is why its
-        files could not be fetched again."""
-        unreadable: list[str] = []
-        entries = [e for e in scan(source.root, self.exclude, unreadable) if _within(e.relative, below)]
+        files could not be fetched again, `elsewhere` what other sources read."""
+        missed = Missed()
+        found = scan(source.root, self.files, self.reading.find, missed, elsewhere)
+        entries = [entry for entry in found if _within(entry.relative, below)]
+        if source.origin:
+            self._note_left_out(source, missed, result)
         known = {p: row for p, row in self.catalogue.files(source, self.base).items() if _within(p, below)}
         earlier = self.catalogue.problems(source)
-        elsewhere = [p for p in earlier if below and not _within(p.file, below)]
+        others = [p for p in earlier if below and not _within(p.file, below)]
         kept: dict[str, list[ProblemRow]] = {}
         for problem in earlier:
             kept.setdefault(problem.file, []).append(problem)
-        problems = [_folder_problem(path) for path in unreadable]
+        problems = [_folder_problem(path) for path in missed.unreadable]
         if stale_for:
             problems.append(ProblemRow(source.origin, stale_for, source.origin))
         stale: list[_File] = []
@@ -107,7 +118,7 @@ class Intake:
             row, reader = known.get(entry.relative), self.reading.find(entry.relative)
             before = kept.get(entry.relative, [])
             if reader is None:
-                result.ignored[Path(entry.relative).suffix or "no suffix"] += 1
+                result.ignored[type_of(entry.relative)] += 1
             elif (
                 row and _same(entry, row, str(reader)) and all(p.reader == self.reading.attempt(reader) for p in before)
             ):
@@ -119,12 +130,27 @@ class Intake:
                 stale.append(_File(entry, reader, self._id(source, printable(entry.relative)), row, before))
         problems += self._take_all(source, stale, result)
         gone = known.keys() - {entry.relative for entry in entries}
-        gone = {path for path in gone if not any(_within(path, folder) for folder in unreadable)}
+        gone = {path for path in gone if not any(_within(path, folder) for folder in missed.unreadable)}
+        skipped = [_skipped(path, reason) for path, reason in missed.skipped if _within(path, below)]
         with self.catalogue.transaction():
             self.catalogue.versions.release((row for path in gone for row in known[path].rows), self.base + 1)
-            self.catalogue.set_problems(source, elsewhere + problems)
+            self.catalogue.set_problems(source, others + problems + skipped)
         result.removed += len(gone)
+        result.aliases += missed.aliases
+        result.skipped += [Problem(row.path, row.reason) for row in skipped]
         result.problems += [Problem(problem.path, problem.reason) for problem in problems]
+
+    def _note_left_out(self, source: Source, missed: Missed, result: SyncReport) -> None:
+        """What a repository holds and a scan cannot come across, because it was not laid out."""
+        for name, target in left_out(source.root.parent):
+            if is_ignored(name, self.files.exclude):
+                continue
+            if target:
+                missed.skipped.append((name, f"is a link to {target}; links in a repository are not followed"))
+            elif self.reading.find(name):
+                missed.skipped.append((name, f"is larger than {self.reading.limits.file_mb:g} MB (max_file_mb)"))
+            else:
+                result.ignored[type_of(name)] += 1
 
     def _take_all(self, source: Source, stale: list[_File], result: SyncReport) -> Iterator[ProblemRow]:
         """Files are prepared side by side and outside any transaction; committing a batch of them is short."""
@@ -158,7 +184,7 @@ class Intake:
             same = row is not None and digest == row.sha256 and row.reader in ("", str(file.reader))
             if same and all(p.reader == attempt for p in file.before):
                 return _Outcome(file, tried, digest)
-            prepared = self.reading.read(file.reader, file.entry.path, file.id, layout)
+            prepared = self.reading.read(file.reader, file.entry.path, file.id, layout, file.entry.real)
             return _Outcome(file, tried, digest, prepared)
         except (MissingPartError, OSError) as error:  # put right without a trace on the file: try each time
             return _Outcome(file, tried, failure=_failure(replace(tried, size=-1), str(error), file.row))
@@ -225,7 +251,7 @@ class Intake:
             raise SourceError(f"is larger than {most:g} MB ({entry.size / 1e6:.3g} MB)")
         if not _encodable(entry.relative):
             raise SourceError("has a name that is not UTF-8; rename it")
-        return hashlib.sha256(entry.path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_bytes(entry.path, entry.real)).hexdigest()
 
     def _id(self, source: Source, relative: str) -> str:
         """The path inside its source; where two sources hold the same path, the later one's name comes first."""
@@ -268,6 +294,10 @@ def _folder_problem(path: str) -> ProblemRow:
     return ProblemRow(printable(path), "cannot be opened; what was indexed below it is kept", printable(path))
 
 
+def _skipped(path: str, reason: str) -> ProblemRow:
+    return ProblemRow(printable(path), printable(reason), printable(path))
+
+
 def _failure(tried: ProblemRow, reason: str, row: FileRow | None) -> ProblemRow:
     return replace(tried, reason=f"{reason}; the version indexed before is kept" if row else reason)
 
@@ -288,6 +318,11 @@ def _within(path: str, below: str) -> bool:
 
 def _encodable(text: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def type_of(path: str) -> str:
+    """The type that a file is counted under where no reader takes it."""
+    return printable(Path(path).suffix.lower()) or "no suffix"
 
 
 def printable(path: str) -> str:

@@ -10,6 +10,7 @@ parent process, which has the services.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import asdict, dataclass
@@ -20,6 +21,7 @@ from typing import Any
 from surefind import spec
 from surefind.errors import SourceError
 from surefind.files.inside import Scope
+from surefind.files.opening import held
 from surefind.services import LocalServices
 from surefind.types import Chunk, Document, Place
 from surefind.write.layout import Layout
@@ -38,6 +40,8 @@ class Task:
     id: str
     layout: str = ""
     """The layout to cut the documents in; empty if they are not to be cut."""
+    real: str = ""
+    """Where the path led when the file was found; empty if that is not checked."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -57,15 +61,17 @@ class Prepared:
 def prepare(task: Task, here: Scope) -> Prepared:
     """Reads the documents of a file and cuts them."""
     reader = spec.make("read", task.reader)
+    path = Path(task.path)
     documents, chunks, size = [], [], 0
-    for found in reader.read(Path(task.path), task.id):
-        size += len(found.text)
-        if size > here.limits.unpacked_mb * 1e6:
-            raise SourceError(f"gives more than {here.limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
-        document = storable(found)
-        documents.append(document)
-        if task.layout:
-            chunks.append(_layout(task.layout).cut(document, LocalServices()))
+    with held(path, task.real) if task.real else contextlib.nullcontext():
+        for found in reader.read(path, task.id):
+            size += len(found.text)
+            if size > here.limits.unpacked_mb * 1e6:
+                raise SourceError(f"gives more than {here.limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
+            document = storable(found)
+            documents.append(document)
+            if task.layout:
+                chunks.append(_layout(task.layout).cut(document, LocalServices()))
     return Prepared(documents, chunks, here.complaints)
 
 

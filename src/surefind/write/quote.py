@@ -44,7 +44,7 @@ def sync_calls(
     if not stages and not extracting:
         return []
     there = [root.resolve() for root in roots if root.exists()]
-    entries = [e for root in there for e in scan(root, settings.exclude) if settings.readers.find(e.relative)]
+    entries = [e for root in there for e in scan(root, settings.files) if settings.readers.find(e.relative)]
     every = workload([entry.size for entry in entries])
     new = workload([e.size for e in entries if not cut or known.get(e.path) != (e.size, e.mtime_ns)])
     estimates = [stage.llm_calls(new) for stage in stages]

@@ -31,6 +31,7 @@ from surefind.abilities import ReaderWithParts
 from surefind.cores import usable_cores
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.limits import Limits
+from surefind.files.opening import SwappedError
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
 from surefind.write.prepare import Prepared, Task, from_data
@@ -107,9 +108,10 @@ class Reading:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def read(self, reader: Reader, path: Path, id: str, layout: str = "") -> Prepared:
-        """Raises `SourceError` or `MissingPartError` if nothing can be read."""
-        task = Task(str(reader), str(path), id, layout)
+    def read(self, reader: Reader, path: Path, id: str, layout: str = "", real: str = "") -> Prepared:
+        """Raises `SourceError` or `MissingPartError` if nothing can be read. `real` is where the path must lead: if it
+        leads elsewhere now, this is a `SwappedError`."""
+        task = Task(str(reader), str(path), id, layout, real)
         child = self._waiting()
         if child is not None:
             try:
@@ -134,6 +136,8 @@ class Reading:
             self._idle.append(child)
         if "missing" in answer:
             raise MissingPartError(answer["missing"])
+        if "swapped" in answer:
+            raise SwappedError
         if "refused" in answer:
             raise SourceError(answer["refused"])
         return from_data(answer)

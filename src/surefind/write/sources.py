@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import os
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.git import GitOrigin, fetch
-from surefind.files.scan import scan
+from surefind.files.opening import kind_of
+from surefind.files.scan import FileRules, Missed, scan
 from surefind.protocols import OnProgress
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import Source
+from surefind.write.intake import type_of
 from surefind.write.reading import Reading
+
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -21,7 +27,7 @@ class Sources:
     catalogue: Catalogue
     reading: Reading
     base: int
-    exclude: Sequence[str] = ()
+    files: FileRules = field(default_factory=FileRules)
     report: OnProgress = lambda what, done, total: None
 
     def targets(self, paths: Sequence[Path], dropped: list[Source]) -> list[tuple[Source, str]]:
@@ -39,33 +45,55 @@ class Sources:
         for path in wanted:
             if not path.exists():
                 raise SourceError(f"There is no file or folder {path}. Check the path; nothing was changed.")
+            if not path.is_dir() and not path.is_file():
+                kind = kind_of(path.stat().st_mode)
+                raise SourceError(f"{path} is {kind}, not a file or folder; nothing was changed.")
         wanted = [path for path in wanted if not any(other in path.parents for other in wanted)]
         for path in wanted:
-            if not any(source.root in (path, *path.parents) for source in self.catalogue.sources()):
+            if not any(source.root.resolve() in (path, *path.parents) for source in self.catalogue.sources()):
                 self._check_not_empty(path)
         return [self._target(path, dropped) for path in wanted]
 
     def _target(self, path: Path, dropped: list[Source]) -> tuple[Source, str]:
         for source in self.catalogue.sources():
-            if source.root in (path, *path.parents):
-                below = "" if path == source.root else path.relative_to(source.root).as_posix()
-                return source, below
+            root = source.root.resolve()  # a folder above it may have become a link since it was added
+            if root in (path, *path.parents):
+                return source, "" if path == root else path.relative_to(root).as_posix()
         for source in self.catalogue.sources():
-            if path in source.root.parents and not source.origin:  # the new source takes in an old one
+            if path in source.root.resolve().parents and not source.origin:  # the new source takes in an old one
                 self.remove_documents(source)
                 dropped.append(source)
         return self.catalogue.add_source(path), ""
 
     def _check_not_empty(self, path: Path) -> None:
         seen: Counter[str] = Counter()
-        for entry in scan(path, self.exclude):
+        missed = Missed()
+        for entry in scan(path, self.files, self.reading.find, missed):
             if self.reading.find(entry.relative):
                 return
-            seen[Path(entry.relative).suffix or "no suffix"] += 1
-        found = f"its {sum(seen.values())} files are {_listing(seen)}" if seen else "it holds no files"
+            seen[type_of(entry.relative)] += 1
+        found = f"its {sum(seen.values())} files are {listing(seen)}" if seen else "it holds no files"
+        if missed.skipped:
+            found += "; skipped: " + "; ".join(f"{name} {reason}" for name, reason in missed.skipped[:_SHOWN])
         raise SourceError(
             f"There is nothing to index in {path}: {found}. Known types: {', '.join(self.reading.readers.suffixes())}."
         )
+
+    def read_elsewhere(self, source: Source, dropped: Sequence[Source]) -> set[str]:
+        """Real paths that other sources read: their own folders, and what sources before this one reach by links. Only
+        `follow_links = "anywhere"` leads there; otherwise nothing is looked up."""
+        if self.files.follow_links != "anywhere":
+            return set()
+        gone = {one.id for one in dropped} - {source.id}
+        sources = [one for one in self.catalogue.sources() if one.id not in gone]
+        roots = {one.id: os.path.realpath(one.root) for one in sources}
+        taken = set(roots.values())
+        for earlier in takewhile(lambda one: one.id != source.id, sources):
+            missed = Missed()
+            others = taken - {roots[earlier.id]}
+            deque(scan(earlier.root, self.files, self.reading.find, missed, others), maxlen=0)
+            taken.update(missed.reached)
+        return taken - {roots[source.id]}
 
     def forgotten(self, roots: Sequence[Path | GitOrigin]) -> list[Source]:
         known = {_place(source): source for source in self.catalogue.sources()}
@@ -81,7 +109,8 @@ class Sources:
         known = next((s for s in self.catalogue.sources() if _place(s) == origin.url), None)
         folder = known.root.parent if known else self.catalogue.path.parent.resolve() / "git" / origin.key
         self.report(f"Fetching {origin.name}", 0, 1)
-        commit = fetch(origin, folder, known.revision if known else "", self._wants)
+        rules = f"{self.reading.limits.file_mb:g} MB of {' '.join(self.reading.readers.suffixes())}"
+        commit = fetch(origin, folder, known.revision if known else "", self._wants, rules)
         self.report(f"Fetching {origin.name}", 1, 1)
         source = known or self.catalogue.add_source(folder / "tree", origin.name, str(origin))
         self.catalogue.set_revision(source, str(origin), commit)
@@ -108,8 +137,9 @@ class Sources:
 
 def _place(source: Source) -> str:
     """What tells sources apart: the folder, or the repository whatever its revision."""
-    return GitOrigin.parse(source.origin).url if source.origin else str(source.root)
+    return GitOrigin.parse(source.origin).url if source.origin else str(source.root.resolve())
 
 
-def _listing(counts: Counter[str]) -> str:
-    return ", ".join(f"{suffix} ×{count}" for suffix, count in counts.most_common(5))
+def listing(counts: Counter[str]) -> str:
+    """Types of files, the most frequent first: `.png ×7, .exe ×2`."""
+    return ", ".join(f"{suffix} ×{count}" for suffix, count in counts.most_common())

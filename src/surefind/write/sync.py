@@ -28,7 +28,7 @@ def sync(
     result = SyncReport()
     catalogue = writer.catalogue
     base = writer.begin()
-    sources = Sources(catalogue, writer.reading, base, writer.exclude, writer.report)
+    sources = Sources(catalogue, writer.reading, base, writer.files, writer.report)
     dropped = sources.forgotten(forget)
     result.removed = sum(map(sources.remove_documents, dropped))
     orphans = catalogue.versions.of_no_source(base)
@@ -68,10 +68,11 @@ def _take_in(
     if not (paths or origins) and forget:
         return
     intake = Intake(
-        writer.catalogue, writer.backend, writer.layout, writer.services, writer.reading, base, writer.exclude,
+        writer.catalogue, writer.backend, writer.layout, writer.services, writer.reading, base, writer.files,
         writer.author, writer.report,
     )  # fmt: skip
     for source, below in sources.targets(paths, dropped) if paths or not origins else ():
-        intake.take(source, below, result, sources.fetched_again(source))
+        stale_for = sources.fetched_again(source)
+        intake.take(source, below, result, stale_for, sources.read_elsewhere(source, dropped))
     for origin in origins:
         intake.take(sources.fetched(origin), "", result)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from surefind.errors import UsageError
+from surefind.files.scan import FileRules
 from surefind.protocols import OnProgress, Retriever, Services
 from surefind.store import lease
 from surefind.store.backend import Backend, Contents, Delta
@@ -37,7 +38,7 @@ class Writer:
         layout: Layout,
         services: Services,
         reading: Reading,
-        exclude: Sequence[str] = (),
+        files: FileRules | None = None,
         keep: int = 3,
         report: OnProgress | None = None,
     ) -> None:
@@ -45,7 +46,7 @@ class Writer:
         self.layout = layout
         self.services = services
         self.reading = reading
-        self.exclude = exclude
+        self.files = files or FileRules()
         self.keep = keep
         self.report: OnProgress = report or (lambda what, done, total: None)
         self.author = _author()

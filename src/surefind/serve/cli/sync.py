@@ -14,7 +14,7 @@ from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
-    from surefind.write.intake import SyncReport
+    from surefind.write.intake import Problem, SyncReport
 
 _SHOWN = 10
 _RETRY_SECONDS = 5
@@ -95,7 +95,8 @@ def _again(base: KnowledgeBase, last: SyncReport, as_json: bool, stop: threading
         try:
             with progress(quiet=as_json) as report:
                 result = base.sync(report=report)
-            if result.added or result.changed or result.removed or result.problems != last.problems:
+            told = (result.problems, result.skipped) != (last.problems, last.skipped)
+            if result.added or result.changed or result.removed or told:
                 print_json(result) if as_json else show(result)
             return result
         except LockedError:
@@ -108,15 +109,24 @@ def _again(base: KnowledgeBase, last: SyncReport, as_json: bool, stop: threading
 
 
 def show(result: SyncReport) -> None:
+    from surefind.write.sources import listing
+
     changes = f"{result.added} added, {result.changed} changed, {result.removed} removed, {result.unchanged} unchanged"
     typer.echo(f"{changes} in {result.seconds:.1f} s.")
     typer.echo(f"{result.documents} documents, {result.chunks} passages (generation {result.generation}).")
     if result.ignored:
-        kinds = ", ".join(f"{suffix} ×{count}" for suffix, count in result.ignored.most_common(5))
-        typer.echo(f"{sum(result.ignored.values())} files of other types passed over: {kinds}.")
-    if result.problems:
-        typer.echo(f"{len(result.problems)} files skipped, or read in part:")
-        for problem in result.problems[:_SHOWN]:
+        count = sum(result.ignored.values())
+        typer.echo(f"{count} files ignored, of types that no reader takes: {listing(result.ignored)}.")
+    if result.aliases:
+        typer.echo(f"{result.aliases} links ignored: what they lead to is read under its own name.")
+    _list("links and special files skipped", result.skipped)
+    _list("files skipped, or read in part", result.problems)
+
+
+def _list(what: str, problems: list[Problem]) -> None:
+    if problems:
+        typer.echo(f"{len(problems)} {what}:")
+        for problem in problems[:_SHOWN]:
             typer.echo(f"  {problem.path} {problem.reason}")
-        if len(result.problems) > _SHOWN:
-            typer.echo(f"  … and {len(result.problems) - _SHOWN} more: surefind status lists them all.")
+        if len(problems) > _SHOWN:
+            typer.echo(f"  … and {len(problems) - _SHOWN} more: surefind status lists them all.")
