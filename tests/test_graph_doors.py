@@ -64,7 +64,7 @@ def test_group_that_may_read_it_finds_it(bank: Home) -> None:
 def test_the_trace_says_where_local_search_has_nowhere_to_start(bank: Home) -> None:
     with bank.open() as kb:
         lost, started = (ask(kb, text, pipeline="graph_local(hops=0)") for text in ("why", "Oak Street"))
-    assert lost.trace[0].note == "the question names nothing that the graph knows"
+    assert lost.trace[0].note == "the question names no entity in the graph"
     assert started.trace[0].note == ""
 
 

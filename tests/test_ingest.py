@@ -113,7 +113,7 @@ def test_block_may_end_in_dots_or_at_the_end_of_the_file() -> None:
 
 
 def test_broken_block_names_the_line_of_the_file() -> None:
-    with pytest.raises(SourceError, match=r"has broken front matter at line 3 .*; mend the YAML or remove the block"):
+    with pytest.raises(SourceError, match=r"has broken front matter at line 3 .*; fix the YAML or remove the block"):
         split_front_matter("---\ntitle: fine\nacl: a: b\n---\nbody")
 
 

@@ -341,7 +341,7 @@ def test_pdf_of_scans_only_is_refused(tmp_path: Path) -> None:
             made.image(Image.new("L", (62, 87), 200), x=0, y=0, w=210, h=297)
 
     with pytest.raises(
-        SourceError, match=r"is scanned: pages that are pictures without text: 1-2; to read them, write"
+        SourceError, match=r"has no text, only scanned pages: 1-2; to read them, write"
     ):
         take(tmp_path / "a.pdf", real_files.pdf(build))
 
@@ -368,7 +368,7 @@ def test_page_that_lies_on_its_head_is_turned_and_a_blank_one_is_told(tmp_path: 
     taken = take(tmp_path / "a.pdf", real_files.pdf(build), "pdf(ocr=true)")
     assert place_of(taken.documents[0], "TWO OFFICERS OPEN THE VAULT") == "page 1"
     ((_, reason),) = taken.complaints
-    assert reason == "has scanned pages, which are pictures without text: 2; none was recognised on them"
+    assert reason == "has scanned pages without text: 2; OCR found no text on them"
 
 
 # ---------------------------------------------------------------- text formats
@@ -565,8 +565,8 @@ def test_json_without_the_mapped_field_is_refused_by_name(tmp_path: Path) -> Non
         take(tmp_path / "t.json", '[{"body": ""}, {"text": "y"}]', "json(text=[body])")
     taken = take(tmp_path / "t.json", '[{"id": 0, "body": "x"}, {"body": null}]', "json(text=[body])")
     assert [d.id for d in taken.documents] == ["t.json#0"]
-    assert taken.complaints == [("", "has 1 of 2 records without 'body', which are left out; first: 2")]
-    with pytest.raises(SourceError, match=r"holds nothing at 'data\.rows'"):
+    assert taken.complaints == [("", "has no field 'body' in 1 of 2 records, which are left out; the first is record 2")]
+    with pytest.raises(SourceError, match=r"has no records at 'data\.rows'"):
         take(tmp_path / "t.json", "{}", "json(records=data.rows)")
 
 

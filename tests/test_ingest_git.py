@@ -87,7 +87,7 @@ def test_origin_is_read_and_written(text: str, url: str, revision: str, name: st
         ("git+https:///book", "Write git+https://HOST"),
         ("git+https://host/book@--upload-pack=x", "is not the name of a branch"),
         ("git+https://host/book@a..b", "is not the name of a branch"),
-        ("git+https://me:secret@host/book", "holds a password"),
+        ("git+https://me:secret@host/book", "contains a password"),
     ],
 )
 def test_origin_that_is_no_repository_or_no_revision_is_refused(text: str, words: str) -> None:
@@ -289,7 +289,7 @@ def test_cut_archive_fails_and_keeps_the_old_files(
     size = boundary(repository) + (0 if cut == "between files" else 514)
     wrapper(f'"$GIT" "$@" | head -c {size}; {ending}')
     if cut == "inside a file" and ending == "exit 0":
-        reason = "cannot be laid out"
+        reason = "cannot be extracted"
     with pytest.raises(SourceError, match=reason):
         fetch(origin, home.folder, first, everything)
     tree = home.folder / "tree"

@@ -122,7 +122,7 @@ def test_reason_names_the_place_and_the_setting(home: Home, outside: Path) -> No
     (skipped,) = home.sync("docs").skipped
     assert skipped.path == "link.md"
     assert skipped.reason == (
-        f'is a link to {outside}/secret.md, outside the source folder; follow_links = "anywhere" reads it'
+        f'is a link to {outside}/secret.md, outside the source folder; to read it, set follow_links = "anywhere"'
     )
 
 

@@ -326,7 +326,7 @@ def test_bad_pipeline_says_what_is_wrong(text: str, words: str) -> None:
 
 
 def test_fuser_with_one_retriever_is_refused() -> None:
-    with pytest.raises(SpecError, match="Give it two or more retrievers"):
+    with pytest.raises(SpecError, match="Give two or more retrievers"):
         Pipeline.of(["bm25"], "rrf")
 
 

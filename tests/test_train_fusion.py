@@ -166,7 +166,7 @@ def test_verdict_recommends_a_single_retriever_that_is_no_worse() -> None:
     others = {("static", "S"): scores, ("RRF", "R"): scores + 0.2, ("bm25", "B"): scores, ("ppr", "P"): scores + 0.1}
     rows = compare(("learned", "L", scores + 0.05), others, {})
     sentence, use = verdict(rows, 1, "nDCG@10", alone=(3, 4))
-    assert sentence.startswith("ppr alone has")
+    assert sentence.startswith("ppr alone scores")
     assert use == "P"
     assert verdict(rows, 1, "nDCG@10", alone=(3,))[1] == "L"
 
@@ -593,4 +593,4 @@ def test_the_quote_counts_the_questions_that_will_be_asked(
 ) -> None:
     call = ["bench", "--exam", "known-item", "-p", "bm25 + tfidf >> learned(model=ridge-known-item, missing=score)"]
     ran = surefind(*call, "--dry-run", kb=kb.folder)
-    assert f"1 configurations × {sum(held_out(exam.queries))} queries" in ran.out, ran.err
+    assert f"1 configurations × {sum(held_out(exam.queries))} questions" in ran.out, ran.err

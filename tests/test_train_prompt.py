@@ -180,7 +180,7 @@ def test_command_for_weights_then_the_fuser_that_shows_them(home: Home, llm: LLM
         ask(kb, "cash amber", pipeline=f"bm25 + dense(model=toy) >> llm_weights(model={model}, examples=mine)")
         assert all(example["query"] in llm.prompts[0] for example in made["examples"])
         assert "Best weights: " in llm.prompts[0]
-        with pytest.raises(SpecError, match="weigh bm25 \\+ dense, not bm25 \\+ tfidf"):
+        with pytest.raises(SpecError, match="are for bm25 \\+ dense, not bm25 \\+ tfidf"):
             ask(kb, "cash", pipeline=f"bm25 + tfidf >> llm_weights(model={model}, examples=mine)")
 
 

@@ -228,7 +228,7 @@ def test_diff_of_a_document_that_neither_generation_has_is_refused(three: Home) 
 def test_diff_of_an_unknown_generation_names_those_that_are_kept(
     three: Home, pair: tuple[int | None, int | None]
 ) -> None:
-    with three.open() as kb, pytest.raises(UsageError, match=r"There is no generation .*kept: 1, 2, 3\."):
+    with three.open() as kb, pytest.raises(UsageError, match=r"There is no generation .*Kept generations: 1, 2, 3\."):
         compare(kb.catalogue, *pair)
 
 
@@ -355,7 +355,7 @@ def test_rollback_to_a_generation_that_was_swept_names_those_that_are_kept(two: 
         rollback(two, 1)
     ran = surefind("rollback", "2", kb=two.folder)
     assert (ran.code, ran.out) == (2, "")
-    assert "kept: 3, 4, 5." in ran.err
+    assert "Kept generations: 3, 4, 5." in ran.err
     assert texts(two) == before
     assert numbers(two) == [3, 4, 5]
 

@@ -1,1 +1,1 @@
-"""The files of a source: found, fetched with git, matched to a reader, and read within limits."""
+"""Finds the files of a source, fetches them with git, picks their readers, and limits what reading them may cost."""

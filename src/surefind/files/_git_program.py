@@ -1,7 +1,7 @@
-"""Running the git program on a bare repository: safely, in a process group of its own, with a deadline.
+"""Runs the git program on a bare repository: safely, in its own process group, with a deadline.
 
-Nothing of a repository is run: no hooks, no submodules, no filters, no working tree. Only https, ssh and file are
-spoken, and no password is asked for.
+No code from a repository runs: there are no hooks, submodules, filters or working tree. Only the protocols https, ssh
+and file are allowed, and git never asks for a password.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from surefind.errors import SourceError
 
 SCHEMES = ("https", "ssh", "file")
 SECONDS = 600
+"""Seconds after which a git command is stopped."""
 _PIECE = 1 << 16
+"""Bytes read from a pipe at a time."""
 _SAFE = [
     word
     for setting in (
@@ -32,25 +34,25 @@ _SAFE = [
 
 
 def git(store: Path, *words: str) -> str:
-    """What a command prints."""
+    """Runs a git command and returns its output."""
     with running(store, *words) as output:
         return output.read().decode().strip()
 
 
 @contextlib.contextmanager
 def running(store: Path, *words: str, strict: bool = False) -> Iterator[IO[bytes]]:
-    """A command's output while it runs. The end of the block waits for the command and raises if it failed; where the
-    block raises, or time is up, the command is killed together with its helpers for the network.
+    """Runs a git command and yields its output as a stream. The end of the block waits for the command and raises
+    `SourceError` if it failed. If the block raises, or time is up, the command and its network helpers are killed.
 
-    `strict`: an error on stderr is a failure, whatever the exit code. Not for the network: a helper that cannot ask for
-    a password says `fatal: …`, and the fetch goes on without one.
+    With `strict`, an error on stderr is a failure, whatever the exit code. Network commands cannot be strict: a helper
+    that may not ask for a password prints `fatal: …`, and the fetch continues without a password.
     """
-    with tempfile.TemporaryFile() as complaint:  # a pipe that nobody reads would stop git when it is full
-        process = _started(store, words, complaint)
-        late = threading.Event()
+    with tempfile.TemporaryFile() as stderr:  # not a pipe: git would block once an unread pipe is full
+        process = _started(store, words, stderr)
+        timed_out = threading.Event()
 
         def stop() -> None:
-            late.set()
+            timed_out.set()
             _kill(process)
 
         timer = threading.Timer(SECONDS, stop)
@@ -60,7 +62,7 @@ def running(store: Path, *words: str, strict: bool = False) -> Iterator[IO[bytes
         assert output is not None
         try:
             yield output
-            while output.read(_PIECE):  # git must not be stopped by what is left unread
+            while output.read(_PIECE):  # git would block on output that the caller left unread
                 pass
             process.wait()
         finally:
@@ -68,17 +70,17 @@ def running(store: Path, *words: str, strict: bool = False) -> Iterator[IO[bytes
             _kill(process)
             output.close()
             process.wait()
-        if late.is_set():
+        if timed_out.is_set():
             raise SourceError(f"git {words[0]} took more than {SECONDS} s and was stopped.")
-        complaint.seek(0)
-        said = complaint.read().decode(errors="replace").splitlines()
-        reasons = [line for kind in ("fatal: ", "error: ") for line in said if line.startswith(kind)]
+        stderr.seek(0)
+        lines = stderr.read().decode(errors="replace").splitlines()
+        reasons = [line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)]
         if process.returncode or (strict and reasons):
-            reason = next(iter([*reasons, *filter(None, reversed(said))]), f"exit code {process.returncode}")
+            reason = next(iter([*reasons, *filter(None, reversed(lines))]), f"exit code {process.returncode}")
             raise SourceError(f"git {words[0]} failed: {reason.removeprefix('fatal: ').removeprefix('error: ')}")
 
 
-def _started(store: Path, words: tuple[str, ...], complaint: IO[bytes]) -> subprocess.Popen[bytes]:
+def _started(store: Path, words: tuple[str, ...], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     environment = {key: value for key, value in os.environ.items() if key not in ("GIT_DIR", "GIT_WORK_TREE")}
     environment |= {
         "GIT_TERMINAL_PROMPT": "0",
@@ -92,12 +94,12 @@ def _started(store: Path, words: tuple[str, ...], complaint: IO[bytes]) -> subpr
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=complaint,
-        start_new_session=True,  # a group of its own: Ctrl-C is ours, and one signal reaches all of it
+        stderr=stderr,
+        start_new_session=True,  # its own group: Ctrl-C goes to us only, and one signal kills git and its helpers
     )
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.returncode is None:  # once it has been waited for, its number may be another's
+    if process.returncode is None:  # after wait(), another process may have its id
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""A git repository at a revision, by the git program: fetched beside the catalogue, its files laid out as a folder.
+"""Fetches a git repository at a revision, next to the catalogue, and extracts its files into a folder.
 
     git+https://host/team/handbook.git@v2.1      git+ssh://git@host/team/handbook.git      git+file:///srv/handbook@main
 
-How git is run, and what of it is not, stands in `_git_program`.
+`_git_program` runs git, with everything disabled that could run code from a repository.
 """
 
 from __future__ import annotations
@@ -23,33 +23,44 @@ from surefind.errors import MissingPartError, SourceError
 from surefind.files._git_program import SCHEMES, git, running
 
 PREFIX = "git+"
+"""Marks the URL of a repository, as opposed to a path."""
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _ADDRESS = re.compile(r"(?P<scheme>https?|ssh)://(?P<rest>.+)|(?P<host>[\w.-]+@[\w.-]+):(?P<path>[^/].*)")
 _PIECE = 1 << 16
+"""Bytes read from a stream at a time."""
 _HEAD = "refs/surefind/head"
+"""The ref that a fetched commit is stored under."""
 _RECORD = "left_out.json"
+"""The file that records which files were not extracted, and by which rules."""
 
 
 @dataclass(frozen=True)
 class GitOrigin:
+    """A repository and a revision of it."""
+
     url: str
     revision: str = ""
+    """A branch, tag or commit; empty for the default branch."""
 
     @classmethod
     def parse(cls, text: str) -> GitOrigin:
+        """Reads an origin from its text form, `git+URL@REVISION`."""
         parts = urlsplit(text.removeprefix(PREFIX))
         path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
         if parts.scheme not in SCHEMES or path in ("", "/") or (parts.scheme != "file" and not parts.hostname):
             raise SourceError(
-                f"Cannot read the repository {text!r}. Write git+https://HOST/PATH@REVISION; "
-                f"git+ssh://… and git+file://… are the others that work."
+                f"{text!r} is not a repository URL that Surefind can read. Write git+https://HOST/PATH@REVISION, "
+                f"git+ssh://… or git+file://…."
             )
         if parts.password:
-            raise SourceError(f"The address of {parts.hostname} holds a password. Leave it to git's credential helper.")
+            raise SourceError(
+                f"The URL of {parts.hostname} contains a password. Remove it; git's credential helper can supply it."
+            )
         return cls.at(parts._replace(path=path).geturl(), revision)
 
     @classmethod
     def at(cls, url: str, revision: str) -> GitOrigin:
+        """Makes an origin after checking that the revision is a valid name."""
         if revision and (not _REVISION.fullmatch(revision) or ".." in revision):
             raise SourceError(f"{revision!r} is not the name of a branch, tag or commit.")
         return cls(url, revision)
@@ -63,12 +74,13 @@ class GitOrigin:
 
     @property
     def key(self) -> str:
-        """The same for every revision: a knowledge base holds one of them."""
+        """A hash of the URL without the revision, because a knowledge base holds one revision of a repository."""
         return hashlib.blake2b(self.url.encode(), digest_size=8).hexdigest()
 
 
 def spelled(address: str) -> str:
-    """How a repository is written here: git@host:a.git -> git+ssh://git@host/a.git; empty for what may be a path."""
+    """Converts a repository's usual URL to ours: git@host:a.git -> git+ssh://git@host/a.git. Returns an empty string if
+    `address` may be a path."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
         return ""
@@ -77,23 +89,24 @@ def spelled(address: str) -> str:
 
 
 class LeftOut(NamedTuple):
-    """A file or link of a repository that was not laid out."""
+    """A file or link of a repository that was not extracted."""
 
     name: str
     target: str
-    """Where a link leads; empty for a file."""
+    """The target of a link; empty for a file."""
 
 
 def left_out(folder: Path) -> list[LeftOut]:
-    """What the last `fetch` into the folder did not lay out."""
+    """Returns the files and links that the last `fetch` into the folder did not extract."""
     return _recorded(folder)[1]
 
 
 def fetch(origin: GitOrigin, folder: Path, have: str, wanted: Callable[[str, int], bool], rules: str = "") -> str:
-    """Bring `folder/tree` to the origin's revision and return its commit. `have` is the commit it holds now; `wanted`
-    decides by path and size which files are laid out, and `rules` is another text when it would decide otherwise."""
+    """Brings `folder/tree` to the origin's revision and returns the commit. `have` is the commit that the tree holds
+    now. `wanted` decides by path and size which files are extracted; `rules` describes its decisions, and files are
+    extracted again when this text changes."""
     if shutil.which("git") is None:
-        raise MissingPartError("git is not installed, and a repository cannot be read without it.")
+        raise MissingPartError("Reading a repository needs the git program. Install git and sync again.")
     store = folder / "repository.git"
     if not store.exists():
         store.mkdir(parents=True)
@@ -105,18 +118,18 @@ def fetch(origin: GitOrigin, folder: Path, have: str, wanted: Callable[[str, int
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
         try:
-            left = _lay_out(store, commit, fresh, wanted)
+            left = _extract(store, commit, fresh, wanted)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
         shutil.rmtree(tree, ignore_errors=True)
         fresh.rename(tree)
-        (folder / _RECORD).write_text(json.dumps([rules, left]))  # last: without it, files are laid out again
+        (folder / _RECORD).write_text(json.dumps([rules, left]))  # last: without it, files are extracted again
     return commit
 
 
 def _recorded(folder: Path) -> tuple[str | None, list[LeftOut]]:
-    """The rules that the tree was laid out by, and what they left out."""
+    """The rules by which the tree was extracted (None if unknown), and the files they left out."""
     try:
         rules, left = json.loads((folder / _RECORD).read_text())
         return rules, [LeftOut(*row) for row in left]
@@ -125,7 +138,8 @@ def _recorded(folder: Path) -> tuple[str | None, list[LeftOut]]:
 
 
 def _fetched(origin: GitOrigin, store: Path) -> str:
-    """One commit if the server gives it by name, else its history to find the revision in."""
+    """Fetches the revision and returns its commit. If the server does not serve the revision by name, fetches all
+    branches and tags with their history, and looks there."""
     quiet = ("fetch", "--quiet", "--no-tags", "--force", "--no-recurse-submodules")
     try:
         git(store, *quiet, "--depth=1", "--", origin.url, f"+{origin.revision or 'HEAD'}:{_HEAD}")
@@ -140,9 +154,10 @@ def _fetched(origin: GitOrigin, store: Path) -> str:
         raise SourceError(f"There is no revision {origin.revision!r} in {origin.url}.") from None
 
 
-def _lay_out(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool]) -> list[LeftOut]:
-    """Regular files only: links and submodules stay names in the archive. Commits of the same second have times of
-    their own, so that a file of the same size is not taken for unchanged. Returns what was left out."""
+def _extract(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool]) -> list[LeftOut]:
+    """Extracts the wanted regular files, never links or submodules, and returns the files and links left out. Part of
+    the commit's hash is added to the modification times: two commits of the same second then differ in time, so that a
+    changed file of the same size is not mistaken for an unchanged one."""
     broken = ""
     left: list[LeftOut] = []
     with running(store, "archive", "--format=tar", commit, strict=True) as output:
@@ -157,18 +172,18 @@ def _lay_out(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int],
                     elif member.isreg() or member.issym():
                         left.append(LeftOut(member.name, member.linkname))
         except tarfile.TarError as error:
-            broken = f"The repository's files cannot be laid out ({error})."
+            broken = f"The repository's files cannot be extracted ({error})."
         stream.finish()
-    if broken:  # told only where git itself gave no reason
+    if broken:  # only here, because git's own error, raised at the end of the block above, says more
         raise SourceError(broken)
     if not stream.is_whole:
-        raise SourceError("The repository's files cannot be laid out: git archive stopped before its end.")
+        raise SourceError("The repository's files cannot be extracted: git archive stopped before its end.")
     return left
 
 
 def _write(content: IO[bytes] | None, path: Path, written: int) -> None:
     if content is None:
-        raise SourceError("The repository's files cannot be laid out (a file has no content).")
+        raise SourceError("The repository's files cannot be extracted (a file has no content).")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         shutil.copyfileobj(content, file)
@@ -176,8 +191,8 @@ def _write(content: IO[bytes] | None, path: Path, written: int) -> None:
 
 
 class _Ending:
-    """A stream that knows how it ended. `tarfile` takes one that is cut between two files for a whole one, but a whole
-    one ends with two empty blocks."""
+    """A stream that remembers its last bytes. `tarfile` accepts an archive that was cut off between two files; a
+    complete one ends with two empty blocks."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

@@ -1,8 +1,8 @@
-"""Reading files inside files, and saying what was wrong with a part of one.
+"""Reads files inside files, and records the parts of a file that could not be read.
 
-A reader that meets another file in its own (a member of an archive, an attachment) hands it to `read_inside`; one
-that can read a file only in part says so with `complain`. Both work within a `Scope`, which counts what all the
-nesting together has unpacked. Outside of one they work with the default limits.
+A reader that finds another file in its own (a member of an archive, an attachment) passes it to `read_inside`. A
+reader that can read only part of a file reports the rest with `complain`. Both use the current `Scope`, which counts
+what was unpacked at all levels of nesting. Without a current scope the default limits apply.
 """
 
 from __future__ import annotations
@@ -21,31 +21,38 @@ from surefind.files.readers import Readers
 from surefind.types import Document
 
 _PIECE = 1 << 20
+"""Bytes unpacked at a time."""
 
 
 class OverLimitError(SourceError):
-    """An archive that costs more than it may: the whole of it is refused, not one member."""
+    """An archive exceeds a limit. The whole archive is refused, not only one member."""
 
 
 @dataclass
 class Scope:
-    """One file that is being read, with everything inside it."""
+    """The state of reading one file and everything inside it."""
 
     limits: Limits = field(default_factory=Limits)
     readers: Readers = field(default_factory=Readers)
     complaints: list[tuple[str, str]] = field(default_factory=list)
-    """(member or nothing, reason)"""
+    """(path of the member inside the file, or empty for the file itself; reason)"""
     alive: Callable[[], None] = lambda: None
+    """Restarts the time limit of the file."""
     unpacked: int = 0
+    """Bytes unpacked so far, at all levels of nesting."""
     members: int = 0
+    """Files found inside the file so far, at all levels of nesting."""
     trail: tuple[str, ...] = ()
+    """The names of the members being read, from the outermost to the innermost."""
 
     def unpack(self, size: int) -> None:
+        """Counts unpacked bytes. Raises `OverLimitError` if there are too many."""
         self.unpacked += size
         if self.unpacked > self.limits.unpacked_mb * 1e6:
             raise OverLimitError(f"unpacks to more than {self.limits.unpacked_mb:g} MB (max_unpacked_mb)")
 
     def enter(self) -> None:
+        """Counts a member. Raises `OverLimitError` if there are too many, or they are nested too deeply."""
         self.members += 1
         if self.members > self.limits.members:
             raise OverLimitError(f"holds more than {self.limits.members:,} files (max_members)")
@@ -58,6 +65,7 @@ _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
 
 @contextlib.contextmanager
 def reading(limits: Limits, readers: Readers, alive: Callable[[], None] = lambda: None) -> Iterator[Scope]:
+    """Makes a new scope the current one for the block."""
     scope = Scope(limits, readers, alive=alive)
     token = _SCOPE.set(scope)
     try:
@@ -67,23 +75,24 @@ def reading(limits: Limits, readers: Readers, alive: Callable[[], None] = lambda
 
 
 def scope() -> Scope:
-    """That of the file being read; a fresh one where a reader is called by itself."""
+    """Returns the scope of the file being read, or a new one if a reader is called on its own."""
     return _SCOPE.get() or Scope()
 
 
 def complain(reason: str, inside: str = "") -> None:
-    """Note what could not be read; the rest of the file is taken in."""
+    """Records a part of the file that could not be read. The rest of the file is indexed."""
     here = scope()
     here.complaints.append(("/".join((*here.trail, *([inside] if inside else []))), reason))
 
 
 def still_working() -> None:
-    """For work that is long by nature and comes in known steps, such as recognising a page: the time starts again."""
+    """Restarts the time limit. For slow work in a known number of steps, such as recognising the pages of a scan."""
     scope().alive()
 
 
 def read_inside(name: str, content: IO[bytes], id: str) -> Iterable[Document]:
-    """The documents of a file inside the one being read; its own troubles are complaints."""
+    """Reads the documents of a file inside the current one. If it cannot be read, records a complaint and returns no
+    documents."""
     with reading_on(name) as here:
         reader = here.readers.find(name)
         if reader is None:
@@ -95,14 +104,14 @@ def read_inside(name: str, content: IO[bytes], id: str) -> Iterable[Document]:
                 raise
             except (SurefindError, OSError) as error:
                 complain(str(error))
-            except Exception as error:  # a library met something it did not expect: this member, not the archive
+            except Exception as error:  # an unexpected error in a library fails this member, not the archive
                 complain(f"cannot be read ({type(error).__name__}: {error})")
     return []
 
 
 @contextlib.contextmanager
 def reading_on(name: str) -> Iterator[Scope]:
-    """One level further in, in the scope there is or in a new one."""
+    """Goes one level of nesting deeper for the block, in the current scope or a new one."""
     here = scope()
     token = _SCOPE.set(here)
     before = here.trail
@@ -116,7 +125,7 @@ def reading_on(name: str) -> Iterator[Scope]:
 
 
 def _copied(content: IO[bytes], path: Path, here: Scope) -> Path:
-    """On disk, counted as it comes: what an archive claims of its members' sizes is not to be believed."""
+    """Writes the content to disk and counts its bytes, because the sizes an archive declares cannot be trusted."""
     size = 0
     with path.open("wb") as file:
         while piece := content.read(_PIECE):

@@ -1,4 +1,4 @@
-"""How much one file may cost: beyond these it is skipped, with the reason."""
+"""Limits on what reading one file may cost. A file that exceeds a limit is skipped, and the reason is listed."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """In surefind.toml each of these is a line of `[sync]` with `max_` before its name."""
+    """The limits of one file. Each is set in `[sync]` of surefind.toml under its name with `max_` in front."""
 
     file_mb: float = 50
-    """Larger files are not opened."""
+    """Size of a file. Larger files are not opened."""
     seconds: float = 60
-    """Reading one file, by a reader that runs in a process of its own."""
+    """Time to read and cut one file, in a child process."""
     memory_mb: float = 2000
-    """Data of that process."""
+    """Memory for the data of the child process."""
     unpacked_mb: float = 200
-    """What an archive or an office file unpacks to, and what text a file may give, all nesting together."""
+    """Unpacked size of an archive or office file, and size of the text of a file, at all levels of nesting together."""
     members: int = 10_000
-    """Files in an archive, all nesting together."""
+    """Files in an archive, at all levels of nesting together."""
     nesting: int = 3
-    """Archives inside archives."""
+    """Levels of archives inside archives."""
     ratio: float = 200
-    """Unpacked to packed size of one member; documents stay far below, bombs far above."""
+    """Unpacked size divided by packed size of one member. Documents stay far below this, zip bombs are far above."""

@@ -1,7 +1,7 @@
-"""Opening a file that a scan found: only if it is still the same file, and without waiting for a pipe.
+"""Opens a file that a scan found, only if it is still the same file, and without blocking on a pipe.
 
-Between the scan and the reading, somebody may put a link in the place of the file or of a folder above it. Readers and
-their libraries open files by name, so a name is checked before they do and again when they are done.
+Between the scan and the reading, somebody may replace the file, or a folder above it, with a link. Readers and their
+libraries open files by name, so the name is checked before they open the file and again when they are done.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe without a writer would block for ever
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a pipe without a writer would block
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -23,21 +23,22 @@ _KINDS = {
 
 
 class SwappedError(OSError):
-    """The name leads elsewhere than it did. An `OSError`, because it says nothing about the file that was found."""
+    """The path no longer leads to the file that was found. It is an `OSError`, which the next sync tries again, and not
+    a `SourceError`, because it says nothing about the file that was found."""
 
     def __init__(self) -> None:
-        super().__init__("was replaced while the sync ran; the next sync looks at it again")
+        super().__init__("was replaced during the sync; the next sync checks it again")
 
 
 def kind_of(mode: int) -> str:
-    """What a special file is: `a named pipe`."""
+    """Names the kind of a special file, such as `a named pipe`."""
     return _KINDS.get(stat.S_IFMT(mode), "a special file")
 
 
 @contextlib.contextmanager
 def held(path: Path, real: str) -> Iterator[None]:
-    """For a reader that opens `path` by name, which led to `real` when it was found. Raises `SwappedError` if it leads
-    elsewhere at the beginning or at the end of the block."""
+    """Checks at the start and at the end of the block that `path` leads to the regular file `real`, as it did when it
+    was found. Raises `SwappedError` if not. For readers that open `path` by name."""
     number, found = _opened(real)
     try:
         _check(path, real, number, found)
@@ -48,10 +49,10 @@ def held(path: Path, real: str) -> Iterator[None]:
 
 
 def read_bytes(path: Path, real: str) -> bytes:
-    """The content of the file at `path`, or `SwappedError` if it does not lead to `real`."""
+    """Reads the file at `path`. Raises `SwappedError` if the path does not lead to `real`."""
     number, found = _opened(real)
     try:
-        pieces = [os.read(number, found.st_size + 1)]  # a regular file: all of it, unless it is growing
+        pieces = [os.read(number, found.st_size + 1)]  # reads all of a regular file, unless it is growing
         while pieces[-1]:
             pieces.append(os.read(number, found.st_size + 1))
         _check(path, real, number, found)
@@ -75,9 +76,10 @@ def _opened(real: str) -> tuple[int, os.stat_result]:
 
 
 def _check(path: Path, real: str, number: int, found: os.stat_result) -> None:
-    """The opened file is the one that has the name now, so a link that was there for a moment is noticed too."""
+    """Raises `SwappedError` unless the opened file is the one that `path` leads to now. It compares the opened file, so
+    that a link that was there for a moment is noticed too."""
     try:
-        if str(path) == real == os.readlink(f"/proc/self/fd/{number}"):  # noqa: PTH115 - the kernel's word, at once
+        if str(path) == real == os.readlink(f"/proc/self/fd/{number}"):  # noqa: PTH115 - one fast system call
             return
     except OSError:  # a system without /proc
         pass

@@ -1,4 +1,4 @@
-"""Which reader takes a file."""
+"""Picks the reader for a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from surefind.protocols import Reader
 
 @dataclass(frozen=True)
 class Readers:
-    """Every reader there is; `specs` replace the ones of the same name: `json(text=[question, answer])`."""
+    """All readers, built in or from plugins. Each of `specs`, such as `json(text=[question, answer])`, replaces the
+    reader of the same name."""
 
     specs: tuple[str, ...] = ()
 
@@ -31,7 +32,7 @@ class Readers:
         return {suffix: reader for reader in self.by_name.values() for suffix in reader.suffixes}
 
     def find(self, name: str) -> Reader | None:
-        """The reader of the file's whole name or of the longest suffix that it ends in, if any."""
+        """Returns the reader for the file's whole name, or else for the longest known suffix of the name, or None."""
         base = name.lower().rpartition("/")[2]
         endings = [base, *(base[i:] for i, char in enumerate(base) if char == ".")]
         return next((self._by_suffix[ending] for ending in endings if ending in self._by_suffix), None)
@@ -41,7 +42,7 @@ class Readers:
 
 
 def need(modules: Sequence[str], extra: str) -> None:
-    """Called by a reader before it imports what an extra installs."""
+    """Raises `MissingPartError` if a module that an extra installs is missing. Readers call it before the import."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingPartError(f"needs {', '.join(missing)}; run: pip install 'surefind[{extra}]'")

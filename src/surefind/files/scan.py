@@ -1,4 +1,4 @@
-"""Finding the files of a source, cheaply: one `stat` each, nothing opened."""
+"""Finds the files of a source, with one `stat` per file and without opening any."""
 
 from __future__ import annotations
 
@@ -14,42 +14,46 @@ from typing import Literal
 from surefind.files.opening import kind_of
 
 IGNORED = frozenset({"node_modules", "__pycache__", "venv"})
+"""Folders of tools, which hold no documents."""
 _MACHINE_MADE = ("package-lock.json", ".min.js", ".min.css", ".map")
 _BEIR = "corpus.jsonl"
 _BESIDE_BEIR = frozenset({"queries.jsonl", "qrels", "spans.jsonl"})
-"""Beside a BEIR corpus: the questions and their answers, which are for measuring and not for finding."""
+"""The questions and answers next to a BEIR corpus. They are for measuring, so they are not indexed."""
 FollowLinks = Literal["never", "inside", "anywhere"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
+    """A file that a scan found."""
+
     path: Path
     relative: str
-    """Path below the source, with `/`."""
+    """The path inside the source, with `/`."""
     size: int
     mtime_ns: int
     real: str
-    """Where `path` leads: another path only where a link is on the way."""
+    """The real path of the file. It differs from `path` only if a link is on the way."""
 
 
 @dataclass(frozen=True)
 class FileRules:
-    """Which files of a source are read, as `[sync]` of surefind.toml says."""
+    """Which files of a source are read, as set in `[sync]` of surefind.toml."""
 
     exclude: Sequence[str] = ()
+    """Patterns of paths inside the source, such as `drafts/*`."""
     follow_links: FollowLinks = "inside"
 
 
 @dataclass
 class Missed:
-    """What a scan came across and did not give."""
+    """The files, folders and links that a scan found but did not return."""
 
     unreadable: list[str] = field(default_factory=list)
-    """Files and folders that cannot be opened: what is in them is unknown, not gone."""
+    """Files and folders that cannot be opened. Their contents are unknown, so they do not count as deleted."""
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    """Links that were not followed and special files: path below the source, reason."""
+    """(path inside the source, reason) of special files and of links that were not followed."""
     aliases: int = 0
-    """Links to what is read under another name."""
+    """The number of links to files and folders that are read under another name."""
     reached: list[str] = field(default_factory=list)
     """Files and folders outside the source that links led to."""
 
@@ -61,9 +65,10 @@ def scan(
     missed: Missed | None = None,
     elsewhere: Set[str] = frozenset(),
 ) -> Iterator[FileEntry]:
-    """Every file below `root`, each once; hidden names, tool folders and machine-made files are ignored.
+    """Yields every file below `root` once, except hidden files, tool folders and machine-made files.
 
-    `takes` says whether a reader takes a name, `elsewhere` holds real paths that other sources read.
+    `takes` tells whether a file name has a reader. `elsewhere` holds the real paths that other sources read. What the
+    scan did not return is added to `missed`.
     """
     if root.is_file():
         yield _entry(root, root.name, root.stat(), os.path.realpath(root))
@@ -72,8 +77,9 @@ def scan(
 
 
 class _Scan:
-    """Links are put off until every file with a name of its own was seen, so that a file that has both is read under
-    its own. Files and folders are told apart by their real paths: some file systems give out an inode number twice."""
+    """One scan. It follows links only after it has seen all files that are not links, so that a file is read under its
+    own name even if links lead to it. Files and folders are identified by their real paths, because some file systems
+    use an inode number twice."""
 
     def __init__(
         self, root: Path, rules: FileRules, takes: Callable[[str], object], missed: Missed, elsewhere: Set[str]
@@ -86,9 +92,9 @@ class _Scan:
         self.elsewhere = elsewhere
         self.seen: set[str] = set()
         self.linked: set[str] = set()
-        """Files that are read under the name of a link."""
+        """Real paths of the files that are read under the name of a link."""
         self.links: list[tuple[str, str]] = []
-        """Path and path below the source of links that were not looked at yet."""
+        """(path, path inside the source) of the links that were not followed yet."""
 
     def files(self) -> Iterator[FileEntry]:
         yield from self._walk(str(self.root), "", self.real)
@@ -98,9 +104,9 @@ class _Scan:
                 yield from self._behind(path, relative)
 
     def _walk(self, top: str, prefix: str, real: str) -> Iterator[FileEntry]:
-        """In order of name."""
+        """Yields the files below a folder, in the order of their names."""
         self.seen.add(real)
-        open_folders = [self._listed(top, prefix, real)]  # no recursion: folders nest deeper than Python calls
+        open_folders = [self._listed(top, prefix, real)]  # no recursion: folders can nest deeper than Python calls
         while open_folders:
             found = next(open_folders[-1], None)
             if found is None:
@@ -126,7 +132,7 @@ class _Scan:
                     open_folders.append(self._listed(entry.path, relative + "/", real))
 
     def _listed(self, folder: str, prefix: str, real: str) -> Iterator[tuple[os.DirEntry[str], str, str]]:
-        """The entries of a folder that are not ignored, each with its path below the source and its real path."""
+        """Yields the entries of a folder that are not ignored, each with its path inside the source and real path."""
         try:
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
@@ -141,7 +147,7 @@ class _Scan:
                 yield entry, relative, base + entry.name
 
     def _behind(self, path: str, relative: str) -> Iterator[FileEntry]:
-        """The files that a link leads to, or a note on why it is not followed."""
+        """Yields the files that a link leads to, or records why it is not followed."""
         try:
             real = os.path.realpath(path, strict=True)
             status = os.stat(real)  # noqa: PTH116
@@ -165,7 +171,7 @@ class _Scan:
                 yield _entry(Path(path), relative, status, real)
 
     def _refused(self, real: str, mode: int) -> str:
-        """Why a link to `real` is not followed; empty where it is."""
+        """The reason why a link to `real` is not followed; empty if it is followed."""
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
             return f"which is {kind_of(mode)}, not a file"
         if self._is_inside(real) and self._is_excluded(self._shown(real)):
@@ -173,20 +179,20 @@ class _Scan:
         if self.rules.follow_links == "anywhere":
             return ""
         if not self._is_inside(real):
-            return 'outside the source folder; follow_links = "anywhere" reads it'
+            return 'outside the source folder; to read it, set follow_links = "anywhere"'
         if real not in self.seen:
-            return 'which is ignored under its own name; follow_links = "anywhere" reads it'
+            return 'which is ignored under its own name; to read it, set follow_links = "anywhere"'
         if self.rules.follow_links == "never":
-            return 'which no reader takes under its own name; follow_links = "inside" reads it'
+            return 'which has no reader under its own name; to read it, set follow_links = "inside"'
         return ""
 
     def _is_excluded(self, relative: str) -> bool:
-        """By its own path or that of a folder above it: a link is no way around a pattern."""
+        """Whether `exclude` matches the path or a folder above it. A link does not get around a pattern."""
         steps = (PurePosixPath(relative), *PurePosixPath(relative).parents)
         return any(fnmatch(str(step), pattern) for step in steps for pattern in self.rules.exclude)
 
     def _is_read(self, real: str, is_folder: bool) -> bool:
-        """Whether what a link leads to is read without it: under its own name, another link's, or by another source."""
+        """Whether the target of a link is read anyway: under its own name, by another link, or by another source."""
         if any(str(step) in self.elsewhere for step in (PurePosixPath(real), *PurePosixPath(real).parents)):
             return True
         return real in self.linked or (real in self.seen and (is_folder or bool(self.takes(real))))
@@ -195,7 +201,7 @@ class _Scan:
         return real == self.real or real.startswith(os.path.join(self.real, ""))  # noqa: PTH118
 
     def _shown(self, real: str) -> str:
-        """Below the source, where it is there."""
+        """The path relative to the source if it is inside the source, else the whole path."""
         return os.path.relpath(real, self.real) if self._is_inside(real) else real
 
     def _broken(self, path: str, relative: str, error: OSError) -> None:
@@ -208,7 +214,7 @@ class _Scan:
 
 
 def is_ignored(relative: str, exclude: Sequence[str]) -> bool:
-    """Whether a scan would not come across the path: for its own name, or that of a folder above it."""
+    """Whether a scan ignores the path, because of its own name or the name of a folder above it."""
     path = PurePosixPath(relative)
     return any(_is_ignored(step.name, str(step), exclude) for step in (path, *path.parents[:-1]))
 
@@ -220,7 +226,7 @@ def _is_ignored(name: str, relative: str, exclude: Sequence[str]) -> bool:
 
 
 def _target(link: str) -> str:
-    """As the link has it."""
+    """The target as the link states it."""
     try:
         return str(Path(link).readlink())
     except OSError:

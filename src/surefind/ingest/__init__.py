@@ -1,1 +1,1 @@
-"""Files -> Documents. One format a file; the name of the file is the name of the reader."""
+"""Readers: files -> Documents. Each module reads one format, and its name is the name of the reader."""

@@ -1,4 +1,4 @@
-"""YAML front matter: the block between two `---` lines at the top of a file."""
+"""Reads YAML front matter: the block between two `---` lines at the top of a file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _BLOCK = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTA
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The metadata and the rest. A file without a block has no metadata.
+    """Splits a text into the metadata of its front matter and the rest. Without front matter the metadata is empty.
 
-    A block that does not parse is an error and not "no metadata": it may be what restricts access.
+    Front matter that cannot be parsed is an error and never "no metadata", because it may restrict access.
     """
     match = _BLOCK.match(text)
     if not match:
@@ -28,21 +28,22 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 2}" if mark else ""
         problem = getattr(error, "problem", None) or "it is not YAML"
-        raise SourceError(f"has broken front matter{where} ({problem}); mend the YAML or remove the block") from None
+        raise SourceError(f"has broken front matter{where} ({problem}); fix the YAML or remove the block") from None
     except (ValueError, RecursionError) as error:
-        raise SourceError(f"has broken front matter ({error}); mend the YAML or remove the block") from None
+        raise SourceError(f"has broken front matter ({error}); fix the YAML or remove the block") from None
     if loaded is None:
         return {}, text[match.end() :]
     if not isinstance(loaded, Mapping):
-        return {}, text  # two rules around plain text, not front matter
+        return {}, text  # plain text between two horizontal rules, not front matter
     try:
         return {str(key): _plain(value) for key, value in loaded.items()}, text[match.end() :]
     except RecursionError:
-        raise SourceError("has broken front matter (it contains itself); mend the YAML or remove the block") from None
+        raise SourceError("has broken front matter (it contains itself); fix the YAML or remove the block") from None
 
 
 def access_groups(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """`acl: compliance` or `acl: [compliance, audit]`, in any case; absent or empty means everybody."""
+    """Returns the groups that may read a document, from `acl: compliance` or `acl: [compliance, audit]`. The key may be
+    in upper or lower case. No groups means everybody."""
     acl = next((value for key, value in metadata.items() if key.lower() == "acl"), None)
     if acl is None:
         return ()
@@ -53,7 +54,7 @@ def access_groups(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """YAML values as JSON can hold them: dates as text."""
+    """Converts a YAML value to one that JSON can hold: dates become text."""
     if isinstance(value, dt.date | dt.datetime | dt.time):
         return value.isoformat()
     if isinstance(value, Mapping):

@@ -1,8 +1,9 @@
-"""HTML -> Markdown, and what of a page is its content.
+"""Finds the content of an HTML page and converts it to Markdown.
 
-Pages carry menus, banners, breadcrumbs, share buttons and cookie notices around what they say. Left in, they are in
-every document and match every query. What is taken out is named by the standard (nav, role=navigation, hidden …) or by
-the usual names of classes and ids; an element with the main heading or most of the text stays, whatever it is called.
+Pages have menus, banners, breadcrumbs, share buttons and cookie notices around their content. If these stayed in, they
+would be in every document and match every query. They are recognised by what the HTML standard says (nav,
+role=navigation, hidden …) or by the usual names of classes and ids. An element with the main heading or most of the
+text stays, whatever its name.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any
 from surefind.ingest._html_tables import tidy_tables
 from surefind.ingest._tables import repeat_headers
 
-_NEVER = (
+_NEVER_CONTENT = (
     "script style noscript template iframe svg canvas audio video object embed nav footer dialog button select input "
     "textarea"
 ).split()
 _OUTSIDE = ["header", "aside"]
-"""Not content of a page, but of an article: its title, a note."""
+"""Elements that are content inside an article (its title, a note), but not outside one."""
 _ROLES = {"navigation", "contentinfo", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"}
 _OUTSIDE_ROLES = {"banner", "complementary"}
 _NAMES = re.compile(
@@ -34,6 +35,7 @@ _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECAS
 _EMBEDDED = re.compile(r"\s*(?:data|javascript):", re.IGNORECASE)
 _BLANKS = re.compile(r"\n{3,}")
 _SMALL_FORM = 300
+"""Forms with less text than this, in characters, are removed: larger ones may contain the whole page."""
 _CONTENT: tuple[dict[str, Any], ...] = ({"name": "main"}, {"attrs": {"role": "main"}}, {"name": "article"})
 
 
@@ -65,8 +67,8 @@ def to_markdown(element: Any) -> str:
 
 
 def content(soup: Any) -> Any:
-    """The element that holds what the page says, with everything else taken out of it. Changes the soup."""
-    for element in soup(_NEVER):
+    """Returns the element that holds the content of the page, without menus and the like. Changes the soup."""
+    for element in soup(_NEVER_CONTENT):
         element.decompose()
     body = soup.body or soup
     for form in body("form"):
@@ -79,7 +81,7 @@ def content(soup: Any) -> Any:
 
 
 def _clear(body: Any, whole: int) -> None:
-    """Take furniture out, from the top down: what is inside of it needs no look."""
+    """Removes page furniture (menus, banners …) from the top down, so that nothing inside it has to be checked."""
     waiting = [body]
     while waiting:
         for element in waiting.pop().find_all(True, recursive=False):
@@ -90,7 +92,7 @@ def _clear(body: Any, whole: int) -> None:
 
 
 def _main(body: Any) -> Any:
-    """The main element, unless it holds next to nothing of the page."""
+    """The main element if it holds more than a third of the text, else the body."""
     whole = len(body.get_text())
     for wanted in _CONTENT:
         found = body.find_all(**wanted)
@@ -112,7 +114,7 @@ def _is_furniture(element: Any) -> bool:
 
 
 def _is_the_page(element: Any, whole: int) -> bool:
-    """Whether content is called by a name of furniture, as in <body class="with-sidebar">."""
+    """Whether an element holds the page's content although it is named like furniture: <body class="with-sidebar">."""
     if element.find(["main", "article", "h1"]) is not None or element.name in ("main", "article", "h1", "body"):
         return True
     return len(element.get_text()) > whole / 2

@@ -1,7 +1,7 @@
-"""Tables of HTML as Markdown can hold them: a grid of plain cells, whose first row is its header.
+"""Changes HTML tables into tables that Markdown can express: a grid of plain cells whose first row is the header.
 
-Cells that span rows stand in each of them, so that every row says what it is about; a table inside a cell becomes text;
-a table that only places things on the page, as those of e-mails do, is taken apart.
+A cell that spans rows is repeated in each of them, so that every row makes sense alone. A table inside a cell becomes
+text. A table that only arranges things on the page, as in e-mails, is dissolved.
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ from typing import Any
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _CELLS = ["td", "th"]
 _WRAPPERS = ["thead", "tbody", "tfoot"]
-_NO_TABLE = ("presentation", "none")
+_LAYOUT_ROLES = ("presentation", "none")
 
 
 def tidy_tables(element: Any) -> None:
-    """From the outermost in. Changes the soup."""
+    """Simplifies all tables in an element, the outermost first. Changes the soup."""
     for table in element("table"):
         if not table.get_text(strip=True):
             table.extract()
-        elif _only_places(table):
-            _take_apart(table)
+        elif _is_page_layout(table):
+            _dissolve(table)
         elif table.find_parent(_CELLS):
             table.replace_with(f" {_as_text(table)} ")
         else:
             _straighten(table)
 
 
-def _only_places(table: Any) -> bool:
+def _is_page_layout(table: Any) -> bool:
+    """Whether a table only arranges things on the page."""
     rows = _rows(table)
-    if str(table.get("role") or "").lower() in _NO_TABLE or table.find(_HEADINGS):
+    if str(table.get("role") or "").lower() in _LAYOUT_ROLES or table.find(_HEADINGS):
         return True
     if table.find("th"):
         return False
@@ -40,13 +41,15 @@ def _only_places(table: Any) -> bool:
     return all(sum(1 for cell in _cells(row) if cell.get_text(strip=True)) <= 1 for row in rows)
 
 
-def _take_apart(table: Any) -> None:
+def _dissolve(table: Any) -> None:
+    """Turns a table and its cells into plain blocks."""
     own = [part for part in table([*_WRAPPERS, "caption", "tr", *_CELLS]) if part.find_parent("table") is table]
     for part in (table, *own):
         part.name = "div"
 
 
 def _straighten(table: Any) -> None:
+    """Makes a table a plain grid: the caption goes in front of it, empty rows go away, spanning cells are repeated."""
     for caption in table("caption"):
         caption.name = "p"
         table.insert_before(caption.extract())
@@ -59,7 +62,7 @@ def _straighten(table: Any) -> None:
 
 
 def _fill_rows(table: Any) -> None:
-    """Repeat a cell in the rows that it spans."""
+    """Repeats a cell in the rows that it spans."""
     spanning: dict[int, tuple[Any, int]] = {}
     for row in _rows(table):
         column = 0
@@ -79,7 +82,7 @@ def _fill_rows(table: Any) -> None:
 
 
 def _as_text(table: Any) -> str:
-    """`Season, Extra; Summer, +20%`"""
+    """Writes a table as text: `Season, Extra; Summer, +20%`."""
     lines = (", ".join(filter(None, (" ".join(c.get_text(" ").split()) for c in _cells(row)))) for row in _rows(table))
     return "; ".join(filter(None, lines))
 

@@ -1,8 +1,8 @@
-"""Reading pages that are pictures, with RapidOCR; its models are part of its package, nothing is downloaded.
+"""Recognises the text of scanned pages with RapidOCR. Its models are part of its package; nothing is downloaded.
 
-RapidOCR's own guess whether a line stands on its head is left out: it turns upright lines over, even on clean pages
-(docs/results/ingest.md). It is pages that lie upside down, not lines: one that reads badly is turned, and the turn that
-reads best is taken.
+RapidOCR's own check for upside-down lines is switched off, because it turns upright lines over, even on clean pages
+(docs/results/ingest.md). In practice whole pages are upside down, not single lines: a page that is recognised badly is
+rotated, and the rotation with the highest confidence is used.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from surefind.files.inside import still_working
 from surefind.files.readers import need
 
 _DPI = 150
+"""Resolution of the pictures that are taken of the pages."""
 _SURE = 0.9
-"""A page whose letters are recognised with this confidence, on average, lies as it should."""
+"""Mean confidence per letter from which a page counts as upright, so that no other rotation is tried."""
 
 
 def recognise(path: Path, numbers: Sequence[int]) -> dict[int, str]:
-    """The text of these pages of a PDF, line by line; pages without any are left out."""
+    """Returns the text of these pages of a PDF, line by line. Pages without text are left out."""
     need(("rapidocr", "onnxruntime"), "ocr")
     from liteparse import LiteParse
 
@@ -37,13 +38,14 @@ def recognise(path: Path, numbers: Sequence[int]) -> dict[int, str]:
 
 
 def _best_turn(page: bytes) -> Any:
+    """The recognised text of the page in the rotation with the highest confidence."""
     seen = []
     for degrees in (0, 180, 90, 270):
         seen.append(_engine()(_turned(page, degrees)))
         still_working()
         if _confidence(seen[-1]) >= _SURE:
             return seen[-1]
-    return max(seen, key=_confidence)  # the first of equals
+    return max(seen, key=_confidence)  # the first of equal ones
 
 
 def _turned(page: bytes, degrees: int) -> bytes:
@@ -57,7 +59,7 @@ def _turned(page: bytes, degrees: int) -> bytes:
 
 
 def _confidence(seen: Any) -> float:
-    """Of a letter, on average: a long line counts for more than a speck that was taken for one."""
+    """The mean confidence per letter. A long line counts for more than a speck that was recognised as a line."""
     letters = [len(text) for text in seen.txts or ()]
     known = sum(n * float(score) for n, score in zip(letters, seen.scores or (), strict=True))
     return known / sum(letters) if sum(letters) else 0.0

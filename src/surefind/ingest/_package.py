@@ -1,4 +1,4 @@
-"""What is checked of an office file before a library opens it: it is a ZIP of XML, and either can be a bomb."""
+"""Checks an office file before a library opens it: it is a ZIP of XML files, and both formats allow bombs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from surefind.errors import SourceError
 from surefind.files.inside import scope
 from surefind.ingest.zip import check_archive
 
-_OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""The first bytes of encrypted office files and of those before 2007."""
 _PIECE = 1 << 20
+"""Bytes unpacked at a time."""
 _TAIL = 32
+"""Bytes of a piece that are searched again with the next one, for a declaration on the boundary."""
 
 
 def check_package(path: Path, part: str, kind: str) -> None:
-    """Refuses a file that is no `kind` (those have a `part`), unpacks to too much, or declares XML entities."""
+    """Raises `SourceError` if the file has no `part` (so it is not `kind`), unpacks to too much, or declares XML
+    entities."""
     with path.open("rb") as file:
-        if file.read(8) == _OLD:
-            raise SourceError(f"is encrypted or in the format before 2007; save it as {kind} without a password")
+        if file.read(8) == _OLE_MAGIC:
+            raise SourceError(f"is encrypted or in the Office format before 2007; save it as {kind} without a password")
     try:
         with zipfile.ZipFile(path) as package:
             check_archive(package)
@@ -33,12 +37,12 @@ def check_package(path: Path, part: str, kind: str) -> None:
 
 
 def _check_xml(package: zipfile.ZipFile, name: str) -> None:
-    """Office files never declare a document type; one that does wants an entity expanded."""
+    """Raises `SourceError` if an XML file declares a document type. Office files never do; entity bombs need to."""
     here, tail = scope(), b""
     with package.open(name) as content:
         while piece := content.read(_PIECE):
             here.unpack(len(piece))
-            seen = tail + piece.replace(b"\0", b"")  # UTF-16 must not hide it
+            seen = tail + piece.replace(b"\0", b"")  # finds the declaration in UTF-16 too
             if b"<!DOCTYPE" in seen or b"<!ENTITY" in seen:
-                raise SourceError(f"declares XML entities ({name}), which office files never do and attacks do")
+                raise SourceError(f"declares XML entities ({name}); office files never do, so it may be an attack")
             tail = seen[-_TAIL:]

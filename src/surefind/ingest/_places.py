@@ -1,4 +1,4 @@
-"""Putting a document together out of parts that stand somewhere in its source."""
+"""Joins the parts of a document and records where in the source each part is."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from surefind.types import Place
 
 
 def numbered(kind: str, first: int, last: int) -> str:
-    """`row 7`, or `rows 7-9`"""
+    """Names a range: `row 7`, or `rows 7-9`."""
     return f"{kind} {first}" if first == last else f"{kind}s {first}-{last}"
 
 
 def joined(named: Iterable[tuple[str, str]], between: str = "\n") -> tuple[str, tuple[Place, ...]]:
-    """(place, text) pairs -> the whole text and where each place begins in it. A part without text has no place."""
+    """Joins (place, text) pairs. Returns the whole text and the offsets at which the places begin. Parts without text
+    are left out."""
     pieces: list[str] = []
     places: list[Place] = []
     at = 0

@@ -1,8 +1,8 @@
-"""Rows as Markdown tables that stay readable when they are cut: the header comes again every so many tokens.
+"""Writes rows as Markdown tables whose header is repeated, so that they stay readable when they are cut.
 
-A passage from the middle of a long table says nothing without the names of its columns. The extracted text
-therefore repeats them, so that every chunker keeps them, offsets stay exact, and whoever reads a hit sees them. A table
-too wide for that becomes a list, row by row, in which every value has its column's name.
+A passage from the middle of a long table says nothing without the names of its columns. The extracted text therefore
+repeats them: every chunker keeps them, offsets stay exact, and hits show them. A table too wide for that becomes a
+list, row by row, in which every value has its column's name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from surefind.text.tokens import count_tokens
 
 TOKENS = 180
-"""Most tokens of a part of a table with its header: below the chunkers' usual sizes."""
+"""Maximum tokens of a part of a table, with its header: below the chunkers' usual sizes."""
 
 _RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+\s*")
 _SPACE = re.compile(r"\s+")
@@ -24,7 +24,7 @@ Part = tuple[int, int, str]
 
 
 def parts(header: Sequence[str], rows: Iterable[Sequence[str]], tokens: int = TOKENS) -> Iterator[Part]:
-    """The table in parts of at most `tokens`, or of a single row, each with the header."""
+    """Cuts a table into parts of at most `tokens`, each with the header. A row that is longer becomes a part alone."""
     names = [_cell(name) for name in header]
     top = f"{_line(names)}\n{_line(['---'] * len(names))}\n"
     size = count_tokens(top)
@@ -51,7 +51,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def repeat_headers(markdown: str) -> str:
-    """Markdown text with its own long tables cut into parts."""
+    """Cuts the long tables of a Markdown text into parts that repeat the header."""
     if "\n|" not in markdown and not markdown.startswith("|"):
         return markdown
     lines = markdown.split("\n")

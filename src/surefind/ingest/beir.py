@@ -1,4 +1,4 @@
-"""`beir`: a BEIR corpus, one document a line: {"_id", "title", "text", "metadata"}. Ids are the collection's own."""
+"""`beir`: reads a BEIR corpus, one document per line: {"_id", "title", "text", "metadata"}. The ids are kept."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ class Beir(Stage):
                 text = row["text"].replace("\0", " ")
                 yield Document(str(row["_id"]), text, row.get("title") or "", "text", metadata, access_groups(metadata))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise SourceError(f"is not a BEIR corpus: line {number} has no _id and text ({error})") from None
+                raise SourceError(f"is not a BEIR corpus: line {number} has no _id or no text ({error})") from None

@@ -1,7 +1,7 @@
-"""`code`: source code: a section a function, class or type, found by how declarations begin. Lines are its places.
+"""`code`: reads source code. Each function, class or type becomes a section; hits name lines.
 
-One table for many languages instead of a parser each: it costs microseconds, never fails, and a declaration that it
-misses only leaves a section longer.
+One regular expression finds the declarations of many languages, instead of one parser per language: it takes
+microseconds, never fails, and a declaration that it misses only makes a section longer.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ _DECLARED = re.compile(
 )
 _LEADS = re.compile(r"\s*(?:#|//|/\*|\*|--|@|\[|\"\"\"|'''|template\b)")
 _DEEP = 8
-"""Columns of indentation beyond which a declaration is a detail of another."""
+"""Columns of indentation from which a declaration counts as a detail of another one."""
 _LONGEST_LINE = 2000
+"""Lines with more characters than this are not searched for declarations."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Code(Stage):
 
 
 def _sections(source: str, language: str) -> Iterator[tuple[str, str]]:
-    """(place, Markdown) of each declaration with the comments and decorators above it."""
+    """Yields (place, Markdown) of each declaration with the comments and decorators above it."""
     lines = source.split("\n")
     heads = {_start(lines, number): (level, name) for number, level, name in _declarations(lines)}
     cuts = sorted({0, *heads, len(lines)})
@@ -83,7 +84,7 @@ def _sections(source: str, language: str) -> Iterator[tuple[str, str]]:
 
 
 def _declarations(lines: list[str]) -> Iterator[tuple[int, int, str]]:
-    """(line, level of heading, name)"""
+    """Yields (line, heading level, name) of each declaration."""
     for number, line in enumerate(lines):
         if not line.strip() or len(line) > _LONGEST_LINE:
             continue
@@ -97,7 +98,7 @@ def _declarations(lines: list[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _start(lines: list[str], number: int) -> int:
-    """Where a declaration begins if its comments and decorators are counted in."""
+    """The line at which a declaration begins, with the comments and decorators above it."""
     while number and _LEADS.match(lines[number - 1]):
         number -= 1
     return number

@@ -1,7 +1,7 @@
-"""`csv(delimiter="", encoding="")`: a table, its header repeated every so many rows. Rows are its places.
+"""`csv(delimiter="", encoding="")`: reads a table and repeats its header every so many rows. Hits name rows.
 
-The delimiter is found out among comma, semicolon, tab and bar unless it is given. `encoding` is that of files which are
-not UTF-8 and have no byte order mark, for example `cp1252` for what Excel saves in Western Europe.
+Unless `delimiter` is set, it is detected among comma, semicolon, tab and bar. `encoding` applies to files that are not
+UTF-8 and have no byte order mark, for example `cp1252` for files saved by Excel in Western Europe.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import SourceError
-from surefind.ingest._decode import SAVE_OR_SAY, read_text
+from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
 from surefind.ingest._places import joined, numbered
 from surefind.ingest._tables import parts
 from surefind.spec import Stage, require
 from surefind.types import Document
 
 _SAMPLE = 8192
+"""Characters of a file from which the delimiter is detected."""
 _DELIMITERS = ",;\t|"
-_SAID = re.compile(r"sep=(.)\n")
-"""The first line of some files for Excel."""
+_SEPARATOR_LINE = re.compile(r"sep=(.)\n")
+"""The first line of some files for Excel, which names the delimiter."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,14 @@ class Csv(Stage):
         require(len(self.delimiter) <= 1, self, "delimiter must be one character")
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        text = read_text(path, lambda data: self.encoding, SAVE_OR_SAY.format("csv"))
-        said = _SAID.match(text)
-        delimiter = self.delimiter or (said[1] if said else _sniffed(text))
-        lines = io.StringIO(text[said.end() if said else 0 :])  # with their ends, which cells may hold
+        text = read_text(path, lambda data: self.encoding, SAVE_OR_SET_ENCODING.format("csv"))
+        declared = _SEPARATOR_LINE.match(text)
+        delimiter = self.delimiter or (declared[1] if declared else _sniffed(text))
+        lines = io.StringIO(text[declared.end() if declared else 0 :])  # keeps line ends: cells may contain them
         try:
             found = [(n, row) for n, row in enumerate(csv_library.reader(lines, delimiter=delimiter), 1) if any(row)]
         except csv_library.Error as error:
-            raise SourceError(f"is not a table in CSV ({error})") from None
+            raise SourceError(f"is not a CSV table ({error})") from None
         if not found:
             return
         (top, names), *rows = found

@@ -1,4 +1,5 @@
-"""`docx`: Word: headings by style, lists, tables, footnotes, by way of mammoth's HTML. Pictures are left out."""
+"""`docx`: reads Word files with headings (by style), lists, tables and footnotes, without pictures. mammoth converts
+them to HTML, which becomes Markdown."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def _no_picture(image: Any) -> list[Any]:
 
 
 def package_title(path: Path) -> str:
-    """The title among an office file's properties, if its author gave one."""
+    """Returns the title from an office file's properties; empty if there is none."""
     with zipfile.ZipFile(path) as package:
         if "docProps/core.xml" not in package.namelist():
             return ""

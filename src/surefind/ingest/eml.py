@@ -1,4 +1,4 @@
-"""`eml(attachments=true)`: an e-mail: subject, people and date, then the body; attachments are documents beside it."""
+"""`eml(attachments=true)`: reads an e-mail: subject, people, date and body. Each attachment becomes a document too."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _decoded(part: MIMEPart) -> str:
 
 
 def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
-    """(name, content), names made unique."""
+    """Yields (name, content) of each attachment, with unique names."""
     taken: set[str] = set()
     for number, part in enumerate(message.iter_attachments(), 1):
         content: Any = part.get_payload(decode=True)
@@ -84,13 +84,14 @@ def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
 
 
 def _name(part: MIMEPart, number: int) -> str:
-    """For a part without one. Some programs put the text behind a picture into a part of its own."""
+    """Makes a name for a part without one. Some mail programs put the text after a picture into such a part."""
     kind = part.get_content_type()
     return "message.eml" if kind == "message/rfc822" else f"attachment {number}{guess_extension(kind) or ''}"
 
 
 def _as_utf8(content: bytes, charset: str) -> bytes:
-    """A text in the charset that the mail names, as readers expect texts; anything else as it is."""
+    """Converts text to UTF-8, which readers expect, from the charset that the e-mail names. Returns content that is
+    UTF-8 already, or does not fit the charset, as it is."""
     try:
         content.decode()
     except UnicodeDecodeError:

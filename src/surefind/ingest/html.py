@@ -1,4 +1,4 @@
-"""`html`: a page as Markdown: headings, lists, tables and code kept; menus, banners and notices left out."""
+"""`html`: reads a web page as Markdown with headings, lists, tables and code, without menus, banners and notices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Html(Stage):
 
 
 def _declared(page: bytes) -> str:
-    """The charset that a page names for itself. As in browsers, Latin-1 stands for the Windows set that contains it."""
+    """The charset that a page declares. Latin-1 is read as cp1252, which contains it, as browsers do."""
     from bs4.dammit import EncodingDetector
 
     found = EncodingDetector.find_declared_encoding(page, is_html=True) or ""
@@ -41,7 +41,8 @@ def _text(element: Any) -> str:
 
 
 def _metadata(soup: Any) -> dict[str, Any]:
-    """`<meta name="status" content="approved">` -> status; `tags`, `keywords` and `acl` as lists."""
+    """The metadata of a page: `<meta name="status" content="approved">` -> status. `tags`, `keywords` and `acl` are
+    split at commas."""
     found = {str(m["name"]).lower(): str(m["content"]) for m in soup("meta") if m.get("name") and m.get("content")}
     found.pop("viewport", None)
     lists = {"tags", "keywords", "acl"} & found.keys()

@@ -1,9 +1,9 @@
-"""`json(records="", id="", title="", text=[])`: records as documents, from .json, .jsonl and .ndjson.
+"""`json(records="", id="", title="", text=[])`: reads each record of a .json, .jsonl or .ndjson file as a document.
 
-A list, or each line of a .jsonl, is a list of records; any other value is one. `records="data.items"` says where in
-a file the list stands, and `title="fields.summary"` where in a record a field: names with dots between. Without
-`title`, `id` and `text` the usual names are tried; without any field for the text, the whole record is written
-out as Markdown. Fields that hold plain values are metadata to filter by, `acl` among them.
+The items of a list, or the lines of a .jsonl, are records; any other value is one record. `records="data.items"` is the
+path of the list in the file, and `title="fields.summary"` the path of a field in a record: names joined by dots.
+Without `title`, `id` and `text` the usual names are tried. If a record has no field for the text, the whole record is
+written out as Markdown. Fields with short plain values, and `acl`, become metadata for filters.
 """
 
 from __future__ import annotations
@@ -63,17 +63,18 @@ class Json(Stage):
             self._complain(without, len(found))
 
     def _complain(self, without: Sequence[int], records: int) -> None:
-        """Of records without text: a mapping that fits none of them is a mistake, one that misses some is not."""
+        """Reports the records without text. It is an error only if all records lack text: then `text` is a mistake."""
         named = " or ".join(map(repr, self.text))
         if len(without) == records:
             raise SourceError(f"has no field {named} in any record; check readers in surefind.toml")
-        complain(f"has {len(without)} of {records} records without {named}, which are left out; first: {without[0]}")
+        some = f"{len(without)} of {records} records"
+        complain(f"has no field {named} in {some}, which are left out; the first is record {without[0]}")
 
     def _records(self, value: Any) -> list[tuple[int, Any]]:
         if self.records:
             value = _at(value, self.records)
             if value is None:
-                raise SourceError(f"holds nothing at {self.records!r}, where its records should be")
+                raise SourceError(f"has no records at {self.records!r}; check readers in surefind.toml")
         return list(enumerate(value, 1)) if isinstance(value, list) else [(1, value)]
 
     def _id(self, record: Any, number: int) -> str:
@@ -81,7 +82,7 @@ class Json(Stage):
         return str(number if found is None else found)
 
     def _document(self, record: Any, id: str, fallback: str) -> Document | None:
-        """None for a record that has none of the fields of `text`."""
+        """Makes the document of a record. Returns None if the record has none of the fields in `text`."""
         title = str(_first(record, (self.title,) if self.title else _TITLES) or fallback)
         fields = [_at(record, name) for name in self.text] or [_first(record, _TEXTS)]
         texts = [value if isinstance(value, str) else _markdown(value) for value in fields if value not in _NOTHING]
@@ -111,7 +112,7 @@ def _lines(content: str) -> Iterator[tuple[int, Any]]:
 
 
 def _at(value: Any, path: str) -> Any:
-    """`fields.labels.0` -> what stands there, or None."""
+    """Returns the value at a path such as `fields.labels.0`, or None."""
     for step in path.split("."):
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -128,7 +129,7 @@ def _first(record: Any, names: Sequence[str]) -> Any:
 
 
 def _metadata(record: Any) -> dict[str, Any]:
-    """Short plain values, and lists of them."""
+    """The fields with short plain values or lists of them, and `acl`."""
     if not isinstance(record, Mapping):
         return {}
     return {str(key): value for key, value in record.items() if str(key).lower() == "acl" or _short(value)}
@@ -141,7 +142,7 @@ def _short(value: Any) -> bool:
 
 
 def _markdown(value: Any, level: int = 2) -> str:
-    """A value as Markdown: plain fields as a list, those that hold more under headings of their own."""
+    """Writes a value as Markdown: plain fields as a list, nested ones under their own headings."""
     if isinstance(value, list):
         if all(not isinstance(item, list | Mapping) for item in value):
             return "".join(f"- {_plain(item)}\n" for item in value)

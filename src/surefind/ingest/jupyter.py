@@ -1,4 +1,4 @@
-"""`jupyter(outputs=true)`: a notebook: text as it is, code and what it printed in fences. Cells are its places."""
+"""`jupyter(outputs=true)`: reads a notebook: Markdown cells unchanged, code and its output in fences. Hits name cells."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from surefind.ingest.markdown import first_heading
 from surefind.spec import Stage
 from surefind.types import Document
 
-_MOST = 2000
-"""Characters of a result: beyond that it is data rather than something to find."""
+_MAX_OUTPUT = 2000
+"""Characters that are kept of one output. The rest is data, which nobody searches for."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _results(cell: dict[str, Any]) -> Iterator[str]:
     for output in cell.get("outputs", ()):
         text = _text(output.get("text") or output.get("data", {}).get("text/plain", "")).strip("\n")
         if text.strip():
-            yield text[:_MOST]
+            yield text[:_MAX_OUTPUT]
 
 
 def _fence(language: str, code: str) -> str:
@@ -60,6 +60,6 @@ def _fence(language: str, code: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """Notebooks keep text as a string or as a list of lines."""
+    """Joins text, which notebooks store as a string or as a list of lines."""
     whole = "".join(value) if isinstance(value, list) else str(value)
     return whole.replace("\r\n", "\n").replace("\r", "\n")

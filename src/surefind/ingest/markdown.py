@@ -1,4 +1,4 @@
-"""`markdown`: Markdown with YAML front matter. The document's text is what follows the front matter."""
+"""`markdown`: reads Markdown with YAML front matter. The document's text begins after the front matter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Markdown(Stage):
 
 
 def first_heading(text: str) -> str:
-    """What the first heading of the highest level says, written `# so` or underlined; a comment in code is none."""
+    """Returns the text of the first heading of level 1, written as `# Title` or underlined with `=`. Comments in fenced
+    code do not count."""
     fence = above = ""
     for line in io.StringIO(text):
         mark = _FENCE.match(line)

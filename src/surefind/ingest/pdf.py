@@ -1,7 +1,7 @@
-"""`pdf(ocr=false)`: PDF as Markdown: headings by size, columns in reading order, tables. Pages are its places.
+"""`pdf(ocr=false)`: reads PDF as Markdown with headings (by size), columns in reading order, tables. Hits name pages.
 
-Layout is liteparse's (PDFium inside). A page that is a picture of text is reported; with `ocr=true` and the
-extra `ocr` it is read by RapidOCR, whose models come with its package.
+liteparse, which uses PDFium, detects the page layout. Scanned pages are reported. With `ocr=true` and the extra `ocr`,
+RapidOCR reads them; its models come with its package.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from surefind.types import Document
 
 _MARK = b"%PDF-"
 _WITHIN = 1024
+"""Bytes at the start of a file among which the mark must be."""
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]<>()#+\-.!~|])")
 _NUMBER = re.compile(r"\d{1,5}")
 _EDGES = (0, -1)
+"""The first and the last block of a page."""
 _SAME_HEAD, _LONGEST_HEAD, _MOST_AHEAD = 3, 120, 50
-"""A line on this many pages, of at most so many characters, whose number runs at most so far ahead of the page: a row
-of invoices has numbers that count up, too, but from further away."""
+"""A line with the page number (a folio) is on at least 3 pages, has at most 120 characters, and its number differs from
+the page's by the same amount everywhere, by at most 50. Invoice numbers count up too, but differ by more."""
 _SCANNED_TEXT, _SCANNED_AREA = 20, 0.3
-"""A page with fewer characters than this, and pictures on more of its area than that, is a scan."""
+"""A page is a scan if it has fewer than 20 characters, and pictures cover more than 30% of it."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +50,21 @@ class Pdf(Stage):
         need(self.needs, self.extra)
         with path.open("rb") as file:
             if _MARK not in file.read(_WITHIN):
-                raise SourceError("is not a PDF (it does not begin like one)")
+                raise SourceError("is not a PDF (it does not begin with %PDF-)")
         pages = _parsed(path)
         scanned = [page.page_num for page in pages if _is_scan(page)]
         seen = self._recognised(path, scanned)
         texts = _without_folios({page.page_num: seen.get(page.page_num) or _text(page) for page in pages})
         text, places = joined((f"page {number}", text) for number, text in texts.items())
         if not text and scanned:
-            raise SourceError(f"is scanned: pages that are pictures without text: {_ranges(scanned)}{self._way_out}")
+            raise SourceError(f"has no text, only scanned pages: {_ranges(scanned)}{self._advice}")
         if missed := [number for number in scanned if number not in seen]:
-            complain(f"has scanned pages, which are pictures without text: {_ranges(missed)}{self._way_out}")
+            complain(f"has scanned pages without text: {_ranges(missed)}{self._advice}")
         yield Document(id, text, first_heading(text) or path.stem, "markdown", places=places)
 
     @property
-    def _way_out(self) -> str:
-        return "; none was recognised on them" if self.ocr else _WAY_OUT
+    def _advice(self) -> str:
+        return "; OCR found no text on them" if self.ocr else _USE_OCR
 
     def _recognised(self, path: Path, numbers: Sequence[int]) -> dict[int, str]:
         if not (self.ocr and numbers):
@@ -72,7 +74,7 @@ class Pdf(Stage):
         return recognise(path, numbers)
 
 
-_WAY_OUT = "; to read them, write readers = ['pdf(ocr=true)'] in surefind.toml and run: pip install 'surefind[ocr]'"
+_USE_OCR = "; to read them, write readers = ['pdf(ocr=true)'] in surefind.toml and run: pip install 'surefind[ocr]'"
 
 
 def _parsed(path: Path) -> Sequence[Any]:
@@ -96,7 +98,7 @@ def _parsed(path: Path) -> Sequence[Any]:
 
 
 def _text(page: Any) -> str:
-    """The page as Markdown, without the escapes that only hide words from a search."""
+    """The page as Markdown, without backslash escapes, which would hide words from a search."""
     if not page.complexity.text_length:
         return ""
     markdown = (page.markdown or "").replace("\r\n", "\n").replace("\r", "\n")
@@ -104,8 +106,8 @@ def _text(page: Any) -> str:
 
 
 def _without_folios(pages: Mapping[int, str]) -> dict[int, str]:
-    """Without the first or last lines that count the pages, as `Chapter 4: Fees 17` does. Running heads that are the
-    same on every page are left out by the parser."""
+    """Removes first and last lines that contain the page number, such as `Chapter 4: Fees 17`. The parser already
+    removes running heads that are the same on every page."""
     seen: Counter[tuple[int, str, int]] = Counter()
     for page, text in pages.items():
         seen.update({key for edge in _EDGES for key in _counting(page, text, edge)})
@@ -119,7 +121,7 @@ def _without_folios(pages: Mapping[int, str]) -> dict[int, str]:
 
 
 def _counting(page: int, text: str, edge: int) -> Iterator[tuple[int, str, int]]:
-    """(edge, line without its numbers, how far ahead of the page) for each number in a page's first or last block."""
+    """Yields (edge, block without its numbers, number minus page) for each number in a page's first or last block."""
     block = text.strip().split("\n\n")[edge]
     if len(block) <= _LONGEST_HEAD and not block.startswith(("#", "|", "-", "`")):
         form = _NUMBER.sub("#", block)
@@ -134,7 +136,7 @@ def _is_scan(page: Any) -> bool:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """1, 2, 3, 7 -> `1-3, 7`"""
+    """Writes page numbers as ranges: 1, 2, 3, 7 -> `1-3, 7`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""`pptx(notes=true)`: PowerPoint: a heading a slide, bullets, tables, speaker's notes. Slides are its places."""
+"""`pptx(notes=true)`: reads PowerPoint: a heading per slide, bullets, tables, speaker's notes. Hits name slides."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from surefind.spec import Stage
 from surefind.types import Document
 
 _DEEPEST_GROUP = 20
+"""Levels of groups of shapes; files with more are refused."""
 _DEFAULT_TITLE = re.compile(r"|PowerPoint\W?\w+|\w+ (?:de )?PowerPoint", re.IGNORECASE)
-"""None, or what PowerPoint calls a presentation that nobody named."""
+"""An empty title, or the default title that PowerPoint gives a presentation."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Pptx(Stage):
         yield Document(id, text, title, "markdown", places=places)
 
     def _slide(self, slide: Any, number: int) -> str:
-        """One without a title has its number for a heading, so that it is not taken for a part of the one before."""
+        """Writes a slide as Markdown. A slide without a title gets its number as a heading, so that its text does not
+        belong to the slide before."""
         title = slide.shapes.title
         others = [s for s in _flat(slide.shapes) if title is None or s.shape_id != title.shape_id]
         body = [part for shape in others if (part := _shape(shape))]
@@ -61,7 +63,7 @@ def _title(slide: Any) -> str:
 
 
 def _flat(shapes: Any, depth: int = 0) -> Iterator[Any]:
-    """Shapes as one reads them, from top to bottom; groups opened."""
+    """Yields the shapes in reading order, from top to bottom, with those inside groups."""
     if depth > _DEEPEST_GROUP:
         raise SourceError("nests groups of shapes too deeply")
     for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):

@@ -1,6 +1,6 @@
-"""`rst`: reStructuredText by docutils, as Markdown. Sphinx's own directives and roles keep their text.
+"""`rst`: reads reStructuredText with docutils, as Markdown. Sphinx's own directives and roles keep their text.
 
-Nothing that a file asks to include is included.
+Files that a document includes are not read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from surefind.types import Document
 
 _DIRECTIVE = re.compile(r"^\s*\.\. ([\w.:+-]+?)::", re.MULTILINE)
 _ROLE = re.compile(r":([\w.:+-]+?):`")
-_SILENT = {
+_WITHOUT_TEXT = {
     "toctree",
     "index",
     "currentmodule",
@@ -31,13 +31,14 @@ _SILENT = {
     "raw",
     "tabularcolumns",
 }
-_SAID = {
+"""Directives that are left out: they say nothing to a reader."""
+_LABELS = {
     "versionadded": "New in version",
     "versionchanged": "Changed in version",
     "deprecated": "Deprecated since version",
     "seealso": "See also",
 }
-"""Directives whose name is part of what they say."""
+"""The text that stands for the name of a directive."""
 _TARGET = re.compile(r"(.*\S)\s*<[^<>]*>", re.DOTALL)
 _SETTINGS = {
     "file_insertion_enabled": False,
@@ -67,14 +68,14 @@ class Rst(Stage):
         from docutils.core import publish_parts
 
         source = read_text(path)
-        _know_all(source)
+        _register_unknown(source)
         html = publish_parts(source, writer="html5", settings_overrides=_SETTINGS)["html_body"]
         text = to_markdown(_plain(parse(html)))
         yield Document(id, text, first_heading(text) or path.stem, "markdown")
 
 
 def _plain(soup: Any) -> Any:
-    """Without the list of contents, which repeats every heading; literal text as code. Changes the soup."""
+    """Removes the table of contents, which repeats every heading, and marks literal text as code. Changes the soup."""
     for contents in soup.select("nav.contents"):
         contents.decompose()
     for literal in soup.select("span.literal"):
@@ -82,8 +83,8 @@ def _plain(soup: Any) -> Any:
     return soup
 
 
-def _know_all(source: str) -> None:
-    """Register what docutils does not know: an unknown directive or role would take its text with it."""
+def _register_unknown(source: str) -> None:
+    """Registers the directives and roles of a file that docutils does not know. Otherwise their text would be lost."""
     from docutils.parsers.rst import directives, roles
     from docutils.parsers.rst.languages import en as english
     from docutils.utils import new_document
@@ -92,7 +93,7 @@ def _know_all(source: str) -> None:
     nobody = new_document("")
     for name in {match.lower() for match in _DIRECTIVE.findall(source)}:
         if directives.directive(name, en, nobody)[0] is None:
-            directives.register_directive(name, _directive(silent=name in _SILENT))
+            directives.register_directive(name, _directive(silent=name in _WITHOUT_TEXT))
     for name in {match.lower() for match in _ROLE.findall(source)}:
         if roles.role(name, en, 0, nobody.reporter)[0] is None:
             roles.register_local_role(name, _role)
@@ -104,7 +105,7 @@ def _directive(silent: bool) -> Any:
     from docutils.statemachine import StringList
 
     class Anything(Directive):
-        """What it says by itself and its argument in bold, then its content as it stands."""
+        """Stands for an unknown directive: its label and argument in bold, then its content."""
 
         optional_arguments = 1
         final_argument_whitespace = True
@@ -115,9 +116,9 @@ def _directive(silent: bool) -> Any:
             if silent:
                 return []
             made = nodes.container()
-            first, _, more = (self.arguments or [""])[0].partition("\n")  # text right below is taken for argument
-            if said := f"{_SAID.get(self.name, '')} {first}".strip():
-                made += nodes.paragraph("", "", nodes.strong("", said))
+            first, _, more = (self.arguments or [""])[0].partition("\n")  # docutils adds text right below to it
+            if title := f"{_LABELS.get(self.name, '')} {first}".strip():
+                made += nodes.paragraph("", "", nodes.strong("", title))
             self.state.nested_parse(StringList(more.split("\n"), source="") + self.content, self.content_offset, made)
             return [made]
 
@@ -125,7 +126,7 @@ def _directive(silent: bool) -> Any:
 
 
 class _AnyOption(dict[str, Any]):
-    """Takes every option of a directive, with any value."""
+    """Accepts every option of a directive, with any value."""
 
     def __getitem__(self, key: str) -> Any:
         return lambda value: value
@@ -138,7 +139,7 @@ class _AnyOption(dict[str, Any]):
 
 
 def _role(name: str, raw: str, text: str, line: int, inliner: Any, options: Any = None, content: Any = ()) -> Any:
-    """:ref:`the guide <guide>` -> the guide"""
+    """Converts an unknown role to its text: :ref:`the guide <guide>` -> the guide."""
     from docutils import nodes
 
     match = _TARGET.fullmatch(text)

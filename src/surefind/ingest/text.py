@@ -1,4 +1,4 @@
-"""`text(encoding="")`: plain text; the title is the file's name. `encoding` is that of files which are not UTF-8."""
+"""`text(encoding="")`: reads plain text. The title is the file's name; `encoding` applies to files that are not UTF-8."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from surefind.ingest._decode import SAVE_OR_SAY, read_text
+from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -21,5 +21,5 @@ class Text(Stage):
     encoding: str = ""
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        text = read_text(path, lambda data: self.encoding, SAVE_OR_SAY.format("text"))
+        text = read_text(path, lambda data: self.encoding, SAVE_OR_SET_ENCODING.format("text"))
         yield Document(id, text, path.stem, "text")

@@ -1,8 +1,8 @@
-"""`xlsx`: Excel: a section a sheet, tables with their header repeated. Sheets and rows are its places.
+"""`xlsx`: reads Excel: a section per sheet, tables with their header repeated. Hits name the sheet and rows.
 
-Formulas give the value that was last computed. A row with a single cell at the beginning or behind an empty row is a
-caption; the first row of several cells after the beginning or a caption is a header. Cells that were merged over rows
-stand in each of them.
+A formula is read as its last computed value. A row with a single cell, at the beginning or after an empty row, is a
+caption. The first row with several cells, at the beginning or after a caption, is a header. A cell merged over several
+rows is repeated in each of them.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Xlsx(Stage):
             book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
             text, places = joined(part for sheet in book.worksheets for part in _sheet(sheet))
         except (InvalidFileException, ElementTree.ParseError, KeyError, ValueError, zipfile.BadZipFile) as error:
-            raise SourceError(f"is not a whole Excel file ({error})") from None
+            raise SourceError(f"is a damaged Excel file ({error})") from None
         yield Document(id, text, package_title(path) or path.stem, "markdown", places=places)
 
 
 def _sheet(sheet: Any) -> Iterator[tuple[str, str]]:
-    """(place, Markdown) of each part of a sheet."""
+    """Yields (place, Markdown) of each part of a sheet."""
     where = f"sheet {sheet.title}"
-    sheet.reset_dimensions()  # the file's word on its size may be missing or monstrous
+    sheet.reset_dimensions()  # the declared size may be missing or far too large
     opening = f"# {sheet.title}\n\n"
     for (number, caption), (top, header), rows in _tables(_rows(sheet)):
         if caption:
@@ -73,7 +73,7 @@ def _sheet(sheet: Any) -> Iterator[tuple[str, str]]:
 
 
 def _rows(sheet: Any) -> Iterator[Row]:
-    """(number, values) of the rows that hold something."""
+    """Yields (number, values) of each row that is not empty."""
     merged = _merged(sheet)
     reaching: dict[int, tuple[str, int]] = {}  # column -> (value, last row)
     for number, row in enumerate(sheet.iter_rows(), 1):
@@ -90,8 +90,8 @@ def _rows(sheet: Any) -> Iterator[Row]:
 
 
 def _merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
-    """For each first row of cells merged over rows, their columns and last rows. A sheet that is read row by row leaves
-    this to the file, where it stands behind the rows."""
+    """Maps the first row of merged cells to their columns and last rows. openpyxl does not offer this for a sheet that
+    is read row by row, so it is read from the XML, where it follows the rows."""
     from openpyxl.utils import range_boundaries
 
     with sheet.parent._archive.open(sheet._worksheet_path) as source:
@@ -106,7 +106,7 @@ def _merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
 
 
 def _tables(rows: Iterable[Row]) -> Iterator[tuple[Row, Row, list[Row]]]:
-    """(caption, header, rows) of each table; a caption may stand alone, and either may be without values."""
+    """Yields (caption, header, rows) of each table. The caption or the header may be missing (without values)."""
     caption, header, held = _NO_ROW, _NO_ROW, list[Row]()
     before = 0
     for row in rows:

@@ -1,6 +1,7 @@
-"""`zip`: an archive; each member is read by the reader of its own type and is a document of its own.
+"""`zip`: reads an archive. The reader for each member's type reads it as a document of its own.
 
-Sizes are counted while unpacking, never taken from the archive's word; nothing is written by a member's name.
+Sizes are counted while unpacking, because the declared ones cannot be trusted. A member's path is never used to write a
+file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from surefind.types import Document
 
 _ENCRYPTED = 0x1
 _SMALL = 1_000_000
-"""Members below this may compress as well as they like."""
+"""Unpacked bytes up to which a member's compression ratio is not limited."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,15 @@ class Zip(Stage):
                 check_archive(archive)
                 members = _wanted(archive)
                 if not members:
-                    raise SourceError("holds no file of a known type")
+                    raise SourceError("contains no file of a known type")
                 for member in members:
                     yield from _read(archive, member, id)
         except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
-            raise SourceError(f"is not a whole ZIP archive ({error})") from None
+            raise SourceError(f"is damaged or not a ZIP archive ({error})") from None
 
 
 def check_archive(archive: zipfile.ZipFile) -> None:
-    """Refuses one that is a bomb by its own account."""
+    """Raises `OverLimitError` if the sizes that an archive declares are over the limits, as those of a zip bomb."""
     limits = scope().limits
     members = archive.infolist()
     if len(members) > limits.members:
@@ -52,13 +53,13 @@ def check_archive(archive: zipfile.ZipFile) -> None:
     for member in members:
         times = member.file_size / max(member.compress_size, 1)
         if member.file_size > _SMALL and times > limits.ratio:
-            raise OverLimitError(f"has a member packed {times:,.0f}:1, as bombs are (max_ratio)")
+            raise OverLimitError(f"has a member compressed {times:,.0f}:1, like a zip bomb (max_ratio)")
     if sum(member.file_size for member in members) > limits.unpacked_mb * 1e6:
         raise OverLimitError(f"unpacks to more than {limits.unpacked_mb:g} MB (max_unpacked_mb)")
 
 
 def _wanted(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """The members that have a reader, in order of name, each name once."""
+    """The members that have a reader, sorted by name, each name once."""
     unique = {member.filename: member for member in archive.infolist() if _is_document(member)}
     return [unique[name] for name in sorted(unique)]
 

@@ -131,7 +131,7 @@ class GraphLocal(Aided, Stage):
         by_lexicon = [graph.named_in(text) for text in texts]
         if self.entities == "lexicon":
             if by_lexicon == [[]]:
-                note("the question names nothing that the graph knows")
+                note("the question names no entity in the graph")
             return by_lexicon
         found, failed = [], []
         for read, otherwise in zip(self._reader().read(texts, services), by_lexicon, strict=True):
@@ -141,7 +141,7 @@ class GraphLocal(Aided, Stage):
                 continue
             named = sorted({entity for one in read.mentions for entity in graph.named_in(one.name)})
             if not named and otherwise:
-                note("names found in the graph, which has none of the model's")
+                note("names found in the graph, because the graph has none of the model's names")
             found.append(named or otherwise)
         mention(failed, len(texts), "names found in the graph")
         return found

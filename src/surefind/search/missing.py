@@ -27,8 +27,8 @@ def _missing(ranking: Rankings, rankings: Sequence[Rankings]) -> IdArray:
     """Returns, for each query, the candidates of other rankings that this ranking lacks, padded."""
     rows = []
     for q in range(len(ranking)):
-        mine = set(ranking.ids[q].tolist())
-        rows.append(sorted({id for other in rankings for id in other.ids[q].tolist()} - mine - {PAD}))
+        own = set(ranking.ids[q].tolist())
+        rows.append(sorted({id for other in rankings for id in other.ids[q].tolist()} - own - {PAD}))
     table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int64)
     for q, row in enumerate(rows):
         table[q, : len(row)] = row

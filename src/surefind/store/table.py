@@ -125,12 +125,12 @@ class Table:
     def origin(self, earlier: Table) -> IntArray:
         """Returns, for each place, the place of the same chunk in an earlier table, or -1. A chunk is the same only in
         the same version: in another version its context may differ."""
-        mine, theirs = (table.rows[0] << 24 | table.rows[1] for table in (self, earlier))
-        order = np.argsort(theirs, kind="stable")
-        at = np.searchsorted(theirs[order], mine).clip(max=max(len(theirs) - 1, 0))
-        if not len(theirs):
+        own, other = (table.rows[0] << 24 | table.rows[1] for table in (self, earlier))
+        order = np.argsort(other, kind="stable")
+        at = np.searchsorted(other[order], own).clip(max=max(len(other) - 1, 0))
+        if not len(other):
             return np.full(len(self), -1, np.int32)
-        return np.where(theirs[order][at] == mine, order[at], -1).astype(np.int32)
+        return np.where(other[order][at] == own, order[at], -1).astype(np.int32)
 
     # ------------------------------------------------------------ on disk
 

@@ -41,7 +41,7 @@ class Task:
     layout: str = ""
     """The layout to cut the documents in; empty if they are not to be cut."""
     real: str = ""
-    """Where the path led when the file was found; empty if that is not checked."""
+    """The path with links resolved, as it was when the file was found; empty if it is not to be checked."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -1,4 +1,4 @@
-"""The writer: the one object that may change a knowledge base. It holds the writer's lock while it is open.
+"""The writer: the only object that may change a knowledge base. It holds the writer's lock while it is open.
 
 with Writer(data, layout, services, reading, …) as writer:
     sync(writer, retrievers, [Path("docs")])
