@@ -610,6 +610,15 @@ def test_knowledge_base_is_taken_from_the_environment(small: Home, tmp_path: Pat
     assert json.loads(ran.stdout)["documents"] == 2
 
 
+def test_help_says_surefind_however_it_was_started(tmp_path: Path) -> None:
+    """A runner that Python itself loads as a module, as `python -m pytest` does, has another name to go by."""
+    (tmp_path / "runner.py").write_text("from surefind.serve.cli import main\nmain()\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", "search", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "Usage: surefind search " in done.stdout
+
+
 def test_exit_code_reaches_the_shell(small: Home) -> None:
     assert shell("search", "", cwd=small.folder).returncode == 2
 

@@ -40,6 +40,8 @@ def _root(shown: bool = typer.Option(False, "--version", help="Print the version
         raise typer.Exit
 
 
+_PROGRAM = "surefind"
+"""Said in every help, however the program was started: `python -m surefind` and a test runner have other names."""
 _INTERRUPTED = 130
 # Typer carries click inside it or beside it, depending on its version; the exception is found through its own.
 _WrongCall: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -49,7 +51,7 @@ def main() -> None:
     """Run a command; turn every expected failure into one sentence and an exit code."""
     as_json = "--json" in sys.argv
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name=_PROGRAM, standalone_mode=False)
         if code == _INTERRUPTED:  # some versions of typer catch Ctrl-C themselves
             raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
