@@ -1,5 +1,18 @@
-"""`python -m surefind` is `surefind`."""
+"""Where the program starts: `surefind`, and `python -m surefind`."""
 
-from surefind.serve.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command line. Its imports take a moment: Ctrl-C during them ends quietly, as it does later."""
+    try:
+        from surefind.serve.cli import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()
