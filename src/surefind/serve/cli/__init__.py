@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from surefind.crew import still_working
-from surefind.errors import DiskFullError, SurefindError, is_full
+from surefind.errors import DiskFullError, SurefindError, closest, is_full
 from surefind.serve.cli import bench, demo, doctor, exam, graph, history, init, search, status, sync, train, version
 
 app = typer.Typer(
@@ -94,7 +95,19 @@ def _refuse(error: Exception, as_json: bool) -> None:
         return
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     usage = f" See: {context.command_path} --help." if context else ""
-    _fail(message + usage, "UsageError", as_json)
+    _fail((_unknown(message, context.command) if context else message) + usage, "UsageError", as_json)
+
+
+def _unknown(message: str, command: Any) -> str:
+    """An unknown command or option with the one that was probably meant; any other message as it is. Versions of typer
+    suggest in different words, or not at all."""
+    found = re.match(r"No such (?:command '(?P<command>[^']*)'|option: (?P<option>[^\s=]+))", message)
+    if not found:
+        return message
+    wrong = found["command"] or found["option"] or ""
+    options = [option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)]
+    meant = closest(wrong, getattr(command, "commands", ()) if found["command"] else [*options, "--help"])
+    return f"{found[0]}." + (f" Did you mean {meant}?" if meant else "")
 
 
 def _fail(message: str, kind: str, as_json: bool) -> None:
