@@ -12,14 +12,13 @@ from typing import Any
 from surefind import spec
 from surefind.access import PathRule
 from surefind.errors import ConfigError, SpecError, UsageError, choices
+from surefind.folders import DATA_FOLDER as DATA_FOLDER
+from surefind.folders import FILE_NAME as FILE_NAME
 from surefind.ingest._limits import Limits
 from surefind.ingest._readers import Readers
 from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import DEPTH, Pipeline
 from surefind.write.layout import Layout
-
-FILE_NAME = "surefind.toml"
-DATA_FOLDER = ".surefind"
 
 TEMPLATE = """\
 # Surefind: how this knowledge base is read, cut, indexed and searched.

@@ -15,6 +15,7 @@ from typing import ClassVar
 from surefind.embed._onnx import OnnxEncoder
 from surefind.embed._onnx_folder import graph_version
 from surefind.errors import SpecError
+from surefind.folders import located
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
 from surefind.store.version import FileVersion
@@ -24,7 +25,7 @@ from surefind.types import FloatArray
 def _encoder(path: str, max_tokens: int) -> OnnxEncoder:
     if not path:
         raise SpecError("onnx needs a folder. Write it like 'onnx(path=models/bge-small)'.")
-    folder = Path(path).expanduser().absolute()
+    folder = located(path).absolute()
     return _open(folder, max_tokens, graph_version(folder))
 
 

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from surefind.embed._onnx_folder import graph_version
 from surefind.errors import MissingPartError
+from surefind.folders import located
 from surefind.notes import note
 from surefind.protocols import Passages
 from surefind.rerank._onnx import OnnxCrossEncoder
@@ -102,7 +103,7 @@ def _folder(model: str, trained: Path | None) -> Path:
     mine = trained / model if trained else None
     if mine and "/" not in model and mine.is_dir():
         return mine
-    folder = Path(model).expanduser()
+    folder = located(model)
     if not folder.is_dir():
         raise MissingPartError(
             f"There is no cross-encoder {model!r}: neither a folder nor a model that surefind train reranker made. "

@@ -11,11 +11,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.errors import StoreError
+from surefind.folders import lead_from, nearest
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
     from surefind.protocols import OnProgress
+
+
+def _chosen(context: typer.Context, given: Path) -> Path:
+    """The folder that was named; or that of the nearest knowledge base, and said so if it is not the current one."""
+    source = context.get_parameter_source("kb")
+    folder = given if source and source.name != "DEFAULT" else _nearest(quiet=context.resilient_parsing)
+    lead_from(folder.expanduser())
+    return folder
+
+
+def _nearest(quiet: bool) -> Path:
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise StoreError("The current folder is gone. Go to another one, or name a knowledge base: --kb.") from None
+    folder = nearest(here) or here
+    if folder != here and not quiet:
+        typer.echo(f"Using the knowledge base in {folder}.", err=True)
+    return folder
+
 
 Folder = Annotated[
     Path,
@@ -23,7 +46,8 @@ Folder = Annotated[
         "--kb",
         envvar="SUREFIND_KB",
         help="The folder of the knowledge base (surefind.toml, .surefind).",
-        show_default="here",
+        show_default="the current folder, or the nearest parent that is one",
+        callback=_chosen,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
