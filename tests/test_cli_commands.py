@@ -531,7 +531,7 @@ def test_failure_is_told_in_json_too(small: Home) -> None:
     [
         (("search", "cash", "--nope"), r"No such option: --nope.* See: surefind search --help\."),
         (("serch", "cash"), "No such command 'serch'"),
-        (("search",), "[Mm]issing .*query"),
+        (("exam", "show"), "[Mm]issing .*name"),
         (("search", "cash", "-k", "many"), "integer"),
         (("exam", "list", "extra"), "unexpected extra argument"),
     ],
