@@ -43,7 +43,7 @@ def check_call(text: str) -> None:
     command: Any = typer.main.get_command(app)
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
-    if "--help" not in words and "--version" not in words:
+    if not {"--help", "--version", "--install-completion", "--show-completion"} & set(words):
         assert not hasattr(command, "commands"), f"{text}: no such command"
         command.make_context(text, words)
 

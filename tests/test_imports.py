@@ -16,7 +16,7 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "access", "notes", "connections", "cores", "crew", "folders", "sample"},
+    {"types", "errors", "access", "notes", "connections", "cores", "crew", "folders", "sample", "template"},
     {"grammar", "spec", "protocols", "abilities"},
     {"analyze", "embed", "extract", "llm", "store", "text", "graph", "services"}
     | {"endpoint", "transport", "deadline", "bedrock"},

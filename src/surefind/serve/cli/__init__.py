@@ -13,7 +13,21 @@ import typer
 
 from surefind.crew import still_working
 from surefind.errors import DiskFullError, SurefindError, closest, is_full
-from surefind.serve.cli import bench, demo, doctor, exam, graph, history, init, search, status, sync, train, version
+from surefind.serve.cli import (
+    _complete,
+    bench,
+    demo,
+    doctor,
+    exam,
+    graph,
+    history,
+    init,
+    search,
+    status,
+    sync,
+    train,
+    version,
+)
 
 app = typer.Typer(
     name="surefind",
@@ -23,7 +37,6 @@ app = typer.Typer(
     ),
     epilog="Exit codes: 0 done, 1 nothing found or a check failed, 2 wrong call, 3 knowledge base, 4 missing part.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -51,6 +64,8 @@ _WrongCall: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__
 def main() -> None:
     """Run a command; turn every expected failure into one sentence and an exit code."""
     as_json = "--json" in sys.argv
+    if f"_{_PROGRAM.upper()}_COMPLETE" in os.environ:
+        _complete.without_slow_modules()
     try:
         code = app(prog_name=_PROGRAM, standalone_mode=False)
         if code == _INTERRUPTED:  # some versions of typer catch Ctrl-C themselves

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.errors import BudgetError, ExamError
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Write, import, list, show and export exams: questions with gold passages.", no_args_is_help=True
 )
+
+ExamName = Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.", autocompletion=_complete.exams)]
 
 
 def register(parent: typer.Typer) -> None:
@@ -159,7 +162,7 @@ def list_exams(kb: Folder = HERE, as_json: Json = False) -> None:
 
 @app.command("show")
 def show(
-    name: Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.")],
+    name: ExamName,
     number: Annotated[int, typer.Option("-n", help="How many questions of each family to show.")] = 5,
     kb: Folder = HERE,
     as_json: Json = False,
@@ -184,7 +187,7 @@ def show(
 
 @app.command("export")
 def export(
-    name: Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.")],
+    name: ExamName,
     path: Annotated[Path, typer.Argument(help="A file for jsonl and csv, a folder for beir and trec.")],
     format: Annotated[str, typer.Option("--format", help="jsonl, csv, beir or trec.")] = "jsonl",
     kb: Folder = HERE,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
@@ -17,17 +18,32 @@ if TYPE_CHECKING:
 PipelineName = Annotated[
     str | None,
     typer.Option(
-        "--pipeline", "-p", help="A pipeline of surefind.toml, or a spec such as 'bm25 + dense >> rrf(k=60)'."
+        "--pipeline",
+        "-p",
+        help="A pipeline of surefind.toml, or a spec such as 'bm25 + dense >> rrf(k=60)'.",
+        autocompletion=_complete.pipelines,
     ),
 ]
 Retrieve = Annotated[
     list[str] | None,
-    typer.Option("--retrieve", help="A retriever, such as bm25 or 'dense(model=minilm)'; may be repeated."),
+    typer.Option(
+        "--retrieve",
+        help="A retriever, such as bm25 or 'dense(model=minilm)'; may be repeated.",
+        autocompletion=_complete.stages("retrieve"),
+    ),
 ]
 Fuse = Annotated[
-    str | None, typer.Option("--fuse", help="How to join several retrievers: 'rrf(k=60)', 'convex(alpha=0.3)'.")
+    str | None,
+    typer.Option(
+        "--fuse",
+        help="How to join several retrievers: 'rrf(k=60)', 'convex(alpha=0.3)'.",
+        autocompletion=_complete.stages("fuse"),
+    ),
 ]
-Rerank = Annotated[list[str] | None, typer.Option("--rerank", help="A reranker after that; may be repeated.")]
+Rerank = Annotated[
+    list[str] | None,
+    typer.Option("--rerank", help="A reranker after that; may be repeated.", autocompletion=_complete.stages("rerank")),
+]
 Depth = Annotated[
     int | None, typer.Option("--depth", help="Candidates per retriever before fusion.", show_default="100")
 ]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
 from surefind.serve.cli.search import Retrieve
 
@@ -18,7 +19,10 @@ app = typer.Typer(
     help="Learn from an exam: how to weigh retrievers (fusion, weights), an encoder or a reranker of your own.",
     no_args_is_help=True,
 )
-ExamName = Annotated[str, typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.")]
+ExamName = Annotated[
+    str,
+    typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.", autocompletion=_complete.exams),
+]
 MeasureName = Annotated[str, typer.Option("--measure", "-m", help="A rank measure: nDCG@10, RR@10:span …")]
 MissingScores = Annotated[
     str,
