@@ -47,10 +47,10 @@ def small(home: Home) -> Home:
 
 
 def check_complaint(ran: Ran, code: int, says: str) -> None:
-    """One sentence on the error stream, nothing on the other, and the exit code."""
+    """One sentence on the error stream, after any progress; nothing on the other stream, and the exit code."""
     assert ran.code == code
     assert re.search(says, ran.err), ran.err
-    assert ran.err.startswith("surefind: ") and "Traceback" not in ran.err
+    assert re.search("^surefind: ", ran.err, re.MULTILINE) and "Traceback" not in ran.err
     assert ran.out == ""
 
 

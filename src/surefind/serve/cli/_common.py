@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,15 +82,22 @@ def _plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
-    """Bars on the error stream, one for each kind of work, with the time left."""
+    """On a terminal bars, one for each kind of work, with the time left, unless `quiet`. Elsewhere plain lines, `quiet`
+    or not: a log wants to know, and JSON goes to another stream."""
     screen = console(stderr=True)
-    if quiet or not screen.is_terminal:
+    if not screen.is_terminal:
+        with _plain_lines() as say:
+            yield say
+        return
+    if quiet:
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True) as bars:
+    # What is printed below a bar goes through the bar's stream, so that must not happen to what goes into a file.
+    alike = sys.stdout.isatty()
+    with Progress(*columns, console=screen, transient=True, redirect_stdout=alike) as bars:
         tasks: dict[str, Any] = {}
         _shown.append(bars)
 
@@ -102,6 +110,19 @@ def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
             yield report
         finally:
             _shown.remove(bars)
+
+
+@contextlib.contextmanager
+def _plain_lines() -> Iterator[OnProgress]:
+    from surefind.serve.cli._lines import Lines
+
+    lines = Lines(lambda text: typer.echo(text, err=True))
+    try:
+        yield lines.report
+    except BaseException:
+        lines.close(failed=True)
+        raise
+    lines.close()
 
 
 @contextlib.contextmanager
