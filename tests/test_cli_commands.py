@@ -637,7 +637,8 @@ def diagnosis(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_doctor_finds_everything_well(diagnosis: dict[str, Any]) -> None:
-    assert [check for check in diagnosis["checks"] if not check["ok"]] == []
+    assert [check for check in diagnosis["checks"] if check["status"] != "ok"] == []
+    assert diagnosis["summary"] == {"ok": len(diagnosis["checks"]), "warning": 0, "failed": 0}
 
 
 def test_doctor_lists_every_stage(diagnosis: dict[str, Any]) -> None:
@@ -652,4 +653,4 @@ def test_doctor_exits_1_when_a_check_fails(home: Home, monkeypatch: pytest.Monke
     home.configure("[serch]\n")
     ran = surefind("doctor", kb=home.folder)
     assert ran.code == 1
-    assert re.search(r"FAIL  settings +.*surefind\.toml, line 1", ran.out)
+    assert re.search(r"(?m)^failed   settings +.*surefind\.toml, line 1", ran.out)
