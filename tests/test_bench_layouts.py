@@ -160,9 +160,9 @@ def test_layout_reads_back() -> None:
 
 
 def test_wrong_layout_is_refused_with_the_choices() -> None:
-    with pytest.raises(SpecError, match=r"no chunk stage called 'fixt'.*fixed"):
+    with pytest.raises(SpecError, match=r"no chunker called 'fixt'.*fixed"):
         layouts_from_texts(["fixt"])
-    with pytest.raises(SpecError, match="no enrich stage called 'bm25'"):
+    with pytest.raises(SpecError, match="no enricher called 'bm25'"):
         layouts_from_texts(["fixed + bm25"])
 
 

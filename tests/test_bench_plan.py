@@ -151,13 +151,13 @@ def test_unknown_setting_of_the_bench_table_lists_the_choices() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("bm26", "no retrieve stage called 'bm26'; did you mean 'bm25'"),
+        ("bm26", "no pipeline or retriever called 'bm26'; did you mean 'bm25'"),
         ("bm25(k2=1)", "bm25 has no parameter 'k2'"),
         ("bm25(b=[0.5, 2])", "b must be from 0 to 1"),
         ("bm25(k1=[0.5, yes])", "k1"),
-        ("bm25 + dense >> rff", "no fuse stage called 'rff'; .*Choices: combmnz"),
+        ("bm25 + dense >> rff", "no fuser called 'rff'; .*Choices: combmnz"),
         ("bm25 + dense >> convex(alpha=[0.1, 1.1])", "alpha must be"),
-        ("bm25 >> rrf", "no rerank stage called 'rrf'"),
+        ("bm25 >> rrf", "no reranker called 'rrf'"),
         ("bm25 @many", "depth 'many'"),
         ("", "''"),
     ],

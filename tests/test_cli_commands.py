@@ -47,10 +47,10 @@ def small(home: Home) -> Home:
 
 
 def check_complaint(ran: Ran, code: int, says: str) -> None:
-    """One sentence on the error stream, nothing on the other, and the exit code."""
+    """One sentence on the error stream, after any progress; nothing on the other stream, and the exit code."""
     assert ran.code == code
     assert re.search(says, ran.err), ran.err
-    assert ran.err.startswith("surefind: ") and "Traceback" not in ran.err
+    assert re.search("^surefind: ", ran.err, re.MULTILINE) and "Traceback" not in ran.err
     assert ran.out == ""
 
 
@@ -409,7 +409,7 @@ def test_check_and_save_of_one_file_compares_with_what_was_there(ten: Path, base
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("-p", "bm26"), "no retrieve stage called 'bm26'"),
+        (("-p", "bm26"), "no pipeline or retriever called 'bm26'"),
         (("-p", "bm25(k9=1)"), "bm25 has no parameter 'k9'"),
         (("-m", "nDCG"), "There is no measure 'nDCG'"),
         (("--preset", "context"), r"no preset 'context'; .*Choices: .*context-layer"),
@@ -442,7 +442,7 @@ def test_missing_baseline_is_refused_before_anything_runs(ten: Path) -> None:
         (("search", "x" * 100_000), "The query has 100,000 characters; the limit is 10,000"),
         (("search", "cash", "-k", "0"), "k must be from 1 to 1,000, not 0"),
         (("search", "cash", "-p", "wrds"), r"no pipeline called 'wrds'; did you mean 'words'\? Choices: words"),
-        (("search", "cash", "--retrieve", "bm26"), r"no retrieve stage called 'bm26'; did you mean 'bm25'\? Choices:"),
+        (("search", "cash", "--retrieve", "bm26"), r"no retriever called 'bm26'; did you mean 'bm25'\? Choices:"),
         (("search", "cash", "--retrieve", "bm25(k3=1)"), "bm25 has no parameter 'k3'; .*Choices: analyzer, b, k1"),
         (("search", "cash", "--retrieve", "bm25(b=7)"), "b must be from 0 to 1"),
         (("search", "cash", "-p", "words", "--retrieve", "bm25"), "Give either --pipeline or --retrieve"),
@@ -531,7 +531,7 @@ def test_failure_is_told_in_json_too(small: Home) -> None:
     [
         (("search", "cash", "--nope"), r"No such option: --nope.* See: surefind search --help\."),
         (("serch", "cash"), "No such command 'serch'"),
-        (("search",), "[Mm]issing .*query"),
+        (("exam", "show"), "[Mm]issing .*name"),
         (("search", "cash", "-k", "many"), "integer"),
         (("exam", "list", "extra"), "unexpected extra argument"),
     ],
@@ -610,6 +610,15 @@ def test_knowledge_base_is_taken_from_the_environment(small: Home, tmp_path: Pat
     assert json.loads(ran.stdout)["documents"] == 2
 
 
+def test_help_says_surefind_however_it_was_started(tmp_path: Path) -> None:
+    """A runner that Python itself loads as a module, as `python -m pytest` does, has another name to go by."""
+    (tmp_path / "runner.py").write_text("from surefind.serve.cli import main\nmain()\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", "search", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "Usage: surefind search " in done.stdout
+
+
 def test_exit_code_reaches_the_shell(small: Home) -> None:
     assert shell("search", "", cwd=small.folder).returncode == 2
 
@@ -628,7 +637,8 @@ def diagnosis(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_doctor_finds_everything_well(diagnosis: dict[str, Any]) -> None:
-    assert [check for check in diagnosis["checks"] if not check["ok"]] == []
+    assert [check for check in diagnosis["checks"] if check["status"] != "ok"] == []
+    assert diagnosis["summary"] == {"ok": len(diagnosis["checks"]), "warning": 0, "failed": 0}
 
 
 def test_doctor_lists_every_stage(diagnosis: dict[str, Any]) -> None:
@@ -643,4 +653,4 @@ def test_doctor_exits_1_when_a_check_fails(home: Home, monkeypatch: pytest.Monke
     home.configure("[serch]\n")
     ran = surefind("doctor", kb=home.folder)
     assert ran.code == 1
-    assert re.search(r"FAIL  settings +.*surefind\.toml, line 1", ran.out)
+    assert re.search(r"(?m)^failed   settings +.*surefind\.toml, line 1", ran.out)

@@ -121,7 +121,7 @@ def test_dense_retrieval_by_a_concatenation() -> None:
     ("text", "says"),
     [
         ("concat(models=[])", "at least one encoder"),
-        ("concat(models=[minilm, nonesuch])", "no embed stage called 'nonesuch'"),
+        ("concat(models=[minilm, nonesuch])", "no encoder called 'nonesuch'"),
         ("concat(models=[minilm(x=1)])", "minilm has no parameter 'x'"),
         ("concat(models=minilm)", "models must be a list of texts"),
     ],

@@ -329,7 +329,7 @@ def test_pdf_with_a_scanned_page_is_read_in_part_and_says_which(tmp_path: Path) 
     taken = take(tmp_path / "a.pdf", real_files.pdf(real_files.scan))
     assert "can be read" in taken.documents[0].text
     ((inside, reason),) = taken.complaints
-    assert inside == "" and "pictures without text: 2; " in reason and "surefind[ocr]" in reason
+    assert inside == "" and "has scanned pages without text: 2; " in reason and "surefind[ocr]" in reason
 
 
 def test_pdf_of_scans_only_is_refused(tmp_path: Path) -> None:
@@ -340,9 +340,7 @@ def test_pdf_of_scans_only_is_refused(tmp_path: Path) -> None:
             made.add_page()
             made.image(Image.new("L", (62, 87), 200), x=0, y=0, w=210, h=297)
 
-    with pytest.raises(
-        SourceError, match=r"has no text, only scanned pages: 1-2; to read them, write"
-    ):
+    with pytest.raises(SourceError, match=r"has no text, only scanned pages: 1-2; to read them, write"):
         take(tmp_path / "a.pdf", real_files.pdf(build))
 
 
@@ -565,7 +563,9 @@ def test_json_without_the_mapped_field_is_refused_by_name(tmp_path: Path) -> Non
         take(tmp_path / "t.json", '[{"body": ""}, {"text": "y"}]', "json(text=[body])")
     taken = take(tmp_path / "t.json", '[{"id": 0, "body": "x"}, {"body": null}]', "json(text=[body])")
     assert [d.id for d in taken.documents] == ["t.json#0"]
-    assert taken.complaints == [("", "has no field 'body' in 1 of 2 records, which are left out; the first is record 2")]
+    assert taken.complaints == [
+        ("", "has no field 'body' in 1 of 2 records, which are left out; the first is record 2")
+    ]
     with pytest.raises(SourceError, match=r"has no records at 'data\.rows'"):
         take(tmp_path / "t.json", "{}", "json(records=data.rows)")
 

@@ -50,7 +50,7 @@ def test_unknown_measure_lists_all_there_are(name: str) -> None:
 
 
 def test_near_miss_is_guessed() -> None:
-    with pytest.raises(SpecError, match=r"did you mean 'nDCG@k'\?"):
+    with pytest.raises(SpecError, match=r"did you mean 'nDCG@10'\?"):
         parse_measure("nDCG")
 
 

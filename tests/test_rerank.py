@@ -387,7 +387,7 @@ def test_equal_conditions_have_equal_specs() -> None:
 
 
 def test_conditional_on_nothing_known_is_refused() -> None:
-    with pytest.raises(SpecError, match="no rerank stage called 'oracle'"):
+    with pytest.raises(SpecError, match="no reranker called 'oracle'"):
         spec.make("rerank", "conditional(stage=oracle)")
 
 

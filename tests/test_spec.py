@@ -111,8 +111,8 @@ def test_parameter_of_a_stage_that_has_none_is_refused() -> None:
         ("retrieve", "bm25(k1=true)", "k1 must be a number"),
         ("retrieve", "bm25(k1=-1)", "k1 must be at least 0"),
         ("retrieve", "bm25(b=2)", "b must be from 0 to 1"),
-        ("retrieve", "bm25(analyzer=klingon)", "no analyze stage called 'klingon'"),
-        ("retrieve", "dense(model=gpt)", "no embed stage called 'gpt'"),
+        ("retrieve", "bm25(analyzer=klingon)", "no analyzer called 'klingon'"),
+        ("retrieve", "dense(model=gpt)", "no encoder called 'gpt'"),
         ("chunk", "fixed(tokens=2.5)", "tokens must be a whole number"),
         ("chunk", "fixed(tokens=5, overlap=5)", "overlap must be at least 0 and below tokens"),
         ("chunk", "fixed(tokens=0)", "tokens must be at least 1"),
@@ -315,8 +315,8 @@ def test_pipeline_keeps_any_text_inside_a_spec(label: str) -> None:
         ("bm25 +", "expected a stage name"),
         ("bm25 @x", "Cannot read the depth 'x'"),
         ("bm25 @0", "depth must be at least 1, not 0"),
-        ("bm25 >> rrf", "no rerank stage called 'rrf'"),
-        ("bm25 + dense >> bm25", "no fuse stage called 'bm25'"),
+        ("bm25 >> rrf", "no reranker called 'rrf'"),
+        ("bm25 + dense >> bm25", "no fuser called 'bm25'"),
     ],
 )
 def test_bad_pipeline_says_what_is_wrong(text: str, words: str) -> None:

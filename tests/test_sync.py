@@ -243,7 +243,7 @@ def test_folder_of_other_types_says_which(home: Home) -> None:
 
 def test_source_that_is_gone_keeps_its_documents_and_says_what_to_do(two: Home) -> None:
     two.docs.rename(two.folder / "moved")
-    with pytest.raises(SourceError, match=r"is gone\. Bring it back, or drop .* surefind sync --forget"):
+    with pytest.raises(SourceError, match=r"no longer exists\. Restore it, or remove .* surefind sync --forget"):
         two.sync()
     assert sorted(two.found("common")) == ["a.md", "sub/b.md"]
 

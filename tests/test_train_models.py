@@ -273,7 +273,7 @@ def test_full_disk_is_told_and_the_checkpoint_before_stays(tmp_path: Path) -> No
 def test_too_little_room_is_told_before_the_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=5 << 20))
     seen: list[int] = []
-    with pytest.raises(DiskFullError, match=r"takes about 11 MB, and the disk that holds .* has 5 MB left"):
+    with pytest.raises(DiskFullError, match=r"needs about 11 MB, and the disk of .* has 5 MB left"):
         train(network(False), examples(False), ONE, tmp_path / "c.pt", lambda what, done, total: seen.append(done))
     assert seen == []
 

@@ -1,5 +1,18 @@
-"""Runs the command line: `python -m surefind` is the same as `surefind`."""
+"""Starts the program: `surefind`, and `python -m surefind`."""
 
-from surefind.serve.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command line. Its imports take a moment: Ctrl-C during them ends quietly, as it does later."""
+    try:
+        from surefind.serve.cli import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -122,9 +122,21 @@ def is_full(error: Exception, folder: Path | None = None) -> bool:
     return getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
 
 
-def choices(wrong: str, known: Iterable[str]) -> str:
-    """The end of an error message: the likely meaning, then all there is."""
+def closest(wrong: str, known: Iterable[str]) -> str:
+    """The name that was probably meant; empty if none is near. Capitals and hyphens are no difference: people write
+    `RRF` and `cross-encoder`."""
+    names = {_plain(name): name for name in sorted(known)}
+    close = get_close_matches(_plain(wrong), names, n=1)
+    return names[close[0]] if close else ""
+
+
+def choices(wrong: str, known: Iterable[str], meant: str = "") -> str:
+    """The end of an error message: the likely meaning (`meant`, or the closest name), then all there is."""
     names = sorted(known)
-    close = get_close_matches(wrong, names, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    meant = meant or closest(wrong, names)
+    hint = f"did you mean {meant!r}? " if meant else ""
     return f"{hint}Choices: {', '.join(names) or 'none'}."
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

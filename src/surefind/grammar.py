@@ -125,6 +125,8 @@ class _Reader:
                     raise self.fail("a parameter name")
                 if key in parameters:
                     raise SpecError(f"The spec {self.text!r} gives {key!r} twice. Keep one of them.")
+                if self.peek() == "-":
+                    raise self.fail("'=' (names are written with '_', not with '-')")
                 self.expect("=")
                 parameters[key] = self.value()
                 if not self.accept(","):

@@ -41,6 +41,7 @@ from surefind.services import LocalServices
 from surefind.status import Status, status_of
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import NAME, Catalogue
+from surefind.store.lock import nothing_yet
 from surefind.store.rows import Generation, Version
 from surefind.types import Document, SearchResult
 from surefind.write import publish
@@ -246,9 +247,7 @@ class KnowledgeBase:
     def catalogue(self) -> Catalogue:
         """The catalogue, opened read-only. Any thread may use it."""
         if not self._exists():
-            raise NothingIndexedError(
-                f"There is no knowledge base in {self.folder} yet. Make one with: surefind sync FOLDER."
-            )
+            raise nothing_yet(self.data, f"There is no knowledge base in {self.folder} yet.")
         with self._lock:
             self._catalogue = self._catalogue or Catalogue(self.data, readonly=True)
             return self._catalogue

@@ -14,14 +14,14 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import re
 import types
 import typing
-from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Self, TypeVar
 
-from surefind.errors import SpecError, SurefindError, choices
+from surefind.errors import SpecError, SurefindError, choices, closest
 from surefind.grammar import Value, format_value
 from surefind.grammar import format_spec as format_spec
 from surefind.grammar import parse_spec as parse_spec
@@ -38,6 +38,12 @@ KINDS = {
     "rerank": "surefind.rerank",
 }
 """Each kind of stage and the room it lives in."""
+
+_CALLED = {
+    "analyze": "analyzer", "read": "reader", "chunk": "chunker", "enrich": "enricher", "embed": "encoder",
+    "extract": "extractor", "retrieve": "retriever", "fuse": "fuser", "rerank": "reranker",
+}  # fmt: skip
+"""What a stage of each kind is called in messages."""
 
 
 class Stage:
@@ -104,7 +110,7 @@ def find(kind: str, name: str) -> type[Stage]:
             return typing.cast(type[Stage], _plugins(kind)[name].load())
         except Exception as error:
             raise SpecError(f"The plugin {name!r} ({_plugins(kind)[name].value}) cannot be loaded: {error}.") from error
-    raise SpecError(f"There is no {kind} stage called {name!r}; {choices(name, names(kind))}")
+    raise SpecError(f"There is no {_CALLED[kind]} called {name!r}; {choices(name, names(kind))}")
 
 
 # ---------------------------------------------------------------- classes -> stages
@@ -113,7 +119,13 @@ def find(kind: str, name: str) -> type[Stage]:
 @lru_cache(maxsize=4096)
 def make(kind: str, text: str) -> Any:
     """The stage that a spec names, its parameters checked."""
-    name, parameters = parse_spec(text)
+    try:
+        name, parameters = parse_spec(text)
+    except SpecError:
+        written = re.match(r"\s*([\w.-]+)", text)
+        if written:  # a misspelt name, such as cross-encoder, is said before anything about columns
+            find(kind, written[1])
+        raise
     return build(find(kind, name), parameters)
 
 
@@ -121,7 +133,7 @@ def build(cls: type[S], parameters: dict[str, Value]) -> S:
     hints = {key: hint for key, hint in _hints(cls).items() if key != cls.rest}  # type: ignore[arg-type]
     others = [key for key in parameters if key not in hints]
     for key in others:
-        if not cls.rest or get_close_matches(key, hints):  # rather a slip than a name of one's own
+        if not cls.rest or closest(key, hints):  # rather a slip than a name of one's own
             raise SpecError(f"{cls.name} has no parameter {key!r}; {choices(key, hints)}")
     checked = {key: _coerce(cls.name, key, value, hints.get(key, float)) for key, value in parameters.items()}
     if cls.rest:

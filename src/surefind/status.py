@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,10 @@ class Status:
     """The number of versions that wait to be published."""
     idle_rules: list[str]
     """The paths of access rules that cover no document."""
+    models: dict[str, list[str]]
+    """The encoders, rerankers and language models that the pipelines use."""
+    size: int
+    """Bytes on disk of everything below .surefind."""
 
 
 def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Reader, settings: Settings) -> Status:
@@ -60,7 +65,28 @@ def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Read
         generations=[one.number for one in kept],
         idle_rules=[rule.path for rule in reader.view.idle_rules()],
         drafts=len(catalogue.versions.in_state(("draft", "in review"), kept)),
+        models=_models(settings),
+        size=_size(catalogue.path.parent),
     )
+
+
+def _models(settings: Settings) -> dict[str, list[str]]:
+    pipelines = settings.pipelines.values()
+    found = {
+        "encoder": [getattr(stage, "model", "") for pipeline in pipelines for stage in pipeline.retrieve],
+        "reranker": [getattr(stage, "model", "") for pipeline in pipelines for stage in pipeline.rerank],
+        "language model": [settings.llm.model, settings.llm.fallback],
+    }
+    return {kind: sorted({name for name in names if name}) for kind, names in found.items() if any(names)}
+
+
+def _size(folder: Path) -> int:
+    """A file may go while this looks: a writer sweeps."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
 
 
 def _label(index: str, all_of_them: Sequence[str]) -> str:

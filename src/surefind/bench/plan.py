@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -95,9 +96,12 @@ def preset(
 def from_texts(texts: Sequence[str], named: Mapping[str, Pipeline]) -> list[Contender]:
     """Contenders from names of pipelines or from specs, with grids expanded."""
     found = []
+    known = {*named, *spec.names("retrieve")}
     for text in texts:
         if text in named:
             found.append(Contender(text, named[text]))
+        elif re.fullmatch(r"[\w.-]+", text) and text not in known:
+            raise SpecError(f"There is no pipeline or retriever called {text!r}; {choices(text, known)}")
         else:
             found += [Contender(short(pipeline), pipeline) for pipeline in map(Pipeline.parse, expand(text))]
     return distinct(found)

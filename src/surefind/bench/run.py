@@ -21,6 +21,7 @@ from surefind.exam.known_item import PER_FAMILY, generate, origin_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
+from surefind.folders import located
 from surefind.fuse.learned import Learned, question_key
 from surefind.inference.record import questions_learnt
 from surefind.kb import KnowledgeBase
@@ -131,7 +132,7 @@ def _learnt(contender: Contender, services: Services) -> frozenset[str]:
     for retriever in contender.pipeline.retrieve:
         encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
         if isinstance(encoder, Onnx):
-            found.append(questions_learnt(Path(encoder.path).expanduser()))
+            found.append(questions_learnt(located(encoder.path)))
     return frozenset[str]().union(*found)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import SpecError
+from surefind.folders import located
 from surefind.inference.encoder import OnnxEncoder
 from surefind.inference.folder import graph_version
 from surefind.protocols import Progress
@@ -24,7 +25,7 @@ from surefind.types import FloatArray
 def _encoder(path: str, max_tokens: int) -> OnnxEncoder:
     if not path:
         raise SpecError("onnx needs a folder. Write it like 'onnx(path=models/bge-small)'.")
-    folder = Path(path).expanduser().absolute()
+    folder = located(path).absolute()
     return _open(folder, max_tokens, graph_version(folder))
 
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surefind.errors import MissingPartError, SurefindError
+from surefind.folders import located
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
 from surefind.types import FloatArray
@@ -79,7 +80,7 @@ def _loaded(model: str, device: str, download: bool) -> Any:
 def _folder(model: str, download: bool) -> Path:
     """The folder with the model's files; with `download`, gets them first."""
     _need_library()
-    local = Path(model).expanduser()
+    local = located(model)
     if local.is_dir():
         return local.absolute()
     found = _cached(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,23 +38,39 @@ class ExamStore:
 
     def load(self, name: str, version: int | None = None) -> Exam:
         """Loads the newest version (`known-item`) or a given one (`known-item@2`)."""
-        if version is None and "@" in name:
-            name, _, number = name.partition("@")
-            version = int(number) if number.isdigit() else -1
-        versions = self._versions(name)
+        name, versions = self.found(name if version is None else f"{name}@{version}")
+        return _read(self._file(name, versions[-1]))
+
+    def found(self, text: str) -> tuple[str, list[int]]:
+        """Resolves `NAME` or `NAME@VERSION` to the name and its versions: all of them, or the given one."""
+        name, at, number = text.partition("@")
+        versions = self._versions(name) if name in self.names() else []
         if not versions:
             known = choices(name, self.names()) if self.names() else "Write one with: surefind exam generate."
             raise ExamError(f"There is no exam called {name!r}; {known}")
-        version = max(versions) if version is None else version
-        if version not in versions:
-            raise ExamError(f"The exam {name!r} has no version {version}; versions: {', '.join(map(str, versions))}.")
-        return _read(self.folder / name / f"v{version:03}.jsonl")
+        if not at:
+            return name, versions
+        if not number.isdigit() or int(number) not in versions:
+            raise ExamError(f"The exam {name!r} has no version {number}; versions: {', '.join(map(str, versions))}.")
+        return name, [int(number)]
+
+    def delete(self, text: str) -> list[str]:
+        """Delete an exam, or one version of it. Returns what is gone, as NAME@VERSION."""
+        name, versions = self.found(text)
+        for version in versions:
+            self._file(name, version).unlink()
+        if not self._versions(name):
+            shutil.rmtree(self.folder / name)
+        return [f"{name}@{version}" for version in versions]
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir()) if self.folder.exists() else []
 
     def all(self) -> list[Exam]:
         return [self.load(name, version) for name in self.names() for version in self._versions(name)]
+
+    def _file(self, name: str, version: int) -> Path:
+        return self.folder / name / f"v{version:03}.jsonl"
 
     def _versions(self, name: str) -> list[int]:
         return sorted(int(path.stem[1:]) for path in (self.folder / name).glob("v*.jsonl"))

@@ -1,4 +1,4 @@
-"""`jupyter(outputs=true)`: reads a notebook: Markdown cells unchanged, code and its output in fences. Hits name cells."""
+"""`jupyter(outputs=true)`: reads a notebook: Markdown unchanged, code and its output in fences. Hits name cells."""
 
 from __future__ import annotations
 

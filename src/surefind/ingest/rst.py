@@ -31,14 +31,14 @@ _WITHOUT_TEXT = {
     "raw",
     "tabularcolumns",
 }
-"""Directives that are left out: they say nothing to a reader."""
+"""Directives that are left out with their content."""
 _LABELS = {
     "versionadded": "New in version",
     "versionchanged": "Changed in version",
     "deprecated": "Deprecated since version",
     "seealso": "See also",
 }
-"""The text that stands for the name of a directive."""
+"""Words that replace the name of a directive, because the name is part of the text."""
 _TARGET = re.compile(r"(.*\S)\s*<[^<>]*>", re.DOTALL)
 _SETTINGS = {
     "file_insertion_enabled": False,

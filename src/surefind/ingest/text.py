@@ -1,4 +1,4 @@
-"""`text(encoding="")`: reads plain text. The title is the file's name; `encoding` applies to files that are not UTF-8."""
+"""`text(encoding="")`: reads plain text. The file's name is the title. `encoding` is for files that are not UTF-8."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import AnswerError, MissingPartError, UsageError
+from surefind.folders import located
 from surefind.llm.address import Address
 from surefind.llm.settings import LLMSettings
 from surefind.prompts.values import Completion, Request
@@ -22,7 +23,7 @@ _CONTEXT = 8192
 
 class GGUFChat:
     def __init__(self, address: Address, settings: LLMSettings) -> None:
-        self._path = Path(address.model).expanduser()
+        self._path = located(address.model)
         if not self._path.is_file():
             where = "" if self._path.is_absolute() else f" in {Path.cwd()}"
             raise UsageError(f"There is no model file {self._path}{where}. Write the model as 'gguf:PATH'.")

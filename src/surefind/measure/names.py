@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import cast
 
-from surefind.errors import SpecError, choices
+from surefind.errors import SpecError, choices, closest
 from surefind.measure.gains import Level
 from surefind.measure.ranks import MEASURES
 
@@ -19,6 +19,8 @@ OVERLAP_MEASURES = ("SpanR", "SpanP", "IoU")
 _TEXTUAL = (*SPAN_MEASURES, *OVERLAP_MEASURES)
 _LEVELS = ("document", "span", "chunk")
 _RANKED = re.compile(r"([A-Za-z][A-Za-z0-9]*)@(\d+)(?::(\w+))?")
+_WRITTEN = re.compile(r"([A-Za-z]\w*?)@?(\d*)(:\w+)?")
+"""Anything like a measure: `ndcg10`, `ndgc@10`, `recal@5:span`."""
 _ALIASES = {"ndcg": "nDCG", "mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
 
 
@@ -54,4 +56,17 @@ def parse_measure(text: str) -> Measure:
         if known and level:
             raise SpecError(f"{text!r}: there is no level {level!r}; {choices(level, _LEVELS)}")
     known_names = [*(f"{name}@k" for name in MEASURES), *SPAN_MEASURES, *(f"{name}@k" for name in OVERLAP_MEASURES)]
-    raise SpecError(f"There is no measure {text!r}; {choices(text, known_names)}")
+    raise SpecError(f"There is no measure {text!r}; {choices(text, known_names, _meant(text.strip()))}")
+
+
+def _meant(text: str) -> str:
+    """The measure that was probably meant, as it is written: `ndgc@5` -> `nDCG@5`."""
+    match = _WRITTEN.fullmatch(text)
+    if not match:
+        return ""
+    name, k, level = match.groups()
+    near = closest(name, (*MEASURES, *_TEXTUAL, *_ALIASES))
+    near = _ALIASES.get(near, near)
+    if not near or (near in SPAN_MEASURES and not k):
+        return near
+    return f"{near}@{k or 10}" + (level if level and level[1:] in _LEVELS and near not in _TEXTUAL else "")

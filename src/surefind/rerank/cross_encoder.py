@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import MissingPartError
+from surefind.folders import located
 from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.inference.folder import graph_version
 from surefind.inference.record import questions_learnt
@@ -103,7 +104,7 @@ def _folder(model: str, trained: Path | None) -> Path:
     mine = trained / model if trained else None
     if mine and "/" not in model and mine.is_dir():
         return mine
-    folder = Path(model).expanduser()
+    folder = located(model)
     if not folder.is_dir():
         raise MissingPartError(
             f"There is no cross-encoder {model!r}: neither a folder nor a model that surefind train reranker made. "

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from surefind.access import PathRule
-from surefind.errors import NotBuiltError, NothingIndexedError
+from surefind.errors import NotBuiltError
 from surefind.protocols import Retriever, Services
 from surefind.search.reader import Reader
 from surefind.store import lease
 from surefind.store.backend import Backend, Contents
 from surefind.store.catalogue import Catalogue
 from surefind.store.lease import Lease
+from surefind.store.lock import nothing_yet
 from surefind.store.rows import Generation
 
 
@@ -49,7 +50,7 @@ class Opening:
         while True:
             generation = self.catalogue.current()
             if generation is None:
-                raise NothingIndexedError("There is no knowledge base here yet. Make one with: surefind sync FOLDER.")
+                raise nothing_yet(self.catalogue.path.parent, "There is no knowledge base here yet.")
             held = lease.take(self.catalogue.path.parent, generation.number)
             if held is not None:
                 if any(one.number == generation.number for one in self.catalogue.generations()):

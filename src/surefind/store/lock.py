@@ -10,42 +10,109 @@ import fcntl
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TextIO
 
-from surefind.errors import LockedError
+from surefind.errors import LockedError, NothingIndexedError
+from surefind.protocols import OnProgress
+
+_TELL_SECONDS = 1.0
+"""Between two notes in the lock file on how far its holder is."""
+_AGAIN_SECONDS = 0.05
+"""A reader that looks whether somebody writes holds the lock for less than this."""
 
 
-def writer_lock(folder: Path) -> contextlib.AbstractContextManager[None]:
-    """Holds the writer's lock. Raises `LockedError` if another process has it."""
+def writer_lock(folder: Path) -> contextlib.AbstractContextManager[OnProgress]:
+    """Holds the writer's lock. Raises `LockedError` if another process has it.
+
+    Returns a progress callback: the writer's progress is shown to those who wait for it."""
     return _held(folder / "writer.lock", f"is writing to {folder}. Wait until it ends, or stop it.")
 
 
-def training_lock(data: Path, name: str) -> contextlib.AbstractContextManager[None]:
+def nothing_yet(folder: Path, told: str) -> NothingIndexedError:
+    """Returns the error for a missing generation: the first sync is running, or `told`."""
+    writer = _writer(folder / "writer.lock")
+    if writer is None:
+        return NothingIndexedError(f"{told} Make one with: surefind sync FOLDER.")
+    details = [f"process {writer['pid']}, since {writer['since']}"] if "pid" in writer else []
+    if progress := writer.get("progress"):
+        details.append(f"{progress[0]}: {progress[1]:,} of {progress[2]:,}")
+    shown = f" ({'; '.join(details)})" if details else ""
+    return NothingIndexedError(
+        f"The first sync is still running{shown}. There is nothing to search before it ends: try again then."
+    )
+
+
+def training_lock(data: Path, name: str) -> contextlib.AbstractContextManager[OnProgress]:
     """Holds the lock of a model name. Two trainings under one name would write into one folder."""
-    doing = f"is training {name!r}. Wait until it ends, stop it, or train under another --name."
-    return _held(data / "locks" / f"train-{name}.lock", doing)
+    told = f"is training {name!r}. Wait until it ends, stop it, or train under another --name."
+    return _held(data / "locks" / f"train-{name}.lock", told)
 
 
 @contextlib.contextmanager
-def _held(path: Path, doing: str) -> Iterator[None]:
+def _held(path: Path, doing: str) -> Iterator[OnProgress]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LockedError(f"{_holder(path)} {doing}") from None
-        file.truncate(0)
+        if not (_lock(file) or _lock_again(file)):
+            raise LockedError(f"{_holder(path)} {doing}")
         command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
-        json.dump({"pid": os.getpid(), "command": command, "since": time.strftime("%H:%M:%S")}, file)
-        file.flush()
-        yield
+        about = {"pid": os.getpid(), "command": command, "since": time.strftime("%H:%M:%S")}
+        _note(file, about)
+        turn, told = threading.Lock(), float("-inf")
+
+        def tell(what: str, done: int, total: int) -> None:
+            nonlocal told
+            if time.monotonic() - told < _TELL_SECONDS:
+                return
+            with turn, contextlib.suppress(OSError):  # a full disk is complained about by what is written for good
+                told = time.monotonic()
+                _note(file, {**about, "progress": [what, done, total]})
+
+        yield tell
+
+
+def _lock(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lock_again(file: TextIO) -> bool:
+    time.sleep(_AGAIN_SECONDS)
+    return _lock(file)
+
+
+def _note(file: TextIO, about: dict[str, Any]) -> None:
+    file.truncate(0)
+    json.dump(about, file)
+    file.flush()
+
+
+def _writer(path: Path) -> dict[str, Any] | None:
+    """What the holder of a lock says of itself, as far as it can be read; None if nobody holds it."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _about(path)
+    except OSError:  # there was never a writer
+        pass
+    return None
+
+
+def _about(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return found if {"pid", "command", "since"} <= found.keys() else {}
+    except (OSError, ValueError, AttributeError):  # it is being written just now
+        return {}
 
 
 def _holder(path: Path) -> str:
-    try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-        return f"Process {holder['pid']} ({holder['command']}, since {holder['since']})"
-    except (OSError, ValueError, KeyError):
-        return "Another process"
+    about = _about(path)
+    return f"Process {about['pid']} ({about['command']}, since {about['since']})" if about else "Another process"

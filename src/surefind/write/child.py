@@ -1,8 +1,8 @@
-"""The process that prepares files on behalf of a sync: `python -P -m surefind.write.child LIMITS`.
+"""The child process that prepares files for a sync: `python -P -m surefind.write.child SETTINGS`.
 
-Takes one request a line on standard input, answers each with the length of a JSON text and the text. It lives
-under a limit of memory, and an alarm that the system enforces ends it even if its parent is gone and a library
-never returns. Nothing that a hostile file makes of it is trusted: its answers are JSON, never objects.
+It reads one request per line from standard input, and answers each with the length of a JSON text and the text. Its
+memory is limited. A system alarm ends it even if its parent has died and a library never returns. A hostile file may
+take the process over, so its answers are not trusted: they are JSON, never pickled objects.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from surefind.files.readers import Readers
 from surefind.write.prepare import Task, prepare, to_data
 
 _GRACE = 2
+"""Seconds after the time limit until the alarm; the parent, which has the better error message, stops it first."""
 
 
 def main() -> None:
@@ -32,10 +33,10 @@ def main() -> None:
     limits, readers = Limits(**settings["limits"]), Readers(tuple(settings["readers"]))
     answers = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)  # what a library prints must not get between the answers
+    os.dup2(silence, 1)  # output of libraries must not mix with the answers
     os.dup2(silence, 2)
     memory = int(limits.memory_mb * 1e6)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))  # what is written to; threads reserve far more space
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))  # not RLIMIT_AS: threads reserve far more
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     largest = int(limits.unpacked_mb * 1e6)
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 def _still_working(answers: IO[bytes], limits: Limits) -> None:
-    """An answer of no length asks for more time."""
+    """Restarts the time limit, here and in the parent: an answer of length 0 asks for more time."""
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE)
     _send(answers, b"")
 
@@ -71,7 +72,7 @@ def _answer(task: Task, limits: Limits, readers: Readers, alive: Callable[[], No
             return {"memory": True}
         except RecursionError:
             return {"refused": "is nested too deeply to be read"}
-        except Exception as error:  # a library met something it did not expect
+        except Exception as error:  # an unexpected error in a library
             return {"refused": f"cannot be read ({type(error).__name__}: {error})"}
 
 

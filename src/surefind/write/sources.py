@@ -1,4 +1,4 @@
-"""Which folders and repositories a sync is about: those that were named, or all that are known."""
+"""Finds the folders and repositories to sync: those that were named, or all known ones."""
 
 from __future__ import annotations
 
@@ -20,24 +20,32 @@ from surefind.write.intake import type_of
 from surefind.write.reading import Reading
 
 _SHOWN = 10
+"""Skipped files that an error message lists."""
 
 
 @dataclass(frozen=True)
 class Sources:
+    """The sources of a knowledge base, for one sync."""
+
     catalogue: Catalogue
     reading: Reading
     base: int
+    """The number of the current set of documents; the sync writes the next one."""
     files: FileRules = field(default_factory=FileRules)
     report: OnProgress = lambda what, done, total: None
 
     def targets(self, paths: Sequence[Path], dropped: list[Source]) -> list[tuple[Source, str]]:
-        """Which sources to sync and, for a path inside one, which part of it. Every path is checked before
-        anything is written; a path inside another one is part of it. Sources that a new one takes in are dropped."""
+        """Returns the sources to sync, each with the path of the part to sync (empty for all of it). Without `paths`,
+        returns all sources.
+
+        Every path is checked before anything is written. A path inside another one is part of it. Sources inside a new
+        source are removed and added to `dropped`.
+        """
         if not paths:
             for source in self.catalogue.sources():
                 if not source.root.exists() and not source.origin:
                     raise SourceError(
-                        f"The source {source.root} is gone. Bring it back, or drop its documents with: "
+                        f"The source {source.root} no longer exists. Restore it, or remove its documents with: "
                         f"surefind sync --forget {source.root}."
                     )
             return [(source, "") for source in self.catalogue.sources()]
@@ -56,16 +64,17 @@ class Sources:
 
     def _target(self, path: Path, dropped: list[Source]) -> tuple[Source, str]:
         for source in self.catalogue.sources():
-            root = source.root.resolve()  # a folder above it may have become a link since it was added
+            root = source.root.resolve()  # a folder above may have become a link since the source was added
             if root in (path, *path.parents):
                 return source, "" if path == root else path.relative_to(root).as_posix()
         for source in self.catalogue.sources():
-            if path in source.root.resolve().parents and not source.origin:  # the new source takes in an old one
+            if path in source.root.resolve().parents and not source.origin:  # the new source contains it
                 self.remove_documents(source)
                 dropped.append(source)
         return self.catalogue.add_source(path), ""
 
     def _check_not_empty(self, path: Path) -> None:
+        """Raises `SourceError` unless there is a file with a reader below the path."""
         seen: Counter[str] = Counter()
         missed = Missed()
         for entry in scan(path, self.files, self.reading.find, missed):
@@ -80,8 +89,8 @@ class Sources:
         )
 
     def read_elsewhere(self, source: Source, dropped: Sequence[Source]) -> set[str]:
-        """Real paths that other sources read: their own folders, and what sources before this one reach by links. Only
-        `follow_links = "anywhere"` leads there; otherwise nothing is looked up."""
+        """Returns the real paths that other sources read: their own folders, and the paths that earlier sources reach
+        by links. Empty unless `follow_links = "anywhere"`: only then can a link lead to another source."""
         if self.files.follow_links != "anywhere":
             return set()
         gone = {one.id for one in dropped} - {source.id}
@@ -96,17 +105,18 @@ class Sources:
         return taken - {roots[source.id]}
 
     def forgotten(self, roots: Sequence[Path | GitOrigin]) -> list[Source]:
-        known = {_place(source): source for source in self.catalogue.sources()}
+        """Returns the sources to forget. Raises `SourceError` if a root is not a source."""
+        known = {_location(source): source for source in self.catalogue.sources()}
         wanted = {root: root.url if isinstance(root, GitOrigin) else str(root.resolve()) for root in roots}
-        for root, place in wanted.items():
-            if place not in known:
+        for root, location in wanted.items():
+            if location not in known:
                 listed = ", ".join(known) or "none"
                 raise SourceError(f"{root} is not a source of this knowledge base. Sources: {listed}.")
-        return [known[place] for place in wanted.values()]
+        return [known[location] for location in wanted.values()]
 
     def fetched(self, origin: GitOrigin) -> Source:
-        """The source that holds a repository's files, brought to the origin's revision."""
-        known = next((s for s in self.catalogue.sources() if _place(s) == origin.url), None)
+        """Fetches a repository at the origin's revision and returns the source that holds its files."""
+        known = next((s for s in self.catalogue.sources() if _location(s) == origin.url), None)
         folder = known.root.parent if known else self.catalogue.path.parent.resolve() / "git" / origin.key
         self.report(f"Fetching {origin.name}", 0, 1)
         rules = f"{self.reading.limits.file_mb:g} MB of {' '.join(self.reading.readers.suffixes())}"
@@ -117,7 +127,8 @@ class Sources:
         return source
 
     def fetched_again(self, source: Source) -> str:
-        """Bring a source that has an origin up to date. Returns why not, or nothing: its files are still there."""
+        """Fetches a source again if it has an origin. Returns the reason if this fails, else an empty string. After a
+        failure the files fetched earlier are kept."""
         if not source.origin:
             return ""
         try:
@@ -130,16 +141,17 @@ class Sources:
         return self.reading.find(path) is not None and size <= self.reading.limits.file_mb * 1e6
 
     def remove_documents(self, source: Source) -> int:
+        """Removes a source's documents from the next set, and returns their number."""
         rows = [row for file in self.catalogue.files(source, self.base).values() for row in file.rows]
         self.catalogue.versions.release(rows, self.base + 1)
         return len(rows)
 
 
-def _place(source: Source) -> str:
-    """What tells sources apart: the folder, or the repository whatever its revision."""
+def _location(source: Source) -> str:
+    """The folder of a source, or the URL of its repository without the revision. No two sources share one."""
     return GitOrigin.parse(source.origin).url if source.origin else str(source.root.resolve())
 
 
 def listing(counts: Counter[str]) -> str:
-    """Types of files, the most frequent first: `.png ×7, .exe ×2`."""
+    """Lists types of files with their counts, the most frequent first: `.png ×7, .exe ×2`."""
     return ", ".join(f"{suffix} ×{count}" for suffix, count in counts.most_common())

@@ -1,4 +1,4 @@
-"""Bringing the knowledge base up to date with its folders: only what changed is read, cut and embedded."""
+"""Brings the knowledge base up to date with its sources. Only what changed is read, cut and embedded."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def sync(
     forget: Sequence[Path | GitOrigin] = (),
     origins: Sequence[GitOrigin] = (),
 ) -> SyncReport:
-    """Without paths or origins, every source is brought up to date. What was read is made searchable by `retrievers`,
-    then committed as the next generation; until then nobody sees any of it."""
+    """Syncs the named paths and origins; without any, all sources. Drops the sources in `forget`. Builds the indexes of
+    `retrievers`, then commits the result as the next generation. Until then no reader sees any of it."""
     started = time.perf_counter()
     result = SyncReport()
     catalogue = writer.catalogue
@@ -65,6 +65,7 @@ def _take_in(
     dropped: list[Source],
     result: SyncReport,
 ) -> None:
+    """Reads the sources that the sync is about. A sync that only forgets sources reads none."""
     if not (paths or origins) and forget:
         return
     intake = Intake(

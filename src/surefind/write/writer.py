@@ -54,7 +54,7 @@ class Writer:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(writer_lock(self.data))
+            self.report = _both(stack.enter_context(writer_lock(self.data)), self.report)
             self.catalogue = Catalogue(self.data)
             stack.callback(self.catalogue.close)
             stack.enter_context(self.reading)
@@ -129,6 +129,14 @@ class Writer:
             keep |= {one.contents for one in old if not unused[one.number]}
             gone = self.catalogue.sweep(keep)
             self.backend.sweep(keep, gone)
+
+
+def _both(first: OnProgress, second: OnProgress) -> OnProgress:
+    def report(what: str, done: int, total: int) -> None:
+        first(what, done, total)
+        second(what, done, total)
+
+    return report
 
 
 def _author() -> str:

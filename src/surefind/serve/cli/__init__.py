@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
-from surefind.errors import DiskFullError, SurefindError, is_full
-from surefind.serve.cli import bench, demo, doctor, exam, graph, history, init, search, status, sync, train, version
+from surefind.errors import DiskFullError, SurefindError, closest, is_full
+from surefind.serve.cli import (
+    _complete,
+    bench,
+    demo,
+    doctor,
+    exam,
+    graph,
+    history,
+    init,
+    search,
+    status,
+    sync,
+    train,
+    version,
+)
 from surefind.workers import still_working
 
 app = typer.Typer(
@@ -22,7 +37,6 @@ app = typer.Typer(
     ),
     epilog="Exit codes: 0 done, 1 nothing found or a check failed, 2 wrong call, 3 knowledge base, 4 missing part.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -40,6 +54,8 @@ def _root(shown: bool = typer.Option(False, "--version", help="Print the version
         raise typer.Exit
 
 
+_PROGRAM = "surefind"
+"""Said in every help, however the program was started: `python -m surefind` and a test runner have other names."""
 _INTERRUPTED = 130
 # Typer carries click inside it or beside it, depending on its version; the exception is found through its own.
 _WrongCall: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -48,8 +64,10 @@ _WrongCall: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__
 def main() -> None:
     """Run a command; turn every expected failure into one sentence and an exit code."""
     as_json = "--json" in sys.argv
+    if f"_{_PROGRAM.upper()}_COMPLETE" in os.environ:
+        _complete.without_slow_modules()
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name=_PROGRAM, standalone_mode=False)
         if code == _INTERRUPTED:  # some versions of typer catch Ctrl-C themselves
             raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
@@ -92,7 +110,19 @@ def _refuse(error: Exception, as_json: bool) -> None:
         return
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     usage = f" See: {context.command_path} --help." if context else ""
-    _fail(message + usage, "UsageError", as_json)
+    _fail((_unknown(message, context.command) if context else message) + usage, "UsageError", as_json)
+
+
+def _unknown(message: str, command: Any) -> str:
+    """An unknown command or option with the one that was probably meant; any other message as it is. Versions of typer
+    suggest in different words, or not at all."""
+    found = re.match(r"No such (?:command '(?P<command>[^']*)'|option: (?P<option>[^\s=]+))", message)
+    if not found:
+        return message
+    wrong = found["command"] or found["option"] or ""
+    options = [option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)]
+    meant = closest(wrong, getattr(command, "commands", ()) if found["command"] else [*options, "--help"])
+    return f"{found[0]}." + (f" Did you mean {meant}?" if meant else "")
 
 
 def _fail(message: str, kind: str, as_json: bool) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from surefind.errors import StoreError
+from surefind.folders import lead_from, nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,13 +21,34 @@ if TYPE_CHECKING:
 
     from surefind.protocols import OnProgress
 
+
+def _chosen(context: typer.Context, given: Path) -> Path:
+    """The folder that was named; or that of the nearest knowledge base, and said so if it is not the current one."""
+    source = context.get_parameter_source("kb")
+    folder = given if source and source.name != "DEFAULT" else _nearest(quiet=context.resilient_parsing)
+    lead_from(folder.expanduser())
+    return folder
+
+
+def _nearest(quiet: bool) -> Path:
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise StoreError("The current folder is gone. Go to another one, or name a knowledge base: --kb.") from None
+    folder = nearest(here) or here
+    if folder != here and not quiet:
+        typer.echo(f"Using the knowledge base in {folder}.", err=True)
+    return folder
+
+
 Folder = Annotated[
     Path,
     typer.Option(
         "--kb",
         envvar="SUREFIND_KB",
         help="The folder of the knowledge base (surefind.toml, .surefind).",
-        show_default="here",
+        show_default="the current folder, or the nearest parent that is one",
+        callback=_chosen,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
@@ -57,15 +82,22 @@ def _plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
-    """Bars on the error stream, one for each kind of work, with the time left."""
+    """On a terminal bars, one for each kind of work, with the time left, unless `quiet`. Elsewhere plain lines, `quiet`
+    or not: a log wants to know, and JSON goes to another stream."""
     screen = console(stderr=True)
-    if quiet or not screen.is_terminal:
+    if not screen.is_terminal:
+        with _plain_lines() as say:
+            yield say
+        return
+    if quiet:
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True) as bars:
+    # What is printed below a bar goes through the bar's stream, so that must not happen to what goes into a file.
+    alike = sys.stdout.isatty()
+    with Progress(*columns, console=screen, transient=True, redirect_stdout=alike) as bars:
         tasks: dict[str, Any] = {}
         _shown.append(bars)
 
@@ -78,6 +110,19 @@ def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
             yield report
         finally:
             _shown.remove(bars)
+
+
+@contextlib.contextmanager
+def _plain_lines() -> Iterator[OnProgress]:
+    from surefind.serve.cli._lines import Lines
+
+    lines = Lines(lambda text: typer.echo(text, err=True))
+    try:
+        yield lines.report
+    except BaseException:
+        lines.close(failed=True)
+        raise
+    lines.close()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import console
 
 if TYPE_CHECKING:
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
 
     from surefind.exam.model import Exam
 
-ExamName = Annotated[str, typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.")]
+ExamName = Annotated[
+    str,
+    typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.", autocompletion=_complete.exams),
+]
 MeasureName = Annotated[str, typer.Option("--measure", "-m", help="A rank measure: nDCG@10, RR@10:span …")]
 
 

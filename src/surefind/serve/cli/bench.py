@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
@@ -29,7 +30,11 @@ def register(app: typer.Typer) -> None:
 def bench(
     preset: Annotated[
         str | None,
-        typer.Option("--preset", help="A ready plan: context-layer, chunking, champion, fusion, graph, cascade."),
+        typer.Option(
+            "--preset",
+            help="A ready plan: context-layer, chunking, champion, fusion, graph, cascade.",
+            autocompletion=_complete.presets,
+        ),
     ] = None,
     pipelines: Annotated[
         list[str] | None,
@@ -37,6 +42,7 @@ def bench(
             "--pipeline",
             "-p",
             help="A named pipeline or a spec; lists are alternatives: 'bm25 + dense >> convex(alpha=[0.1, 0.3])'.",
+            autocompletion=_complete.pipelines,
         ),
     ] = None,
     retrieve: Retrieve = None,
@@ -45,11 +51,19 @@ def bench(
     depth: Depth = None,
     layouts: Annotated[
         list[str] | None,
-        typer.Option("--layout", help="Cut the documents so and compare: 'fixed(tokens=[300, 700]) + headings'."),
+        typer.Option(
+            "--layout",
+            help="Cut the documents so and compare: 'fixed(tokens=[300, 700]) + headings'.",
+            autocompletion=_complete.stages("chunk"),
+        ),
     ] = None,
     exam: Annotated[
         list[str] | None,
-        typer.Option("--exam", help="An exam of `surefind exam list`; may be repeated. Without: known-item questions."),
+        typer.Option(
+            "--exam",
+            help="An exam of `surefind exam list`; may be repeated. Without: known-item questions.",
+            autocompletion=_complete.exams,
+        ),
     ] = None,
     beir: Annotated[Path | None, typer.Option("--beir", help="A BEIR folder as documents and exam in one go.")] = None,
     split: Annotated[str, typer.Option("--split", help="The split of the BEIR folder.")] = "test",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +14,8 @@ from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
 
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
 
+_LITTLE_ROOM = 1 << 30
+
 
 def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
@@ -23,31 +24,38 @@ def register(app: typer.Typer) -> None:
 def doctor(kb: Folder = HERE, as_json: Json = False) -> None:
     """Check the installation, the bundled models and the knowledge base; list every stage there is.
 
-    Exit code 1 when a check fails.
+    A check is ok, a warning (it works, but you should know) or failed. Exit code 1 when one failed.
     """
     checks = [_run(name, check) for name, check in _checks(kb)]
+    counts = {status: sum(check["status"] == status for check in checks) for status in ("ok", "warning", "failed")}
     stages, readers = _stages(), _readers()
     if as_json:
-        print_json({"checks": checks, "stages": stages, "readers": readers})
+        print_json({"checks": checks, "summary": counts, "stages": stages, "readers": readers})
     else:
         for check in checks:
-            typer.echo(f"{'ok  ' if check['ok'] else 'FAIL'}  {check['name']:<16} {check['says']}")
-        typer.echo("")
+            typer.echo(f"{check['status']:<7}  {check['name']:<16} {check['says']}")
+        typer.echo(f"\n{len(checks)} checks: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + ".\n")
         for kind, names in stages.items():
             typer.echo(f"{kind:<9} {', '.join(names) or '-'}")
         typer.echo("\nFiles that are read")
         for reader in readers:
             needs = f"   needs: pip install 'surefind[{reader['extra']}]'" if reader["missing"] else ""
             typer.echo(f"  {reader['name']:<9} {_endings(reader['suffixes'])}{needs}")
-    if not all(check["ok"] for check in checks):
+    if counts["failed"]:
         raise typer.Exit(1)
 
 
-def _run(name: str, check: Callable[[], str]) -> dict[str, str | bool]:
+class _NoticeError(Exception):
+    """Raised by a check that found nothing broken, but something to know."""
+
+
+def _run(name: str, check: Callable[[], str]) -> dict[str, str]:
     try:
-        return {"name": name, "ok": True, "says": check()}
+        return {"name": name, "status": "ok", "says": check()}
+    except _NoticeError as warning:
+        return {"name": name, "status": "warning", "says": f"{warning}"}
     except Exception as error:  # whatever breaks is what the doctor is asked to find
-        return {"name": name, "ok": False, "says": f"{error}"}
+        return {"name": name, "status": "failed", "says": f"{error}"}
 
 
 def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
@@ -56,7 +64,7 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
         *((package, lambda package=package: _version(package)) for package in _PACKAGES),
         ("bundled encoder", _encode),
         ("bundled reranker", _rerank),
-        ("disk", lambda: f"{megabytes(shutil.disk_usage(kb.resolve()).free)} free"),
+        ("disk", lambda: _disk(kb)),
         ("settings", lambda: _settings(kb)),
         ("knowledge base", lambda: _verify(kb)),
         ("language", lambda: _language(kb)),
@@ -64,6 +72,8 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -87,6 +97,14 @@ def _rerank() -> str:
     return f"reads an answer as {answer - other:.1f} better than another text, files match their SHA-256"
 
 
+def _disk(kb: Path) -> str:
+    folder = kb.resolve()
+    free = shutil.disk_usage(folder if folder.exists() else Path.cwd()).free
+    if free < _LITTLE_ROOM:
+        raise _NoticeError(f"only {megabytes(free)} free; a sync that runs out of room stops and loses nothing")
+    return f"{megabytes(free)} free"
+
+
 def _settings(kb: Path) -> str:
     from surefind.config import FILE_NAME, load_settings
 
@@ -103,8 +121,8 @@ def _verify(kb: Path) -> str:
     with KnowledgeBase.open(kb) as base:
         try:
             view = base.reader().view
-        except NothingIndexedError:
-            return "none here yet"
+        except NothingIndexedError as error:
+            return str(error)  # none yet, or the first sync is running
         view.ready(base.retrievers())
         return f"{len(view)} passages, indexes match their checksums"
 
@@ -116,9 +134,12 @@ def _language(kb: Path) -> str:
 
     with KnowledgeBase.open(kb) as base:
         try:
-            return advice(base) or "the encoders fit the documents, as far as can be told"
+            text = advice(base)
         except NothingIndexedError:
             return "no documents yet"
+    if text:
+        raise _NoticeError(text)
+    return "the encoders fit the documents, as far as can be told"
 
 
 def _stages() -> dict[str, list[str]]:

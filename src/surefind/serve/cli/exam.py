@@ -1,14 +1,16 @@
-"""`surefind exam`: write, import, look at and export exams."""
+"""`surefind exam`: write, import, look at, export and delete exams."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefind.errors import BudgetError, ExamError
+from surefind.errors import BudgetError, ExamError, UsageError
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from surefind.exam.store import ExamStore
 
 app = typer.Typer(
-    help="Write, import, list, show and export exams: questions with gold passages.", no_args_is_help=True
+    help="Write, import, list, show, export and delete exams: questions with gold passages.", no_args_is_help=True
 )
+
+ExamName = Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.", autocompletion=_complete.exams)]
 
 
 def register(parent: typer.Typer) -> None:
@@ -159,7 +163,7 @@ def list_exams(kb: Folder = HERE, as_json: Json = False) -> None:
 
 @app.command("show")
 def show(
-    name: Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.")],
+    name: ExamName,
     number: Annotated[int, typer.Option("-n", help="How many questions of each family to show.")] = 5,
     kb: Folder = HERE,
     as_json: Json = False,
@@ -184,7 +188,7 @@ def show(
 
 @app.command("export")
 def export(
-    name: Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.")],
+    name: ExamName,
     path: Annotated[Path, typer.Argument(help="A file for jsonl and csv, a folder for beir and trec.")],
     format: Annotated[str, typer.Option("--format", help="jsonl, csv, beir or trec.")] = "jsonl",
     kb: Folder = HERE,
@@ -205,6 +209,55 @@ def export(
         print_json({"written": str(path), **_summary(exam)})
     else:
         typer.echo(f"Wrote {len(exam.queries)} questions of {exam.label} to {path}.")
+
+
+@app.command("delete")
+def delete(
+    name: ExamName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Delete an exam with all of its versions, or one version: NAME@VERSION. Reports that used it stay readable."""
+    store = _store(kb)
+    found, versions = store.found(name)
+    labels = ", ".join(f"{found}@{version}" for version in versions)
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise UsageError(f"This deletes {labels} for good. Say --yes to go on.")
+        if not typer.confirm(f"Delete {labels} for good?", err=True):
+            typer.echo("Nothing was deleted.", err=True)
+            raise typer.Exit(1)
+    reports = _reports(kb, found, versions)
+    gone = store.delete(name)
+    if as_json:
+        print_json({"deleted": gone, "reports": reports})
+        return
+    typer.echo(f"Deleted {', '.join(gone)}.")
+    if reports:
+        many = f"{len(reports)} report{'s' * (len(reports) > 1)}"
+        typer.echo(
+            f"{many} in .surefind/reports used it. They stay readable: each holds its questions and results. To run "
+            "them again, or to compare with them (bench --check), import the same questions again."
+        )
+
+
+def _reports(kb: Path, name: str, versions: list[int]) -> list[str]:
+    """The reports of the knowledge base on these versions of an exam."""
+    import json
+
+    from surefind.config import DATA_FOLDER
+
+    found = []
+    for path in sorted((kb.resolve() / DATA_FOLDER / "reports").glob("*/report.json")):
+        try:
+            exam = json.loads(path.read_text(encoding="utf-8"))["exam"]
+            used = exam["name"] == name and exam["version"] in versions
+        except (OSError, ValueError, KeyError, TypeError):  # not one of ours, or half written
+            continue
+        if used:
+            found.append(str(path.parent))
+    return found
 
 
 def _summary(exam: Exam) -> dict[str, object]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from surefind.serve.cli._common import HERE, Folder, Json, print_json
+from surefind.serve.cli._common import HERE, Json, print_json
+
+# Not that of a parent: whoever writes settings here wants a knowledge base here.
+NewFolder = Annotated[
+    Path,
+    typer.Option("--kb", envvar="SUREFIND_KB", help="The folder to write it into.", show_default="the current folder"),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    kb: Folder = HERE,
+    kb: NewFolder = HERE,
     force: Annotated[bool, typer.Option("--force", help="Replace a surefind.toml that is there.")] = False,
     as_json: Json = False,
 ) -> None:

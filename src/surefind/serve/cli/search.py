@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
@@ -16,20 +18,39 @@ if TYPE_CHECKING:
 PipelineName = Annotated[
     str | None,
     typer.Option(
-        "--pipeline", "-p", help="A pipeline of surefind.toml, or a spec such as 'bm25 + dense >> rrf(k=60)'."
+        "--pipeline",
+        "-p",
+        help="A pipeline of surefind.toml, or a spec such as 'bm25 + dense >> rrf(k=60)'.",
+        autocompletion=_complete.pipelines,
     ),
 ]
 Retrieve = Annotated[
     list[str] | None,
-    typer.Option("--retrieve", help="A retriever, such as bm25 or 'dense(model=minilm)'; may be repeated."),
+    typer.Option(
+        "--retrieve",
+        help="A retriever, such as bm25 or 'dense(model=minilm)'; may be repeated.",
+        autocompletion=_complete.stages("retrieve"),
+    ),
 ]
 Fuse = Annotated[
-    str | None, typer.Option("--fuse", help="How to join several retrievers: 'rrf(k=60)', 'convex(alpha=0.3)'.")
+    str | None,
+    typer.Option(
+        "--fuse",
+        help="How to join several retrievers: 'rrf(k=60)', 'convex(alpha=0.3)'.",
+        autocompletion=_complete.stages("fuse"),
+    ),
 ]
-Rerank = Annotated[list[str] | None, typer.Option("--rerank", help="A reranker after that; may be repeated.")]
+Rerank = Annotated[
+    list[str] | None,
+    typer.Option("--rerank", help="A reranker after that; may be repeated.", autocompletion=_complete.stages("rerank")),
+]
 Depth = Annotated[
     int | None, typer.Option("--depth", help="Candidates per retriever before fusion.", show_default="100")
 ]
+
+
+_MOST_BYTES = 1 << 20
+"""Read from stdin: far more than a query may have, and far less than a wrong file."""
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +58,13 @@ def register(app: typer.Typer) -> None:
 
 
 def search(
-    query: Annotated[list[str], typer.Argument(help="What you look for; quotes are optional.")],
+    query: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="What you look for; quotes are optional. '-', or nothing in a pipe: the whole of stdin is the query.",
+            show_default=False,
+        ),
+    ] = None,
     k: Annotated[int | None, typer.Option("-k", help="How many hits.", show_default="10")] = None,
     offset: Annotated[int, typer.Option("--offset", help="Leave out so many hits from the top: the next page.")] = 0,
     pipeline: PipelineName = None,
@@ -73,11 +100,12 @@ def search(
     from surefind.search.reader import check_query
 
     access = Access.of(*(groups or []), where=where or [])
+    text = _asked(query or [])
     with KnowledgeBase.open(kb) as base:
         chosen = choose(base, pipeline, retrieve, fuse, rerank, depth)
-        check_query(" ".join(query), k or base.settings.k, offset)
+        check_query(text, k or base.settings.k, offset)
         _build(base, chosen, as_json)
-        result = base.search(" ".join(query), access, k, chosen, offset)
+        result = base.search(text, access, k, chosen, offset)
     if as_json:
         print_json(as_data(result))
     else:
@@ -86,6 +114,24 @@ def search(
         show(result, explain, full, groups or [])
     if not result.hits:
         raise typer.Exit(1)
+
+
+def _asked(words: list[str]) -> str:
+    """The query: the words, or all of stdin without the blank space around it. Several lines are one query, so that a
+    whole e-mail can be asked about."""
+    from surefind.errors import QueryError
+
+    if words and words != ["-"]:
+        return " ".join(words)
+    if not words and (sys.stdin is None or sys.stdin.isatty()):
+        raise QueryError('The query is missing. Write what you look for: surefind search "wire cutoff".')
+    try:
+        text = typer.get_binary_stream("stdin").read(_MOST_BYTES).decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise QueryError("The query on stdin is not UTF-8 text.") from None
+    if not text:
+        raise QueryError("The query on stdin is empty. Write what you look for into the pipe, or after the command.")
+    return text
 
 
 def _build(base: KnowledgeBase, pipeline: Pipeline, quiet: bool) -> None:

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(kb: Folder = HERE, as_json: Json = False) -> None:
-    """Show what is indexed: documents, passages, sources, pipelines, index sizes, skipped files."""
+    """Show what is indexed: documents, passages, sources, models, pipelines, sizes on disk, skipped files."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -29,22 +29,40 @@ def status(kb: Folder = HERE, as_json: Json = False) -> None:
 
 
 def _show(found: Status) -> None:
-    typer.echo(f"Knowledge base  {found.folder}")
-    typer.echo(f"Documents       {found.documents} ({found.restricted} restricted to access groups)")
-    typer.echo(f"Passages        {found.chunks}, cut by {found.layout}")
-    kept = ", ".join(map(str, found.generations))
-    typer.echo(f"Generation      {found.generation}, of {found.last_sync} (kept: {kept})")
+    """Without keys and fingerprints, which mean nothing to people; --json has them."""
+    _row("Knowledge base", f"{found.folder}, {megabytes(found.size)} on disk")
+    _row("Documents", f"{found.documents} ({found.restricted} restricted to access groups)")
+    _row("Passages", f"{found.chunks}")
+    _row("Layout", found.layout)
+    earlier = [str(number) for number in found.generations if number != found.generation]
+    _row("Generation", f"{found.generation}" + (f" (rollback to {', '.join(earlier)} is possible)" if earlier else ""))
+    _row("Last sync", found.last_sync[:19].replace("T", " "))
     for path in found.idle_rules:
-        typer.echo(f"Access rule     {path} covers no document: paths are those below the synced folder")
+        _row("Access rule", f"{path} covers no document: paths are those below the synced folder")
     if found.drafts:
-        typer.echo(f"Drafts          {found.drafts}: surefind version list")
+        _row("Drafts", f"{found.drafts}: surefind version list")
     for source in found.sources:
-        typer.echo(f"Source          {source}")
-    for spec, size in found.indexes.items():
-        typer.echo(f"Index           {spec}, {megabytes(size)}")
+        _row("Source", source)
+    for spec, size in _indexes(found.indexes).items():
+        _row("Index", f"{spec}, {megabytes(size)}")
+    for kind, names in found.models.items():
+        _row("Model", f"{', '.join(names)} ({kind})")
     for name, pipeline in found.pipelines.items():
-        typer.echo(f"Pipeline        {name} = {pipeline}")
+        _row("Pipeline", f"{name} = {pipeline}")
     if found.problems:
-        typer.echo(f"Skipped         {len(found.problems)} files:")
+        _row("Skipped", f"{len(found.problems)} files:")
         for problem in found.problems:
             typer.echo(f"  {problem.path} {problem.reason}")
+
+
+def _row(label: str, text: str) -> None:
+    typer.echo(f"{label:<15} {text}")
+
+
+def _indexes(sizes: dict[str, int]) -> dict[str, int]:
+    """By spec; two whose models only have other weights are one line."""
+    found: dict[str, int] = {}
+    for spec, size in sizes.items():
+        label = spec.partition("@")[0]
+        found[label] = found.get(label, 0) + size
+    return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_questions, show_table
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Option("--name", help="What to call it.", show_default="KIND-EXAM")]
 PipelineName = Annotated[
-    str | None, typer.Option("--pipeline", "-p", help="The pipeline to improve.", show_default="the one that answers")
+    str | None,
+    typer.Option(
+        "--pipeline",
+        "-p",
+        help="The pipeline to improve.",
+        show_default="the one that answers",
+        autocompletion=_complete.pipelines,
+    ),
 ]
 Source = Annotated[
     list[str] | None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Retrieve
@@ -21,7 +22,12 @@ def register(app: typer.Typer) -> None:
 
 
 def prompt(
-    exam: Annotated[str, typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.")],
+    exam: Annotated[
+        str,
+        typer.Option(
+            "--exam", help="An exam of `surefind exam list`, or NAME@VERSION.", autocompletion=_complete.exams
+        ),
+    ],
     step: Annotated[
         str, typer.Option("--step", help="llm_listwise (its example and system prompt) or llm_weights (its examples).")
     ] = "llm_listwise",
@@ -32,7 +38,11 @@ def prompt(
     pipeline: Annotated[
         str | None,
         typer.Option(
-            "--pipeline", "-p", help="What is reranked: a name or a spec.", show_default="the one that answers"
+            "--pipeline",
+            "-p",
+            help="What is reranked: a name or a spec.",
+            show_default="the one that answers",
+            autocompletion=_complete.pipelines,
         ),
     ] = None,
     top: Annotated[int, typer.Option("--top", help="Passages that the model sees.")] = 50,

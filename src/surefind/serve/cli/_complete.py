@@ -1,0 +1,83 @@
+"""What the shell offers after Tab: names of pipelines, presets, exams and stages.
+
+A shell waits for the answer at every Tab, so nothing heavy is imported here, and settings are read without being
+checked. Whatever cannot be read offers nothing: a shell has no place for a message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+from surefind.errors import StoreError
+from surefind.folders import DATA_FOLDER, FILE_NAME, nearest
+
+_SLOW = ("rich", "pydantic")
+_KB = re.compile(r"(?:^|\s)--kb[ =](\S+)")
+
+
+def without_slow_modules() -> None:
+    """Hides from typer what takes longer to import than all the rest. With rich it wraps the help of each choice, and
+    fish takes every line of it for a choice. With pydantic it converts the values on the line, which nobody needs:
+    while completing, typer goes on without a value that it cannot convert."""
+    for name in _SLOW:
+        sys.modules[name] = None  # type: ignore[assignment]  # None counts as not installed
+
+
+def pipelines() -> list[str]:
+    """Those of surefind.toml, or of the defaults."""
+    from surefind.template import TEMPLATE
+
+    folder = _folder()
+    if folder is None:
+        return []
+    try:
+        given = tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8")).get("pipelines")
+    except FileNotFoundError:
+        given = None
+    except (OSError, ValueError):
+        return []
+    named = given or tomllib.loads(TEMPLATE)["pipelines"]
+    return sorted(named) if isinstance(named, dict) else []
+
+
+def exams() -> list[str]:
+    from surefind.exam.store import ExamStore
+
+    folder = _folder()
+    try:
+        return ExamStore(folder / DATA_FOLDER / "exams").names() if folder else []
+    except OSError:
+        return []
+
+
+def presets() -> list[str]:
+    import pkgutil
+
+    from surefind.bench import presets as files
+
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(files.__path__))
+
+
+def stages(kind: str) -> Callable[[], list[str]]:
+    def names() -> list[str]:
+        from surefind import spec
+
+        return spec.names(kind)
+
+    return names
+
+
+def _folder() -> Path | None:
+    """That of --kb on the line, of the environment, or the nearest one."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    given = _KB.search(line)
+    chosen = given[1] if given else os.environ.get("SUREFIND_KB")
+    try:
+        return Path(chosen).expanduser() if chosen else nearest(Path.cwd()) or Path()
+    except (OSError, RuntimeError, StoreError):
+        return None

@@ -1,0 +1,148 @@
+"""Which knowledge base a command uses, and what paths are relative to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers import WORDS, Home
+from surefind import folders
+from surefind.errors import StoreError
+from surefind.folders import located, nearest
+
+
+def shell(*words: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    known = {key: value for key, value in os.environ.items() if key != "SUREFIND_KB"}
+    command = [sys.executable, "-m", "surefind", *map(str, words)]
+    return subprocess.run(command, cwd=cwd, env={**known, **env}, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def deep(home: Home) -> Path:
+    """A folder below one with a surefind.toml, with a document in it."""
+    home.write("docs/deep/er/a.md", "# Cash\n\nThe teller counts cash.")
+    home.write("docs/b.md", "# Vault\n\nThe vault opens at nine.")
+    return home.docs / "deep" / "er"
+
+
+def test_a_sync_in_a_subfolder_goes_to_the_parents_knowledge_base(home: Home, deep: Path) -> None:
+    done = shell("sync", ".", "--json", cwd=deep)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["documents"] == 1
+    assert (home.folder / ".surefind").is_dir() and not (deep / ".surefind").exists()
+    assert done.stderr.splitlines()[0] == f"Using the knowledge base in {home.folder}."
+
+
+def test_a_search_in_a_subfolder_finds_the_documents_of_the_parent(home: Home, deep: Path) -> None:
+    home.sync("docs")
+    done = shell("search", "vault", "--json", cwd=deep)
+    assert [hit["document"] for hit in json.loads(done.stdout)["hits"]] == ["b.md"]
+
+
+def test_nothing_is_said_where_the_knowledge_base_is_here_or_named(home: Home, deep: Path) -> None:
+    home.sync("docs")
+    assert shell("search", "vault", cwd=home.folder).stderr == ""
+    assert shell("search", "vault", "--kb", home.folder, cwd=deep).stderr == ""
+    assert shell("search", "vault", cwd=deep, SUREFIND_KB=str(home.folder)).stderr == ""
+
+
+def test_a_named_folder_wins_even_if_it_is_the_current_one(home: Home, deep: Path) -> None:
+    home.sync("docs")
+    done = shell("search", "vault", "--kb", ".", cwd=deep)
+    assert done.returncode == 3 and f"There is no knowledge base in {deep} yet" in done.stderr
+
+
+def test_init_writes_here_whatever_is_above(home: Home, deep: Path) -> None:
+    assert shell("init", "--json", cwd=deep).returncode == 0
+    assert (deep / "surefind.toml").exists()
+    done = shell("sync", ".", "--json", cwd=deep)
+    assert (deep / ".surefind").is_dir() and "Using" not in done.stderr
+
+
+def test_paths_on_the_command_line_are_relative_to_the_current_folder(home: Home, deep: Path) -> None:
+    home.sync("docs")
+    (deep / "q.csv").write_text("query,document\ncash,deep/er/a.md\n", encoding="utf-8")
+    assert shell("exam", "import", "q.csv", cwd=deep).returncode == 0
+    assert shell("exam", "export", "q", "out.jsonl", cwd=deep).returncode == 0
+    assert (deep / "out.jsonl").exists()
+    assert (home.folder / ".surefind" / "exams" / "q").is_dir()
+
+
+def test_paths_in_the_settings_are_relative_to_the_knowledge_base(home: Home, deep: Path) -> None:
+    """A model that is not there is complained about with the path that was tried; one that is there is opened."""
+    (home.folder / "models" / "mine").mkdir(parents=True)
+    home.configure(f'{WORDS}\nrerank = ["cross_encoder(model=models/mine)"]\n')
+    home.sync("docs")
+    for cwd in (home.folder, deep):
+        trace = json.loads(shell("search", "vault", "--json", cwd=cwd).stdout)["trace"]
+        note = next(entry["note"] for entry in trace if entry["stage"] == "rerank")
+        assert str(home.folder / "models" / "mine") in note
+
+
+def test_path_that_is_not_in_the_knowledge_base_is_taken_as_written(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "_home_of_settings", [home.folder])
+    assert located("docs") == home.folder / "docs"
+    assert located("elsewhere/model") == Path("elsewhere/model")
+    assert located("/absolute") == Path("/absolute")
+
+
+# ---------------------------------------------------------------- how far up
+
+
+def test_nearest_is_the_nearest(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b" / "c"
+    inner.mkdir(parents=True)
+    (tmp_path / "surefind.toml").touch()
+    (tmp_path / "a" / ".surefind").mkdir()
+    assert nearest(inner) == tmp_path / "a"
+    assert nearest(tmp_path) == tmp_path
+
+
+def test_a_file_called_as_the_data_folder_is_none(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / ".surefind").touch()
+    assert nearest(tmp_path / "a") is None
+
+
+def test_nothing_above_the_home_folder_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    (home / "docs").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    (tmp_path / "surefind.toml").touch()
+    assert nearest(home / "docs") is None
+    (home / "surefind.toml").touch()
+    assert nearest(home / "docs") == home
+
+
+def test_another_file_system_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mounted").mkdir()
+    (tmp_path / "surefind.toml").touch()
+    monkeypatch.setattr(folders, "_device", lambda folder: 1 if folder.name == "mounted" else 2)
+    assert nearest(tmp_path / "mounted") is None
+
+
+def test_settings_of_another_user_are_refused_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "surefind.toml").touch()
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "surefind.toml", 12345, 12345)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(StoreError, match=r"belongs to another user.*--kb"):
+        nearest(tmp_path / "mine")
+    assert nearest(tmp_path) == tmp_path
+
+
+def test_a_current_folder_that_is_gone_gets_a_sentence(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); from surefind.serve.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "status"], capture_output=True, text=True, check=False)
+    assert done.returncode == 3 and "The current folder is gone" in done.stderr

@@ -1,0 +1,41 @@
+"""How the program starts and ends, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+START = "from surefind.__main__ import main; main()"
+
+
+def start(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_interrupt_during_the_imports_exits_130_quietly() -> None:
+    """The signal comes at the import of typer, which is the first of some length."""
+    interrupt = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+"""
+    done = start(interrupt + START)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_installed_program_starts_where_the_imports_are_guarded() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["scripts"] == {"surefind": "surefind.__main__:main"}
+
+
+def test_python_m_surefind_is_surefind() -> None:
+    done = subprocess.run([sys.executable, "-m", "surefind", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: surefind ")
