@@ -27,9 +27,10 @@ unit: $(INSTALLED)
 smoke:
 	PYTHON=$(PYTHON) sh scripts/smoke.sh
 
-# The command reference in docs/cli.md is generated; a test fails when it is stale.
+# docs/cli.md and docs/api.md are generated; a test fails when one is stale.
 docs: $(INSTALLED)
 	$(BIN)/python scripts/cli_reference.py docs/cli.md
+	$(BIN)/python scripts/api_reference.py docs/api.md
 
 $(INSTALLED): pyproject.toml models/pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 import typer
 
+import surefind as surefind_package
 from exam_helpers import FEW, surefind
 from helpers import EXAMPLE
+from surefind import testing
 from surefind.serve.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -48,13 +50,22 @@ def check_call(text: str) -> None:
         command.make_context(text, words)
 
 
-@pytest.fixture(scope="module")
-def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cli_reference", ROOT / "scripts" / "cli_reference.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    return script("cli_reference")
+
+
+@pytest.fixture(scope="module")
+def api() -> ModuleType:
+    return script("api_reference")
 
 
 # ---------------------------------------------------------------- commands
@@ -87,6 +98,25 @@ def test_every_command_is_in_the_reference(reference: ModuleType) -> None:
     calls = [" ".join(("surefind", *path)) for path in reference.paths(app)]
     assert len(calls) > 10
     assert [call for call in calls if f"## {call}\n" not in text] == []
+
+
+# ---------------------------------------------------------------- the Python API
+
+
+def test_api_reference_is_fresh(api: ModuleType) -> None:
+    """`make docs` writes it again."""
+    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == api.reference()
+
+
+def test_api_reference_has_every_public_name(api: ModuleType) -> None:
+    text = api.reference()
+    names = [*surefind_package.__all__[:-1], *testing.__all__]
+    assert [name for name in names if name not in text] == []
+    assert "#### KnowledgeBase.search\n" in text
+
+
+def test_every_public_name_has_a_docstring(api: ModuleType) -> None:
+    assert api.undocumented() == []
 
 
 # ---------------------------------------------------------------- README

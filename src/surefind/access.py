@@ -58,23 +58,29 @@ def _compare(item: str, operator: str, value: str) -> bool:
 
 @dataclass(frozen=True)
 class Access:
+    """The groups of a caller, and the filters of a search."""
+
     groups: frozenset[str]
     where: tuple[Filter, ...] = ()
 
     @classmethod
     def of(cls, *groups: str, where: Iterable[str] = ()) -> Access:
+        """Documents that everybody or one of these groups may read, and that pass every filter of `where`."""
         return cls(frozenset(groups), tuple(Filter.parse(text) for text in where))
 
     @classmethod
     def public(cls, where: Iterable[str] = ()) -> Access:
+        """Documents that everybody may read."""
         return cls.of(where=where)
 
     @classmethod
     def owner(cls, where: Iterable[str] = ()) -> Access:
+        """Every document."""
         return cls.of(EVERYTHING, where=where)
 
     @property
     def sees_all(self) -> bool:
+        """Whether the caller may read every document."""
         return EVERYTHING in self.groups
 
     def admits(self, clauses: Iterable[Sequence[str]]) -> bool:

@@ -54,6 +54,12 @@ from surefind.write.writer import Writer
 
 
 class KnowledgeBase:
+    """A folder of settings and data: syncs documents, builds indexes and searches them.
+
+    Many threads may search one object. Writing takes a lock, one process at a time. Use it in a `with` statement, or
+    call `close`.
+    """
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.settings = load_settings(folder / FILE_NAME)
@@ -73,6 +79,7 @@ class KnowledgeBase:
         return cls(path.resolve())
 
     def close(self) -> None:
+        """Close files, connections and models."""
         self.services.close()
         for current in self._currents.values():
             current.close()
@@ -338,6 +345,7 @@ class KnowledgeBase:
         return self.catalogue.versions.history(document, self.catalogue.generations())
 
     def status(self) -> Status:
+        """What the knowledge base holds: documents, passages, sources, indexes, skipped files."""
         return status_of(self.folder, self.catalogue, LocalBackend(self.catalogue), self.reader(), self.settings)
 
 

@@ -53,6 +53,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Pipeline:
+    """Retrievers, a fuser and rerankers, as one value. `str` writes it and `Pipeline.parse` reads it."""
+
     retrieve: tuple[Retriever, ...]
     fuse: Fuser | None = None
     rerank: tuple[Reranker, ...] = ()

@@ -60,6 +60,7 @@ def _check_refuses(reader: Reader, bad: Path) -> None:
 def check_chunker(
     chunker: Chunker, documents: Sequence[Document] = DOCUMENTS, services: Services | None = None
 ) -> None:
+    """Chunks are parts of their document, in order, the same each time; a document without words has none."""
     services = services or Services()
     for document in documents:
         chunks = chunker.chunk(document, services)
@@ -92,6 +93,7 @@ def _check_chunks(document: Document, chunks: list[Chunk]) -> None:
 def check_enricher(
     enricher: Enricher, document: Document, chunks: Sequence[Chunk], services: Services | None = None
 ) -> None:
+    """Every chunk comes back with nothing changed but its context."""
     services = services or Services()
     given = list(chunks)
     enriched = enricher.enrich(document, given, services)

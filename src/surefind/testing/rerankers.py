@@ -21,6 +21,7 @@ def check_reranker(
     k: int = 3,
     services: Services | None = None,
 ) -> None:
+    """The first k of the same candidates come back, sorted; a query's answer does not depend on the batch."""
     services = services or Services()
     before = rankings.ids.copy(), rankings.scores.copy()
     highest = int(rankings.ids.max(initial=0)) + 1

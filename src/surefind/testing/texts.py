@@ -21,6 +21,7 @@ TEXTS = (
 
 
 def check_analyzer(analyzer: Analyzer, texts: Sequence[str] = TEXTS) -> None:
+    """Tokens and terms follow from the text alone, and none is empty."""
     for text in texts:
         tokens = analyzer.tokens(text)
         rule(tokens, f"A text with words must give tokens: {text!r}.")
@@ -35,6 +36,7 @@ def check_analyzer(analyzer: Analyzer, texts: Sequence[str] = TEXTS) -> None:
 
 
 def check_embedder(embedder: Embedder, texts: Sequence[str] = TEXTS) -> None:
+    """Vectors are float32 of unit length, one for each text, whatever stands beside it in the batch."""
     vectors = embedder.embed(texts)
     shape = (len(texts), embedder.dimension)
     rule(vectors.shape == shape, f"There must be a row for each text: expected {shape}, got {vectors.shape}.")
