@@ -14,8 +14,8 @@ demo: $(INSTALLED)
 test: lint types unit smoke
 
 lint: $(INSTALLED)
-	$(BIN)/ruff check src tests benchmarks models scripts training
-	$(BIN)/ruff format --check src tests benchmarks models scripts training
+	$(BIN)/ruff check src tests benchmarks models scripts training examples/plugin
+	$(BIN)/ruff format --check src tests benchmarks models scripts training examples/plugin
 
 types: $(INSTALLED)
 	$(BIN)/mypy
