@@ -23,8 +23,8 @@ test-latest:
 	$(MAKE) test VENV=.venv-latest CONSTRAINTS=
 
 lint: $(DEV)
-	$(BIN)/ruff check src tests benchmarks models scripts training
-	$(BIN)/ruff format --check src tests benchmarks models scripts training
+	$(BIN)/ruff check src tests benchmarks models scripts training examples/plugin
+	$(BIN)/ruff format --check src tests benchmarks models scripts training examples/plugin
 
 types: $(DEV)
 	$(BIN)/mypy
@@ -36,9 +36,10 @@ unit: $(DEV)
 smoke:
 	PYTHON=$(PYTHON) CONSTRAINTS=$(CONSTRAINTS) sh scripts/smoke.sh
 
-# The command reference in docs/cli.md is generated; a test fails when it is stale.
+# docs/cli.md and docs/api.md are generated; a test fails when one is stale.
 docs: $(DEV)
 	$(BIN)/python scripts/cli_reference.py docs/cli.md
+	$(BIN)/python scripts/api_reference.py docs/api.md
 
 # One file for every platform and every Python from 3.11. hatchling and editables build the two packages.
 lock:

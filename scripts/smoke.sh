@@ -22,4 +22,7 @@ grep -q "query is empty" error.txt
 "$work/venv/bin/python" -c "
 from surefind.sample import sample_folder, sample_questions
 assert sample_folder().is_dir() and sample_questions().is_file()"
+"$surefind" help | grep -q "^  exam "
+"$surefind" help exam | grep -q "^# Exams"
+"$surefind" help search | grep -q "^Usage: surefind search"
 echo "smoke: 1 passed, 0 failed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import re
@@ -15,13 +16,16 @@ from typing import Any
 import pytest
 import typer
 
-from exam_helpers import FEW, surefind
+import surefind as surefind_package
+from exam_helpers import FEW, copy_few, surefind
 from helpers import EXAMPLE
+from surefind import testing
 from surefind.serve.cli import app
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+INDEX = ROOT / "docs" / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHELL = re.compile(r"\s(?:\||&&|>|2>|;)\s.*|\s#\s.*")
 
@@ -48,13 +52,22 @@ def check_call(text: str) -> None:
         command.make_context(text, words)
 
 
-@pytest.fixture(scope="module")
-def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cli_reference", ROOT / "scripts" / "cli_reference.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    return script("cli_reference")
+
+
+@pytest.fixture(scope="module")
+def api() -> ModuleType:
+    return script("api_reference")
 
 
 # ---------------------------------------------------------------- commands
@@ -89,6 +102,25 @@ def test_every_command_is_in_the_reference(reference: ModuleType) -> None:
     calls = [" ".join(("surefind", *path)) for path in reference.paths(app)]
     assert len(calls) > 10
     assert [call for call in calls if f"## {call}\n" not in text] == []
+
+
+# ---------------------------------------------------------------- the Python API
+
+
+def test_api_reference_is_fresh(api: ModuleType) -> None:
+    """`make docs` writes it again."""
+    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == api.reference()
+
+
+def test_api_reference_has_every_public_name(api: ModuleType) -> None:
+    text = api.reference()
+    names = [*surefind_package.__all__[:-1], *testing.__all__]
+    assert [name for name in names if name not in text] == []
+    assert "#### KnowledgeBase.search\n" in text
+
+
+def test_every_public_name_has_a_docstring(api: ModuleType) -> None:
+    assert api.undocumented() == []
 
 
 # ---------------------------------------------------------------- README
@@ -166,17 +198,105 @@ def test_readme_shows_what_a_benchmark_measures(sample: Path) -> None:
         assert [numbers[0], *numbers[3:]] == pytest.approx(means, abs=0.02)
 
 
+ELSEWHERE = ("git clone …", "cd surefind", "make demo")
+"""What the README tells to run and no test runs: `surefind demo`, which `make demo` runs after an install, has its own
+below; the install is scripts/smoke.sh."""
+
+
+def all_commands_in(path: Path) -> list[str]:
+    """Every command after a dollar sign, whatever the program."""
+    lines = [line[2:] for block in blocks(path, "console") for line in block.splitlines() if line.startswith("$ ")]
+    return [part.strip() for line in lines for part in line.split("&&")]
+
+
+def inline_commands_in(path: Path) -> list[str]:
+    """Commands in the prose, between backticks, that are complete."""
+    found = []
+    for text in re.findall(r"`(surefind [a-z][^`]*)`", _FENCE.sub("", path.read_text(encoding="utf-8"))):
+        with contextlib.suppress(Exception):
+            check_call(text)
+            found.append(text)
+    return found
+
+
+@pytest.fixture(scope="module")
+def reader_of_the_readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the README's reader has it, but with ten documents."""
+    folder = tmp_path_factory.mktemp("reader")
+    copy_few(folder / "docs")
+    asked = "query,document\nwhen is the outgoing wire cutoff,sop-301-outgoing-domestic-wire.md\n"
+    (folder / "questions.csv").write_text(asked, encoding="utf-8")
+    return folder
+
+
+def test_every_command_of_the_readme_runs(reader_of_the_readme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(reader_of_the_readme)
+    shown = [text for text in all_commands_in(README) if not text.startswith(ELSEWHERE)]
+    assert len(shown) >= 3
+    for text in [*shown, *inline_commands_in(README)]:
+        program, *words = shlex.split(text)
+        assert program == "surefind", f"no test runs {text!r}"
+        result = surefind(*words)
+        assert result.code == 0, f"{text}: {result.err}"
+
+
+def test_prose_of_the_readme_has_commands_to_run() -> None:
+    found = inline_commands_in(README)
+    assert {"surefind exam import questions.csv", "surefind bench --check baseline.json"} <= set(found)
+    assert found.index("surefind bench --save baseline.json") < found.index("surefind bench --check baseline.json")
+
+
+def test_demo_runs(sample: Path, tmp_path: Path) -> None:
+    """What `make demo` runs, with the vectors that were computed before."""
+    assert "surefind demo demo" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    shutil.copytree(sample / ".surefind" / "cache", tmp_path / "demo" / ".surefind" / "cache")
+    result = surefind("demo", tmp_path / "demo", "--json")
+    assert result.code == 0
+    assert set(result.json["verdicts"]) == {"known-item", "questions"}
+
+
+def links_in(page: Path) -> list[str]:
+    prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    return [target for target in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in target]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_to_files_lead_somewhere(page: Path) -> None:
-    prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
-    targets = [target for target in re.findall(r"\]\(([^)#\s]+)", prose) if "://" not in target]
+    targets = [target.partition("#")[0] for target in links_in(page)]
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_to_sections_lead_somewhere(page: Path) -> None:
+    wrong = []
+    for target in links_in(page):
+        name, _, anchor = target.partition("#")
+        if anchor and anchor not in anchors_of(page.parent / name if name else page):
+            wrong.append(target)
+    assert wrong == []
+
+
+def anchors_of(page: Path) -> set[str]:
+    """As GitHub makes them: small letters, no punctuation, dashes for spaces."""
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    """Directly: a page that only another page names is not found by who looks for it."""
+    listed = {(INDEX.parent / target.partition("#")[0]).resolve() for target in links_in(INDEX)}
+    pages = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page != INDEX]
+    assert [page.relative_to(ROOT).as_posix() for page in pages if page not in listed] == []
+
+
+def test_readme_leads_to_the_index() -> None:
+    assert "docs/README.md" in links_in(README)
 
 
 # ---------------------------------------------------------------- the rest of the repository
 
 
-@pytest.mark.parametrize("name", ["CHANGELOG.md", "ARCHITECTURE.md", "LICENSE", "README.md"])
+@pytest.mark.parametrize("name", ["CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "LICENSE", "README.md"])
 def test_document_is_there(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8").strip()
 

@@ -349,7 +349,7 @@ def test_file_of_500_mb_is_skipped(home: Home) -> None:
     os.truncate(path, 500_000_000)
     home.write("docs/a.md", "alpha")
     (problem,) = home.sync("docs").problems
-    assert problem.reason == "is larger than 50 MB (500 MB)"
+    assert problem.reason == "is larger than 50 MB (max_file_mb): 500 MB"
 
 
 def test_deeply_nested_json_and_html_are_refused_or_read(reading: Reading, tmp_path: Path) -> None:

@@ -694,7 +694,7 @@ def test_publish_that_a_model_failed_at_is_not_undone_by_the_next_sync(
     """A sync reads a file again whose chunks a model did not finish; the file says something else here."""
 
     def fails(layout: Layout, document: Document, services: Services) -> tuple[list[Chunk], str]:
-        return layout.cut(document, services), "was indexed without all of what a model writes for it"
+        return layout.cut(document, services), "was indexed without some answers of a language model"
 
     monkeypatch.setattr("surefind.write.writer.cut", fails)
     publish(two, "zebra common", "a.md")

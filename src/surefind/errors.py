@@ -35,6 +35,8 @@ _ROOM = 1 << 16
 
 
 class SurefindError(Exception):
+    """Base of every error that Surefind raises on purpose. The command line exits with its `exit_code`."""
+
     exit_code = 1
 
 

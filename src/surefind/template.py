@@ -13,7 +13,7 @@ TEMPLATE = """\
 exclude = []
 # Symbolic links: "inside" = followed within the synced folder, "anywhere" = wherever they lead, or "never".
 follow_links = "inside"
-# Files above this size are skipped and reported; docs/ingest.md has the other limits.
+# Files above this size are skipped and reported; `surefind help ingest` has the other limits.
 max_file_mb = 50
 # Readers with other settings than their own, such as the fields of JSON records: 'json(title=subject, text=[body])'.
 readers = []
@@ -44,18 +44,20 @@ retrieve = ["bm25(k1=1.5, b=0.75)"]
 [pipelines.meaning]
 retrieve = ["dense(model=minilm)"]
 
-# The bundled reranker reads the first 20 again, in under a second on two cores: see docs/rerank.md.
+# The bundled reranker reads the first 20 again, in under a second on two cores: see `surefind help rerank`.
 # [pipelines.careful]
 # retrieve = ["bm25", "dense"]
 # fuse = "convex(alpha=0.5, missing=score)"
 # rerank = ["cross_encoder"]
 
-# Who may read what, by path, for files of every format; a front matter's own `acl` holds beside it. See docs/access.md.
+# Who may read what, by path, for files of every format; a front matter's own `acl` holds beside it.
+# See `surefind help access`.
 # [[access]]
 # path = "hr/**"
 # groups = ["hr"]
 
-# The language model of stages that ask one, and what it may cost: see docs/llm.md. Keys are read from the environment.
+# The language model of stages that ask one, and what it may cost. Keys are read from the environment.
+# See `surefind help llm`.
 # [llm]
 # model = "ollama:llama3.2"        # or openai:…, anthropic:…, gemini:…, bedrock:…, gguf:PATH, http://host:8080/v1#NAME
 # fallback = ""                    # asked where the model fails

@@ -118,6 +118,8 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Query:
+    """A question, with an id where an exam has given it one."""
+
     text: str
     id: str = ""
 
@@ -144,6 +146,7 @@ class Rankings:
             object.__setattr__(self, "ids", self.ids.astype(np.int64))
 
     def __len__(self) -> int:
+        """How many queries."""
         return int(self.ids.shape[0])
 
     def row(self, i: int) -> tuple[IdArray, ScoreArray]:
@@ -198,6 +201,8 @@ class StageScore(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
+    """One passage of a search result. `document.text[start:end] == text`."""
+
     rank: int
     score: float
     document: str
@@ -233,6 +238,8 @@ class TraceEntry:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
+    """What a search found: the hits, best first, and what each stage did."""
+
     query: str
     hits: tuple[Hit, ...]
     trace: tuple[TraceEntry, ...]

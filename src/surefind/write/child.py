@@ -25,7 +25,7 @@ from surefind.files.readers import Readers
 from surefind.write.prepare import Task, prepare, to_data
 
 _GRACE = 2
-"""Seconds after the time limit until the alarm; the parent, which has the better error message, stops it first."""
+"""Seconds by which the alarm comes after the parent's deadline. The alarm is for a parent that has died."""
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
     os.dup2(silence, 1)  # output of libraries must not mix with the answers
     os.dup2(silence, 2)
     memory = int(limits.memory_mb * 1e6)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))  # not RLIMIT_AS: threads reserve far more
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))  # data only: threads reserve far more
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     largest = int(limits.unpacked_mb * 1e6)
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))

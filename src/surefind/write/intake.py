@@ -1,4 +1,4 @@
-"""Taking the files of a source in: what changed is prepared and committed, what is gone leaves, what fails is noted."""
+"""Takes in the files of a source: prepares and commits what changed, removes what is gone, and records failures."""
 
 from __future__ import annotations
 
@@ -27,19 +27,24 @@ from surefind.write.prepare import Prepared
 from surefind.write.reading import Reading
 
 BATCH = 200
-"""Files that are committed together."""
+"""Files that are committed in one transaction."""
 _RACY_NS = 2_000_000_000
-"""A file read this soon after it was written may have been written again within the clock's tick."""
+"""Nanoseconds. A file that was read this soon after its modification time is read again by the next sync: it may have
+been written once more within the same tick of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
+    """A file that could not be read, or not completely."""
+
     path: str
     reason: str
 
 
 @dataclass
 class SyncReport:
+    """The results of a sync. `added`, `changed`, `removed` and `unchanged` count files."""
+
     added: int = 0
     changed: int = 0
     removed: int = 0
@@ -50,32 +55,35 @@ class SyncReport:
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
-    """Files of types that no reader takes, by suffix."""
+    """The number of files without a reader, by suffix."""
     skipped: list[Problem] = field(default_factory=list)
     """Links that were not followed, pipes, sockets and devices."""
     aliases: int = 0
-    """Links to files and folders that are read under their own name."""
+    """The number of links to files and folders that are read under another name."""
     rebuilt: list[str] = field(default_factory=list)
-    """Indexes that were built or brought up to date."""
+    """The retrievers whose indexes were built or brought up to date."""
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file that may have changed, with what is known of it."""
+    """A file that may have changed, with what earlier syncs recorded about it."""
 
     entry: FileEntry
     reader: Reader
     id: str
     row: FileRow | None
+    """None if the file is new."""
     before: list[ProblemRow]
+    """The problems of the file in the last sync."""
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What preparing a file came to: documents, or that it is the same as before, or why it cannot be read."""
+    """The result of preparing a file: documents, a failure, or neither if the file is unchanged."""
 
     file: _File
     tried: ProblemRow
+    """The facts of this attempt, with which its problems are recorded."""
     digest: str = ""
     prepared: Prepared | None = None
     failure: ProblemRow | None = None
@@ -83,13 +91,15 @@ class _Outcome:
 
 @dataclass(frozen=True)
 class Intake:
+    """Takes in the files of sources, during one sync."""
+
     catalogue: Catalogue
     backend: Backend
     layout: Layout
     services: Services
     reading: Reading
     base: int
-    """The set of documents that is there; what is taken in belongs to the one after it."""
+    """The number of the current set of documents. New versions belong to the set after it."""
     files: FileRules = field(default_factory=FileRules)
     author: str = ""
     report: OnProgress = lambda what, done, total: None
@@ -97,8 +107,8 @@ class Intake:
     def take(
         self, source: Source, below: str, result: SyncReport, stale_for: str = "", elsewhere: Set[str] = frozenset()
     ) -> None:
-        """Bring the catalogue up to date with a source, or with the part `below` a path of it. `stale_for` is why its
-        files could not be fetched again, `elsewhere` what other sources read."""
+        """Brings the catalogue up to date with a source, or only with its files below the path `below`. `stale_for` is
+        the reason if its files could not be fetched again; `elsewhere` holds the real paths that other sources read."""
         missed = Missed()
         found = scan(source.root, self.files, self.reading.find, missed, elsewhere)
         entries = [entry for entry in found if _within(entry.relative, below)]
@@ -141,7 +151,7 @@ class Intake:
         result.problems += [Problem(problem.path, problem.reason) for problem in problems]
 
     def _note_left_out(self, source: Source, missed: Missed, result: SyncReport) -> None:
-        """What a repository holds and a scan cannot come across, because it was not laid out."""
+        """Records the files and links of a repository that were not extracted, because a scan cannot find them."""
         for name, target in left_out(source.root.parent):
             if is_ignored(name, self.files.exclude):
                 continue
@@ -153,29 +163,31 @@ class Intake:
                 result.ignored[type_of(name)] += 1
 
     def _take_all(self, source: Source, stale: list[_File], result: SyncReport) -> Iterator[ProblemRow]:
-        """Files are prepared side by side and outside any transaction; committing a batch of them is short."""
+        """Prepares files in parallel and commits them in batches. Yields the problems. Preparing takes place outside any
+        transaction, so that transactions are short."""
         done = 0
-        outcomes = self.reading.each(partial(self._prepared, self._cuts_apart), stale)
-        while batch := [self._cut(outcome) for outcome in islice(self._told(outcomes, done, len(stale)), BATCH)]:
+        outcomes = self.reading.each(partial(self._prepared, self._child_layout), stale)
+        while batch := [self._cut(outcome) for outcome in islice(self._reported(outcomes, done, len(stale)), BATCH)]:
             with self.catalogue.transaction():
-                for outcome, chunks, wanting in batch:
-                    yield from self._commit(source, outcome, chunks, wanting, result)
+                for outcome, chunks, missed in batch:
+                    yield from self._commit(source, outcome, chunks, missed, result)
             done += len(batch)
         if stale:
             self.report("Reading", len(stale), len(stale))
 
-    def _told(self, outcomes: Iterator[_Outcome], done: int, total: int) -> Iterator[_Outcome]:
+    def _reported(self, outcomes: Iterator[_Outcome], done: int, total: int) -> Iterator[_Outcome]:
+        """Passes the outcomes on and reports the progress."""
         for number, outcome in enumerate(outcomes, done):
             self.report("Reading", number, total)
             yield outcome
 
     @property
-    def _cuts_apart(self) -> str:
-        """The layout, where it cuts beside reading; empty where it asks a service, which only this process has."""
+    def _child_layout(self) -> str:
+        """The layout in which child processes cut; empty if it needs a service, which only this process has."""
         return str(self.layout) if self.layout.text_only else ""
 
     def _prepared(self, layout: str, file: _File) -> _Outcome:
-        """Without a look at the catalogue, so that threads can do it."""
+        """Prepares a file. It does not use the catalogue, so it can run in any thread."""
         name, attempt = printable(file.entry.relative), self.reading.attempt(file.reader)
         tried = ProblemRow(name, "", name, file.entry.size, file.entry.mtime_ns, time.time_ns(), attempt)
         try:
@@ -186,26 +198,27 @@ class Intake:
                 return _Outcome(file, tried, digest)
             prepared = self.reading.read(file.reader, file.entry.path, file.id, layout, file.entry.real)
             return _Outcome(file, tried, digest, prepared)
-        except (MissingPartError, OSError) as error:  # put right without a trace on the file: try each time
+        except (MissingPartError, OSError) as error:  # can be fixed without changing the file: size -1, try each time
             return _Outcome(file, tried, failure=_failure(replace(tried, size=-1), str(error), file.row))
         except SourceError as error:
             return _Outcome(file, tried, failure=_failure(tried, str(error), file.row))
-        except Exception as error:  # a reader's library met something it did not expect: this file, not the sync
+        except Exception as error:  # an unexpected error in a library fails this file, not the sync
             reason = f"cannot be read ({type(error).__name__}: {error})"
             return _Outcome(file, tried, failure=_failure(tried, reason, file.row))
 
     def _cut(self, outcome: _Outcome) -> tuple[_Outcome, list[list[Chunk]], str]:
-        """The chunks of each document, cut here where they were not cut beside reading, and what a model failed at."""
+        """Returns the outcome, the chunks of each document and, if a model failed, the reason. Documents that the child
+        process did not cut are cut here."""
         prepared = outcome.prepared
         if prepared is None or prepared.chunks or not prepared.documents:
             return outcome, prepared.chunks if prepared else [], ""
         made = [cut(self.layout, document, self.services) for document in prepared.documents]
-        return outcome, [chunks for chunks, _ in made], next((wanting for _, wanting in made if wanting), "")
+        return outcome, [chunks for chunks, _ in made], next((missed for _, missed in made if missed), "")
 
     def _commit(
-        self, source: Source, outcome: _Outcome, chunks: list[list[Chunk]], wanting: str, result: SyncReport
+        self, source: Source, outcome: _Outcome, chunks: list[list[Chunk]], missed: str, result: SyncReport
     ) -> list[ProblemRow]:
-        """Take one prepared file in. Returns what could not be read of it."""
+        """Writes one prepared file to the catalogue and the backend. Returns its problems."""
         file, tried, prepared = outcome.file, outcome.tried, outcome.prepared
         if outcome.failure:
             return [outcome.failure]
@@ -219,11 +232,11 @@ class Intake:
         entry = file.entry
         about = (source.id, entry.relative, entry.size, entry.mtime_ns, tried.seen_ns, outcome.digest, str(file.reader))
         for document, pieces in zip(prepared.documents, chunks, strict=True):
-            self._add(source, entry.relative, document, pieces, about, bool(wanting))
+            self._add(source, entry.relative, document, pieces, about, bool(missed))
         result.changed += bool(file.row)
         result.added += not file.row
         complaints = _complaints(tried, prepared)
-        return [*complaints, replace(tried, reason=wanting, size=-1)] if wanting and not complaints else complaints
+        return [*complaints, replace(tried, reason=missed, size=-1)] if missed and not complaints else complaints
 
     def _add(
         self,
@@ -232,7 +245,7 @@ class Intake:
         document: Document,
         chunks: list[Chunk],
         about: tuple[object, ...],
-        wanting: bool,
+        incomplete: bool,
     ) -> None:
         id = self._free(document.id, source, path)
         if id != document.id:
@@ -241,28 +254,29 @@ class Intake:
             document, content_hash(document), about, self.base + 1, author=self.author
         )
         self.backend.write([Delta(str(self.layout), version, chunks)])
-        if wanting:
+        if incomplete:
             self.catalogue.versions.distrust(version)
 
     def _checked(self, entry: FileEntry) -> str:
-        """The digest of a file that may be read."""
-        most = self.reading.limits.file_mb
-        if entry.size > most * 1e6:
-            raise SourceError(f"is larger than {most:g} MB ({entry.size / 1e6:.3g} MB)")
+        """Returns the digest of a file. Raises `SourceError` if the file is too large or its name is not UTF-8."""
+        limit = self.reading.limits.file_mb
+        if entry.size > limit * 1e6:
+            raise SourceError(f"is larger than {limit:g} MB (max_file_mb): {entry.size / 1e6:.3g} MB")
         if not _encodable(entry.relative):
             raise SourceError("has a name that is not UTF-8; rename it")
         return hashlib.sha256(read_bytes(entry.path, entry.real)).hexdigest()
 
     def _id(self, source: Source, relative: str) -> str:
-        """The path inside its source; where two sources hold the same path, the later one's name comes first."""
+        """The id of a file: its path inside the source. If another source has the same path, the name of this source is
+        put in front."""
         id = relative
         while (owner := self.catalogue.versions.owner_of(id, self.base + 1)) and owner[0] != source.id:
             id = f"{source.name}/{id}"
         return id
 
     def _free(self, id: str, source: Source, path: str) -> str:
-        """An id that no other document has: records carry ids of their own, and two collections, or two records of one
-        file, may have the same. The later one's source comes first then, or its file; within a file it is numbered."""
+        """Makes an id unique. Records have their own ids, and two files, or two records of one file, may use the same
+        one. Then the source's name, or also the file's path, is put in front; within a file a number is added."""
         owner = self.catalogue.versions.owner_of(id, self.base + 1)
         if owner is None:
             return id
@@ -273,25 +287,28 @@ class Intake:
 
 
 def cut(layout: Layout, document: Document, services: Services) -> tuple[list[Chunk], str]:
-    """A document's chunks, by stages that may ask a service. Where a language model did not answer, they are as they
-    are without it, what was missed is returned, and the next sync takes the file in again: answers that were given are
-    not asked for twice. A spent budget ends the sync, which keeps what was paid for."""
-    with collecting() as heard:
+    """Cuts a document with stages that may use services. Returns its chunks and, if a language model failed, the reason.
+
+    If a model did not answer, the chunks are made without its answer, and the next sync reads the file again; answers
+    that were received are cached and not asked for again. If the budget is spent, this raises `BudgetError` and ends the
+    sync; answers that were paid for are kept.
+    """
+    with collecting() as notes:
         chunks = layout.cut(document, services)
     services.meter.check()
-    if not heard.without:
+    if not notes.without:
         return chunks, ""
-    return chunks, f"was indexed without all of what a model writes for it: {heard.text}; the next sync tries again"
+    return chunks, f"was indexed without some answers of a language model: {notes.text}; the next sync tries again"
 
 
 def _same(entry: FileEntry, before: FileRow | ProblemRow, reader: str) -> bool:
-    """Whether reading again would give what it gave before."""
+    """Whether the file and its reader are as they were when it was last read, so that it need not be read again."""
     same = entry.size == before.size and entry.mtime_ns == before.mtime_ns
     return same and before.reader in ("", reader) and before.seen_ns - before.mtime_ns > _RACY_NS
 
 
 def _folder_problem(path: str) -> ProblemRow:
-    return ProblemRow(printable(path), "cannot be opened; what was indexed below it is kept", printable(path))
+    return ProblemRow(printable(path), "cannot be opened; documents indexed from it before are kept", printable(path))
 
 
 def _skipped(path: str, reason: str) -> ProblemRow:
@@ -303,6 +320,7 @@ def _failure(tried: ProblemRow, reason: str, row: FileRow | None) -> ProblemRow:
 
 
 def _complaints(tried: ProblemRow, taken: Prepared) -> list[ProblemRow]:
+    """One row for each part of a file that could not be read, with all reasons."""
     reasons: dict[str, list[str]] = {}
     for inside, reason in taken.complaints:
         reasons.setdefault(printable(inside), []).append(reason)
@@ -321,14 +339,16 @@ def _encodable(text: str) -> bool:
 
 
 def type_of(path: str) -> str:
-    """The type that a file is counted under where no reader takes it."""
+    """Returns the type under which a file without a reader is counted: its suffix."""
     return printable(Path(path).suffix.lower()) or "no suffix"
 
 
 def printable(path: str) -> str:
+    """Replaces the characters of a path that UTF-8 cannot encode."""
     return path.encode("utf-8", "replace").decode()
 
 
 def content_hash(document: Document) -> str:
+    """Hashes everything of a document except its id and places."""
     parts = [document.title, document.format, document.text, dict(document.metadata), document.acl]
     return hashlib.blake2b(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16).hexdigest()

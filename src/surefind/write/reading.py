@@ -1,7 +1,7 @@
-"""Preparing files within limits, in processes that can be killed: as many as there are cores.
+"""Prepares files under limits, in child processes that can be killed: as many as there are cores.
 
-A process serves a whole sync, so a file costs a message and not the start of a Python. It is replaced when a file
-has hung, crashed or eaten its memory. With `spare` it waits a minute for the next sync, as in `sync --watch`.
+A child process serves a whole sync, so a file costs one message and not a start of Python. It is replaced if a file made
+it hang, crash or use up its memory. With `spare` it waits a minute for the next sync, as in `sync --watch`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ from surefind.protocols import Reader
 from surefind.write.prepare import Prepared, Task, from_data
 
 _PIECE = 1 << 16
+"""Bytes read from a pipe at a time."""
 _SPARE_SECONDS = 60.0
+"""Seconds that a spare process waits for the next sync."""
 _AHEAD = 64
-"""Files for each process that may be ready before they are asked for."""
+"""Files per process that may be prepared before they are needed."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Reading:
-    """Knows the readers, and prepares files with them. A context: the processes end with it."""
+    """Prepares files with their readers, in child processes. As a context manager it ends the processes."""
 
     def __init__(self, readers: Readers, limits: Limits, spare: bool = False) -> None:
         self.readers = readers
@@ -78,7 +80,8 @@ class Reading:
         return self.readers.find(name)
 
     def attempt(self, reader: Reader) -> str:
-        """Names what an attempt at a file depended on besides the file: reader, limits, and which extras were there."""
+        """Describes what an attempt to read a file depends on besides the file: the reader, the limits and the installed
+        extras. A file that failed is tried again when this changes."""
         return f"{reader} #{self._circumstances}"
 
     @cached_property
@@ -89,7 +92,7 @@ class Reading:
         return hashlib.blake2b(f"{self.limits} {there}".encode(), digest_size=6).hexdigest()
 
     def each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """`work` for every item, side by side, in order. A few are done ahead, not all."""
+        """Yields the results of `work` for all items in order. Works in parallel, and only a limited number ahead."""
         count = min(usable_cores(), len(items))
         if count < 2:
             yield from map(work, items)
@@ -103,24 +106,24 @@ class Reading:
                         yield waiting.popleft().result()
                 while waiting:
                     yield waiting.popleft().result()
-            except BaseException:  # nobody waits for the rest
+            except BaseException:  # the other results are not needed any more
                 self._end()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
     def read(self, reader: Reader, path: Path, id: str, layout: str = "", real: str = "") -> Prepared:
-        """Raises `SourceError` or `MissingPartError` if nothing can be read. `real` is where the path must lead: if it
-        leads elsewhere now, this is a `SwappedError`."""
+        """Prepares a file in a child process. Raises `SourceError` or `MissingPartError` if it cannot be read, and
+        `SwappedError` if `path` does not lead to `real` any more."""
         task = Task(str(reader), str(path), id, layout, real)
         child = self._waiting()
         if child is not None:
             try:
                 return self._ask(child, task)
-            except _WornError:
-                pass  # it may have been earlier files that filled its memory: once more, from nothing
+            except _BrokenChildError:
+                pass  # earlier files may have filled its memory: try once more in a new process
         try:
             return self._ask(self._new_child(), task)
-        except _WornError as error:
+        except _BrokenChildError as error:
             raise SourceError(str(error)) from None
 
     def _ask(self, child: _Child, task: Task) -> Prepared:
@@ -131,7 +134,8 @@ class Reading:
             raise
         if "memory" in answer:
             self._drop(child)
-            raise _WornError(f"needs more than {self.limits.memory_mb:g} MB of memory to be read (max_memory_mb)")
+            message = f"needs more than {self.limits.memory_mb:g} MB of memory to be read (max_memory_mb)"
+            raise _BrokenChildError(message)
         with self._lock:
             self._idle.append(child)
         if "missing" in answer:
@@ -151,7 +155,7 @@ class Reading:
         return child
 
     def _waiting(self) -> _Child | None:
-        """A process that has nothing to do: one of this sync, or a spare one of the last."""
+        """Returns an idle process of this sync, or a spare one of an earlier sync, or None."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -170,14 +174,17 @@ class Reading:
             child.end()
 
 
-class _WornError(SourceError):
-    """The process broke down, which may or may not be this file's doing."""
+class _BrokenChildError(SourceError):
+    """The child process crashed or ran out of memory. The cause may be this file or an earlier one."""
 
 
 class _Child:
+    """A child process that prepares files, one at a time."""
+
     def __init__(self, limits: Limits, readers: Readers) -> None:
         self.settings = _settings(limits, readers)
-        # -P: the folder of the documents is not a place to import from. A session of its own: Ctrl-C is the parent's.
+        # -P: modules must not be imported from the current folder, which may hold the documents. A new session: Ctrl-C
+        # goes to the parent only.
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "surefind.write.child", self.settings[0]],
             stdin=subprocess.PIPE,
@@ -193,12 +200,13 @@ class _Child:
                 pipe.close()
 
     def ask(self, task: Task, limits: Limits) -> dict[str, Any]:
+        """Sends a task and returns the answer. An answer of length 0 asks for more time."""
         deadline = time.monotonic() + limits.seconds
         try:
             _pipe(self.process.stdin).write(task.to_json().encode() + b"\n")
             _pipe(self.process.stdin).flush()
         except (BrokenPipeError, ValueError):
-            raise _WornError(f"cannot be read: {self._end_of_it()}") from None
+            raise _BrokenChildError(f"cannot be read: {self._crash()}") from None
         while not (size := struct.unpack(">Q", self._take(8, deadline, limits))[0]):
             deadline = time.monotonic() + limits.seconds
         if size > 8 * limits.unpacked_mb * 1e6:
@@ -214,25 +222,27 @@ class _Child:
                 raise SourceError(f"takes more than {limits.seconds:g} s (max_seconds); reading was stopped")
             piece = os.read(file, min(size, _PIECE))
             if not piece:
-                raise _WornError(f"cannot be read: {self._end_of_it()}")
+                raise _BrokenChildError(f"cannot be read: {self._crash()}")
             parts.append(piece)
             size -= len(piece)
         return b"".join(parts)
 
-    def _end_of_it(self) -> str:
+    def _crash(self) -> str:
+        """Waits for the process to end and says how it ended."""
         code = self.process.wait()
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return f"its reader crashed ({name})"
 
 
 def _settings(limits: Limits, readers: Readers) -> tuple[str, ...]:
-    """What a process was started with: one that was started otherwise is of no use."""
+    """Everything that a process is started with. A spare process with other settings cannot be used."""
     given = json.dumps({"limits": dataclasses.asdict(limits), "readers": readers.specs})
     return given, os.environ.get("PYTHONPATH", ""), os.environ.get("PATH", "")
 
 
 class _Spares:
-    """Processes that wait for another sync. They end after a minute, with this process, or in a fork of it."""
+    """Child processes that wait for the next sync. They end after a minute, or with this process. A fork of this process
+    does not use them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -259,7 +269,7 @@ class _Spares:
         return None
 
     def end(self, before: float = float("inf")) -> None:
-        """End those that have waited long enough; all of them at the latest with this process."""
+        """Ends the processes whose waiting time is over at `before`; by default, all of them."""
         with self._lock:
             done = [child for until, child in self._waiting if until <= before]
             self._waiting = [(until, child) for until, child in self._waiting if until > before]
@@ -269,13 +279,14 @@ class _Spares:
             child.end()
 
     def _watch(self) -> None:
+        """Starts the timer that ends the processes, if it does not run yet."""
         if self._waiting and self._timer is None:
             self._timer = threading.Timer(_SPARE_SECONDS, lambda: self.end(time.monotonic()))
             self._timer.daemon = True
             self._timer.start()
 
     def _forget(self) -> None:
-        """They are the parent's, which talks to them."""
+        """Forgets all processes, in a fork: they belong to the parent, which still talks to them."""
         self._lock = threading.Lock()
         self._waiting, self._timer = [], None
 

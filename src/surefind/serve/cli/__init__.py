@@ -19,6 +19,7 @@ from surefind.serve.cli import (
     doctor,
     exam,
     graph,
+    help,
     history,
     init,
     search,
@@ -33,7 +34,8 @@ app = typer.Typer(
     name="surefind",
     help=(
         "Finds the right passage in your own documents, and measures how sure it is.\n\n"
-        'Start with:  surefind sync docs/   then:  surefind search "your question"'
+        'Start with:  surefind sync docs/   then:  surefind search "your question"\n\n'
+        "The guides:  surefind help"
     ),
     epilog="Exit codes: 0 done, 1 nothing found or a check failed, 2 wrong call, 3 knowledge base, 4 missing part.",
     no_args_is_help=True,
@@ -41,7 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (init, sync, search, bench, exam, graph, train, status, history, version, doctor, demo):
+for module in (init, sync, search, bench, exam, graph, train, status, history, version, doctor, demo, help):
     module.register(app)
 
 

@@ -24,5 +24,5 @@ def advice(base: KnowledgeBase) -> str:
         return ""
     return (
         f"Most documents here are not in English, the language of the bundled encoder ({_BUNDLED}): bm25 finds their "
-        "words, dense hardly their meaning. A multilingual encoder is one line: see docs/embedding-models.md."
+        "words, dense hardly their meaning. A multilingual encoder is one line: see surefind help embedding-models."
     )

@@ -61,7 +61,10 @@ def generate(
 @app.command("write")
 def write(
     model: Annotated[
-        str, typer.Option("--model", help="openai:…, anthropic:…, ollama:… (docs/llm.md).", show_default="[llm] model")
+        str,
+        typer.Option(
+            "--model", help="openai:…, anthropic:…, ollama:… (surefind help llm).", show_default="[llm] model"
+        ),
     ] = "",
     name: Annotated[str, typer.Option("--name", help="What to call it.")] = "written",
     per_family: Annotated[int, typer.Option("--per-family", help="The most questions of each family.")] = 50,

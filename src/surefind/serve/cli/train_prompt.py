@@ -33,7 +33,9 @@ def prompt(
     ] = "llm_listwise",
     model: Annotated[
         str | None,
-        typer.Option("--model", help="openai:…, anthropic:…, ollama:… (docs/llm.md).", show_default="[llm] model"),
+        typer.Option(
+            "--model", help="openai:…, anthropic:…, ollama:… (surefind help llm).", show_default="[llm] model"
+        ),
     ] = None,
     pipeline: Annotated[
         str | None,
