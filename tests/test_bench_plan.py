@@ -119,7 +119,7 @@ def test_context_layer_runs_two_retrievers() -> None:
 
 
 def test_unknown_preset_lists_the_presets() -> None:
-    with pytest.raises(SpecError, match=r"no preset 'context'; .*Choices: .*context-layer"):
+    with pytest.raises(SpecError, match=r"no preset 'context'\. .*Choices: .*context-layer"):
         preset("context")
 
 
@@ -141,7 +141,7 @@ def test_measures_of_the_bench_table_are_taken() -> None:
 
 
 def test_unknown_setting_of_the_bench_table_lists_the_choices() -> None:
-    with pytest.raises(ConfigError, match=r"\[bench\] has no setting 'pipeline'; did you mean 'pipelines'\?"):
+    with pytest.raises(ConfigError, match=r"\[bench\] has no setting 'pipeline'\. Did you mean pipelines\?"):
         from_settings({"pipeline": []}, NAMED)
 
 
@@ -151,11 +151,11 @@ def test_unknown_setting_of_the_bench_table_lists_the_choices() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("bm26", "no pipeline or retriever called 'bm26'; did you mean 'bm25'"),
+        ("bm26", "no pipeline or retriever called 'bm26'. Did you mean bm25"),
         ("bm25(k2=1)", "bm25 has no parameter 'k2'"),
         ("bm25(b=[0.5, 2])", "b must be from 0 to 1"),
         ("bm25(k1=[0.5, yes])", "k1"),
-        ("bm25 + dense >> rff", "no fuser called 'rff'; .*Choices: combmnz"),
+        ("bm25 + dense >> rff", "no fuser called 'rff'. .*Choices: combmnz"),
         ("bm25 + dense >> convex(alpha=[0.1, 1.1])", "alpha must be"),
         ("bm25 >> rrf", "no reranker called 'rrf'"),
         ("bm25 @many", "depth 'many'"),

@@ -69,7 +69,7 @@ def test_init_explains_every_setting(tmp_path: Path) -> None:
 
 
 def test_init_replaces_nothing(home: Home) -> None:
-    check_complaint(surefind("init", kb=home.folder), 2, r"surefind\.toml is there already.*surefind init --force")
+    check_complaint(surefind("init", kb=home.folder), 2, r"surefind\.toml already exists.*surefind init --force")
     assert (home.folder / "surefind.toml").read_text(encoding="utf-8") == WORDS
 
 
@@ -253,7 +253,7 @@ def test_import_with_bad_rows_stores_nothing(small: Home, tmp_path: Path) -> Non
 
 def test_export_in_an_unknown_format_lists_the_formats(small: Home, tmp_path: Path) -> None:
     ran = surefind("exam", "export", "x", tmp_path / "x", "--format", "xml", kb=small.folder)
-    check_complaint(ran, 2, r"no format 'xml'; Choices: beir, csv, jsonl, trec\.")
+    check_complaint(ran, 2, r"no format 'xml'\. Choices: beir, csv, jsonl, trec\.")
 
 
 # ---------------------------------------------------------------- bench
@@ -285,7 +285,7 @@ def test_bench_prints_the_quote_the_table_and_the_verdict(ten: Path) -> None:
 
 def test_bench_again_says_that_it_is_from_the_cache(ten: Path) -> None:
     surefind(*BENCH, kb=ten)
-    assert "taken from the cache (--fresh computes again)" in surefind(*BENCH, kb=ten).out
+    assert "this is the cached report (--fresh runs again)" in surefind(*BENCH, kb=ten).out
 
 
 def test_bench_dry_run_only_quotes(ten: Path) -> None:
@@ -352,7 +352,7 @@ def test_bench_takes_several_exams(ten: Path, two_exams: tuple[str, ...]) -> Non
 def test_check_of_several_exams_is_refused(ten: Path, two_exams: tuple[str, ...], tmp_path: Path) -> None:
     assert surefind("bench", "-p", "words", "--exam", "heading_direct", "--save", tmp_path / "b.json", kb=ten).code == 0
     lift(tmp_path / "b.json", 0.2)
-    check_complaint(surefind(*two_exams, "--check", tmp_path / "b.json", kb=ten), 2, "go with one exam")
+    check_complaint(surefind(*two_exams, "--check", tmp_path / "b.json", kb=ten), 2, "work with one exam only")
 
 
 def test_bench_takes_a_beir_folder(tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ def test_check_and_save_of_one_file_compares_with_what_was_there(ten: Path, base
         (("-p", "bm26"), "no pipeline or retriever called 'bm26'"),
         (("-p", "bm25(k9=1)"), "bm25 has no parameter 'k9'"),
         (("-m", "nDCG"), "There is no measure 'nDCG'"),
-        (("--preset", "context"), r"no preset 'context'; .*Choices: .*context-layer"),
+        (("--preset", "context"), r"no preset 'context'\. .*Choices: .*context-layer"),
         (("--exam", "mine9"), "no exam called 'mine9'"),
         (("--retrieve", "bm25", "--fuse", "rrf"), "rrf has one ranking to fuse"),
         (("--beir", "/nowhere/at/all"), "is not a BEIR folder"),
@@ -441,9 +441,9 @@ def test_missing_baseline_is_refused_before_anything_runs(ten: Path) -> None:
         (("search", "   "), "The query is empty"),
         (("search", "x" * 100_000), "The query has 100,000 characters; the limit is 10,000"),
         (("search", "cash", "-k", "0"), "k must be from 1 to 1,000, not 0"),
-        (("search", "cash", "-p", "wrds"), r"no pipeline called 'wrds'; did you mean 'words'\? Choices: words"),
-        (("search", "cash", "--retrieve", "bm26"), r"no retriever called 'bm26'; did you mean 'bm25'\? Choices:"),
-        (("search", "cash", "--retrieve", "bm25(k3=1)"), "bm25 has no parameter 'k3'; .*Choices: analyzer, b, k1"),
+        (("search", "cash", "-p", "wrds"), r"no pipeline called 'wrds'\. Did you mean words\? Choices: words"),
+        (("search", "cash", "--retrieve", "bm26"), r"no retriever called 'bm26'\. Did you mean bm25\? Choices:"),
+        (("search", "cash", "--retrieve", "bm25(k3=1)"), "bm25 has no parameter 'k3'. .*Choices: analyzer, b, k1"),
         (("search", "cash", "--retrieve", "bm25(b=7)"), "b must be from 0 to 1"),
         (("search", "cash", "-p", "words", "--retrieve", "bm25"), "Give either --pipeline or --retrieve"),
         (("search", "cash", "--where", "status"), "Cannot read the filter 'status'. Write it like"),
@@ -465,7 +465,7 @@ def test_bad_files_are_skipped_counted_and_listed(home: Home) -> None:
     home.write("docs/binary.md", b"\x00\x01\x02")
     home.write("docs/broken.md", "---\ntitle: [\n---\ntext")
     ran = surefind("sync", home.docs, kb=home.folder)
-    assert ran.code == 0 and "1 added" in ran.out and "2 files skipped, or read in part:" in ran.out
+    assert ran.code == 0 and "1 added" in ran.out and "2 files skipped or read only in part:" in ran.out
     assert "binary.md looks binary" in ran.out and "broken.md has broken front matter at line" in ran.out
 
 
@@ -481,7 +481,7 @@ def test_sync_without_any_source_exits_3(home: Home) -> None:
 def test_bad_settings_name_file_line_and_choices(home: Home) -> None:
     home.configure("[search]\npipline = 'words'\n")
     check_complaint(
-        surefind("search", "x", kb=home.folder), 2, r"surefind\.toml, line 2: .*'pipline'; did you mean 'pipeline'"
+        surefind("search", "x", kb=home.folder), 2, r"surefind\.toml, line 2: .*'pipline'\. Did you mean pipeline"
     )
 
 
@@ -552,7 +552,7 @@ def test_interrupt_exits_130_with_a_sentence(small: Home, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(KnowledgeBase, "search", stop)
-    check_complaint(surefind("search", "cash", kb=small.folder), 130, "Stopped. What was done before is kept")
+    check_complaint(surefind("search", "cash", kb=small.folder), 130, "Stopped. Finished work is kept")
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

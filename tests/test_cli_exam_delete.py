@@ -49,7 +49,7 @@ def test_one_version_goes(home: Home, store: ExamStore) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("mnie", "There is no exam called 'mnie'; did you mean 'mine'?"),
+        ("mnie", "There is no exam called 'mnie'. Did you mean mine?"),
         ("mine@7", "The exam 'mine' has no version 7; versions: 1, 2."),
         ("mine@x", "has no version x"),
         ("../exams/mine", "There is no exam called"),
@@ -70,7 +70,7 @@ def test_reports_that_used_it_are_counted_and_stay(home: Home, store: ExamStore)
     (reports / "d").mkdir()
     (reports / "d" / "report.json").write_text("{", encoding="utf-8")
     ran = surefind("exam", "delete", "mine@2", "--yes", kb=home.folder)
-    assert "1 report in .surefind/reports used it. They stay readable" in ran.out
+    assert "1 report in .surefind/reports used this exam" in ran.out
     found = surefind("exam", "delete", "mine", "--yes", "--json", kb=home.folder).json
     assert found == {"deleted": ["mine@1"], "reports": [str(reports / "b")]}
     assert (reports / "a" / "report.json").exists()
@@ -80,7 +80,7 @@ def test_reports_that_used_it_are_counted_and_stay(home: Home, store: ExamStore)
 def test_a_script_must_say_yes(home: Home, store: ExamStore, options: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "surefind", "exam", "delete", "mine", *options, "--kb", str(home.folder)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "This deletes mine@1, mine@2 for good. Say --yes to go on." in done.stderr
+    assert done.returncode == 2 and "This deletes mine@1, mine@2 for good. Add --yes to continue." in done.stderr
     assert len(labels(store)) == 3
 
 

@@ -315,7 +315,7 @@ def test_nothing_is_spent_without_a_yes(desks: Home, llm: LLMServer) -> None:
     _priced(desks, llm)
     done = _write(desks)
     assert (done.code, llm.bodies) == (2, [])
-    assert re.search(r"This may cost money: [\d,]+ calls, [\d,]+ tokens, about \$[\d.]+, .* Say --yes", done.err)
+    assert re.search(r"This may cost money: [\d,]+ calls, [\d,]+ tokens, about \$[\d.]+, .* Add --yes", done.err)
 
 
 def test_budget_stops_and_keeps_what_was_written(desks: Home, llm: LLMServer) -> None:

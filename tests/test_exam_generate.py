@@ -66,7 +66,7 @@ def test_only_the_families_asked_for_are_written() -> None:
 
 
 def test_unknown_family_lists_the_families() -> None:
-    with pytest.raises(ExamError, match=r"called 'heading_directs'; did you mean 'heading_direct'\? Choices: entity_l"):
+    with pytest.raises(ExamError, match=r"called 'heading_directs'\. Did you mean heading_direct\? Choices: entity_l"):
         generate(few_documents(), families=["heading_directs"])
 
 

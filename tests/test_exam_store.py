@@ -66,7 +66,7 @@ def test_all_versions_are_listed(store: ExamStore) -> None:
 
 def test_unknown_exam_lists_those_that_are_there(store: ExamStore) -> None:
     store.save(ONE)
-    with pytest.raises(ExamError, match=r"no exam called 'mines'; did you mean 'mine'\? Choices: mine\."):
+    with pytest.raises(ExamError, match=r"no exam called 'mines'\. Did you mean mine\? Choices: mine\."):
         store.load("mines")
 
 

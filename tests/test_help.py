@@ -90,7 +90,7 @@ def test_a_command_shows_its_own_help(words: tuple[str, ...]) -> None:
 def test_an_unknown_topic_names_the_nearest() -> None:
     result = surefind("help", "acess")
     assert result.code == 2
-    assert "did you mean 'access'?" in result.err
+    assert "Did you mean access?" in result.err
 
 
 def test_on_a_terminal_the_page_is_rendered(tmp_path: Path) -> None:

@@ -691,7 +691,7 @@ def test_another_mapping_reads_unchanged_files_again(home: Home) -> None:
 
 def test_wrong_reader_in_the_settings_names_the_line(home: Home) -> None:
     home.configure(WORDS + "[sync]\nreaders = ['json(txt=[note])']\n")
-    with pytest.raises(Exception, match=r"surefind.toml, line 8: json has no parameter 'txt'; did you mean 'text'"):
+    with pytest.raises(Exception, match=r"surefind.toml, line 8: json has no parameter 'txt'\. Did you mean text"):
         home.open()
 
 

@@ -356,7 +356,7 @@ def test_link_swapped_in_after_the_scan_is_not_read(
         patch.setattr(before, name, swapping)
         result = home.sync("docs")
     (problem,) = result.problems
-    assert problem.path == "sub/a.md" and "the next sync looks at it again" in problem.reason
+    assert problem.path == "sub/a.md" and "the next sync checks it again" in problem.reason
     assert (result.documents, home.found("secret alpha")) == (1, [])
 
 
@@ -410,7 +410,7 @@ def test_sync_lists_every_type_that_no_reader_takes(home: Home) -> None:
             home.write(f"docs/{j}{suffix}", "x")
     home.write("docs/X.X0", "x")
     out = surefind("sync", home.docs, kb=home.folder).out
-    assert "79 files ignored, of types that no reader takes: .x11 ×12, .x10 ×11, " in out
+    assert "79 files ignored because no reader reads their type: .x11 ×12, .x10 ×11, " in out
     assert all(f"{suffix} ×" in out for suffix in types) and ".x0 ×2" in out
     found = surefind("sync", "--json", kb=home.folder).json["ignored"]
     assert found == {suffix: i + 1 + (i == 0) for i, suffix in enumerate(types)}
@@ -438,9 +438,9 @@ def test_sync_lists_links_and_pipes_beside_failures(home: Home, outside: Path) -
     to_file(home.docs, outside)
     (home.docs / "again.md").symlink_to("own.md")
     out = surefind("sync", home.docs, kb=home.folder).out
-    assert "1 links ignored: what they lead to is read under its own name.\n" in out
+    assert "1 links ignored: their targets are read under their own names.\n" in out
     assert "2 links and special files skipped:\n  pipe.md is a named pipe, not a file\n  link.md is a link to " in out
-    assert "11 files skipped, or read in part:\n  bad00.md " in out
+    assert "11 files skipped or read only in part:\n  bad00.md " in out
     found = surefind("sync", "--json", kb=home.folder).json
     assert (len(found["problems"]), len(found["skipped"]), found["aliases"]) == (11, 2, 1)
     said = surefind("status", kb=home.folder).out

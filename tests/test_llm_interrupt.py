@@ -31,7 +31,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from surefind.serve.cli import main
 main()
 """
-STOPPED = "surefind: Stopped. What was done before is kept; run the same command to go on.\n"
+STOPPED = "surefind: Stopped. Finished work is kept; run the same command to continue.\n"
 TEXT = (
     "The vault number {} of Alder Row holds {} chests of cash and a ledger. It was opened in the year {} by two "
     "members of the board, who signed the log and locked it again before the branch was closed for the night."

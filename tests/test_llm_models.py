@@ -76,7 +76,7 @@ def test_address_from_the_environment(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("opnai:gpt", "names no provider; did you mean 'openai'"),
+        ("opnai:gpt", "names no provider. Did you mean openai"),
         ("gpt-4", "names no provider"),
         ("openai:", "has no name. Write it like 'openai:MODEL'"),
         ("http://localhost:8080/v1", "is not a URL with a model"),
@@ -179,7 +179,7 @@ timeout = 20
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ('[llm]\nmodle = "x"', "line 2: [llm] has no setting 'modle'; did you mean 'model'"),
+        ('[llm]\nmodle = "x"', "line 2: [llm] has no setting 'modle'. Did you mean model"),
         ("[llm]\nmodel = 3", "line 2: model must be a string"),
         ("[llm]\nretries = 1\ntimeout = 0", "line 3: timeout must be at least"),
         ("[llm]\nbudget = -1", "line 2: budget must be 0 or more dollars"),

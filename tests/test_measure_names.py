@@ -50,12 +50,12 @@ def test_unknown_measure_lists_all_there_are(name: str) -> None:
 
 
 def test_near_miss_is_guessed() -> None:
-    with pytest.raises(SpecError, match=r"did you mean 'nDCG@10'\?"):
+    with pytest.raises(SpecError, match=r"Did you mean nDCG@10\?"):
         parse_measure("nDCG")
 
 
 def test_unknown_level_lists_the_levels() -> None:
-    with pytest.raises(SpecError, match=r"no level 'passage'; Choices: chunk, document, span\."):
+    with pytest.raises(SpecError, match=r"no level 'passage'\. Choices: chunk, document, span\."):
         parse_measure("R@5:passage")
 
 

@@ -228,7 +228,7 @@ def test_command_builds_a_damaged_index_again_and_says_so(two: Home) -> None:
         path.write_bytes(b"")
     printed = surefind("search", "alpha", kb=two.folder)
     assert "a.md" in printed.out
-    assert "Building what this search needs" in printed.err
+    assert "Building the indexes for this search" in printed.err
     assert "Building" not in surefind("search", "alpha", kb=two.folder).err
 
 

@@ -287,11 +287,11 @@ def test_changed_documents_are_told_and_other_documents_refused(
         pytest.raises(SpecError, match=r"cannot be used here: \d\d% of the documents are different"),
     ):
         ask(other, "cash", pipeline=pipeline)
-    assert "refuses: " in surefind("train", "list", kb=tmp_path).out
+    assert "cannot be used: " in surefind("train", "list", kb=tmp_path).out
 
 
 def test_unknown_model_names_those_there_are(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
-    with pytest.raises(SpecError, match=r"no trained model 'ridge-known'; did you mean 'ridge-known-item'"):
+    with pytest.raises(SpecError, match=r"no trained model 'ridge-known'\. Did you mean ridge-known-item"):
         ask(kb, "cash", pipeline="bm25 + tfidf >> learned(model=ridge-known)")
     for services in (LocalServices(), LocalServices(models_folder=Path("nowhere"))):
         with pytest.raises(SpecError, match=r"Train one with: surefind train fusion"):
@@ -359,7 +359,7 @@ def test_ndcg_is_not_below_static_where_it_was_chosen(material: Material) -> Non
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"model": "forest"}, r"no model 'forest'; .*Choices: lambdamart, mlp, ndcg, ridge, xgboost"),
+        ({"model": "forest"}, r"no model 'forest'\. .*Choices: lambdamart, mlp, ndcg, ridge, xgboost"),
         ({"name": "../x"}, r"cannot be called '../x'"),
         ({"model": "ridge", "retrieve": ["bm25", "tfidf", "dense"]}, r"ridge needs exactly two rankings, not 3"),
         ({"retrieve": ["bm25", "bm25"]}, r"two or more different retrievers"),

@@ -396,7 +396,7 @@ def test_rollback_to_a_generation_that_todays_settings_cannot_search_says_how_to
 def test_command_rolls_back(three: Home) -> None:
     assert surefind("rollback", "1", kb=three.folder).out.splitlines() == [
         "Generation 4 shows the 2 documents of generation 1.",
-        "The next surefind sync brings in what the folders hold then.",
+        "The next surefind sync brings the knowledge base up to date with its folders again.",
     ]
     assert surefind("rollback", "3", "--json", kb=three.folder).json["reason"] == "rollback to 3"
     assert surefind("rollback", "three", kb=three.folder).code == 2

@@ -1,4 +1,4 @@
-"""surefind.toml -> Settings. Every complaint names the file, the line and the choices."""
+"""Reads surefind.toml into Settings. Every error names the file, the line and the choices."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Settings:
     bench: Mapping[str, Any] = field(default_factory=dict)
     llm: LLMSettings = field(default_factory=LLMSettings)
     keep: int = 3
-    """Generations."""
+    """How many generations to keep."""
     access: tuple[PathRule, ...] = ()
-    """Who may read what, by path."""
+    """Access rules: which groups may read which paths."""
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
-            raise ConfigError(f"There is no pipeline called {name!r}; {choices(name, self.pipelines)}")
+            raise ConfigError(f"There is no pipeline called {name!r}. {choices(name, self.pipelines)}")
         return self.pipelines[name]
 
 
@@ -68,7 +68,7 @@ def default_settings() -> Settings:
 
 
 def load_settings(path: Path) -> Settings:
-    """The settings of a file, or the defaults where there is none."""
+    """Reads the settings from a file; returns the defaults if the file does not exist."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -97,7 +97,7 @@ class _SettingsReader:
         known = {*_TABLES, "access", "pipelines", "bench", "llm"}
         for table, content in self.data.items():
             if table not in known:
-                raise self.error(table, "", f"there is no table [{table}]; {choices(table, known)}")
+                raise self.error(table, "", f"there is no table [{table}]. {choices(table, known)}")
             if table == "access":
                 continue
             if not isinstance(content, dict):
@@ -109,7 +109,7 @@ class _SettingsReader:
         pipelines = self.pipelines()
         name = merged["search"]["pipeline"]
         if name not in pipelines:
-            raise self.error("search", "pipeline", f"there is no pipeline {name!r}; {choices(name, pipelines)}")
+            raise self.error("search", "pipeline", f"there is no pipeline {name!r}. {choices(name, pipelines)}")
         if merged["search"]["k"] < 1:
             raise self.error("search", "k", f"k must be at least 1, not {merged['search']['k']}.")
         return Settings(
@@ -139,7 +139,7 @@ class _SettingsReader:
         return kept
 
     def access(self) -> tuple[PathRule, ...]:
-        """A rule that cannot be read is an error, not a rule less: what it was to protect would be open."""
+        """Reads the access rules. A wrong rule is an error: skipping it would expose what it protects."""
         given = self.data.get("access", [])
         if not isinstance(given, list):
             raise self.error("access", "", "access rules are written as [[access]], with a path and groups each.")
@@ -179,7 +179,7 @@ class _SettingsReader:
                 isinstance(pair, list) and len(pair) == 2 and all(type(x) in (int, float) and x >= 0 for x in pair)
             )
             if not numbers:
-                wanted = "two numbers, dollars for a million tokens in and out"
+                wanted = "two numbers, dollars per million input tokens and output tokens"
                 raise self.error("llm.prices", model, f"the price of {model} must be {wanted}, not {pair!r}.")
         try:
             return LLMSettings(**{**given, "prices": {model: tuple(pair) for model, pair in prices.items()}})
@@ -214,15 +214,15 @@ class _SettingsReader:
     def check(
         self, table: str, content: dict[str, Any], keys: Mapping[str, type | tuple[type, ...]], number: int = 0
     ) -> None:
-        """`number` is that of the table, where there may be several of one name."""
+        """Checks the names and types of a table's settings. `number` counts tables with the same name, from 0."""
         for key, value in content.items():
             if key not in keys:
-                raise self.error(table, key, f"[{table}] has no setting {key!r}; {choices(key, keys)}", number)
+                raise self.error(table, key, f"[{table}] has no setting {key!r}. {choices(key, keys)}", number)
             if not isinstance(value, keys[key]) or isinstance(value, bool):
                 kind = keys[key]
                 names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-                told = f"{key} must be a {names.replace('str', 'string')}, not {value!r}."
-                raise self.error(table, key, told, number)
+                message = f"{key} must be a {names.replace('str', 'string')}, not {value!r}."
+                raise self.error(table, key, message, number)
             if isinstance(value, list) and not all(isinstance(item, str) for item in value):
                 raise self.error(table, key, f"{key} must be a list of strings, not {value!r}.", number)
 
@@ -231,7 +231,7 @@ class _SettingsReader:
 
 
 def _guilty(content: dict[str, Any], message: str) -> str:
-    """The key whose value the message speaks of."""
+    """Finds the key whose value the message mentions."""
     for key, value in content.items():
         texts = value if isinstance(value, list) else [value]
         if any(isinstance(text, str) and text.partition("(")[0].strip() in message for text in texts):
@@ -240,7 +240,7 @@ def _guilty(content: dict[str, Any], message: str) -> str:
 
 
 def _line_of(text: str, table: str, key: str, nth: int = 0) -> int:
-    """Where `key` stands in the nth `[table]`; the table's own line if it does not; 1 if neither does."""
+    """Returns the line number of `key` in the nth `[table]`, else of the table itself, else 1."""
     here, found, seen = "", 1, -1
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)

@@ -1,26 +1,26 @@
-"""Every error Surefind raises on purpose.
+"""Every error that Surefind raises on purpose.
 
     SurefindError
     ├── UsageError                 the call is wrong; the message says what to write instead   (exit 2)
-    │   ├── SpecError              a stage spec: unknown stage or parameter, bad value
-    │   ├── ConfigError            surefind.toml: names file, line and choices
-    │   ├── QueryError             an empty or oversized query, k out of range
-    │   ├── SourceError            a folder or file that cannot be synced
-    │   └── ExamError              an exam that cannot be read, written or found
-    ├── StoreError                 the knowledge base on disk                                   (exit 3)
+    │   ├── SpecError              a stage spec is wrong: unknown stage or parameter, bad value
+    │   ├── ConfigError            surefind.toml is wrong; the message names file, line and choices
+    │   ├── QueryError             the query is empty or too long, or k is out of range
+    │   ├── SourceError            a folder or file cannot be synced
+    │   └── ExamError              an exam cannot be read, written or found
+    ├── StoreError                 something is wrong with the knowledge base on disk           (exit 3)
     │   ├── NothingIndexedError    there is no knowledge base here yet, or it is empty
     │   ├── LockedError            another process is writing
-    │   ├── NewerStoreError        written by a newer version of Surefind
-    │   ├── OlderStoreError        written by an older one; a sync brings it up to date
-    │   ├── NotBuiltError          an index that a search needs is not there; says how to build it
+    │   ├── NewerStoreError        the store was written by a newer version of Surefind
+    │   ├── OlderStoreError        the store was written by an older version; a sync brings it up to date
+    │   ├── NotBuiltError          an index that a search needs does not exist; the message says how to build it
     │   ├── CorruptIndexError      a checksum does not match
-    │   └── DiskFullError          no room left; nothing was lost
-    ├── RefusedError               a server answered a request with an error; has its status
+    │   └── DiskFullError          the disk is full; nothing was lost
+    ├── RefusedError               a server answered a request with an error; `status` is its HTTP status
     ├── AnswerError                a language model's answer cannot be used
-    ├── BudgetError                the money that may be spent is spent; what was paid for is kept
+    ├── BudgetError                the budget is spent; answers already paid for are kept
     └── MissingPartError           an optional package or model is not installed                (exit 4)
 
-A message is one sentence that names the bad value, and one that gives the way out.
+A message names the bad value in its first sentence and says what to do in the next.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 _ROOM = 1 << 16
-"""Bytes that SQLite needs beside a database to open it."""
+"""Free bytes that SQLite needs on the disk to open a database."""
 
 
 class SurefindError(Exception):
@@ -115,28 +115,28 @@ class MissingPartError(SurefindError):
 
 
 def is_full(error: Exception, folder: Path | None = None) -> bool:
-    """Whether the disk, or SQLite on it, had no room left. SQLite does not always say so: a catalogue on a full disk,
-    which is `folder`'s, has an "I/O error" when it is only read."""
+    """Whether the error means that the disk is full. SQLite does not always say so: merely reading a catalogue on a full
+    disk gives "disk I/O error", so then the free space on the disk of `folder` is checked."""
     if "disk I/O error" in str(error) and folder is not None:
-        import shutil  # this module is imported by every command
+        import shutil  # here, because every command imports this module
 
         return shutil.disk_usage(folder).free < _ROOM
     return getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
 
 
 def closest(wrong: str, known: Iterable[str]) -> str:
-    """The name that was probably meant; empty if none is near. Capitals and hyphens are no difference: people write
-    `RRF` and `cross-encoder`."""
+    """Returns the known name that was probably meant, or an empty string if none is similar. Ignores case and treats
+    hyphens as underscores, because people write `RRF` and `cross-encoder`."""
     names = {_plain(name): name for name in sorted(known)}
     close = get_close_matches(_plain(wrong), names, n=1)
     return names[close[0]] if close else ""
 
 
 def choices(wrong: str, known: Iterable[str], meant: str = "") -> str:
-    """The end of an error message: the likely meaning (`meant`, or the closest name), then all there is."""
+    """Returns the end of an error message: a suggestion (`meant`, or the closest name) and the list of all choices."""
     names = sorted(known)
     meant = meant or closest(wrong, names)
-    hint = f"did you mean {meant!r}? " if meant else ""
+    hint = f"Did you mean {meant}? " if meant else ""
     return f"{hint}Choices: {', '.join(names) or 'none'}."
 
 

@@ -1,4 +1,4 @@
-"""Where a knowledge base is, and where the relative paths in its settings lead.
+"""Finds the knowledge base of a folder, and resolves the relative paths in its settings.
 
 The command line uses the nearest knowledge base, as git does: that of the current folder, or of the nearest parent with
 a `surefind.toml` or a `.surefind`.
@@ -17,10 +17,10 @@ _home_of_settings: list[Path] = []
 
 
 def nearest(start: Path) -> Path | None:
-    """The folder of the knowledge base that `start` lies in, or None. Parents are looked at up to the home folder, or
-    up to the root of the file system that `start` is on: what lies above belongs to the machine, not to the user."""
+    """Finds the folder of the knowledge base that contains `start`, or None. The search goes up to the home folder, or
+    to the root of the file system of `start`: folders above these belong to the machine, not to the user."""
     start = start.resolve()
-    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 (Path.home raises where nobody has a home)
+    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 (Path.home raises for users without a home)
     device = _device(start)
     for folder in (start, *start.parents):
         if _device(folder) != device:
@@ -36,7 +36,7 @@ def nearest(start: Path) -> Path | None:
 
 
 def _device(folder: Path) -> int | None:
-    """The file system that a folder is on; None where that may not be known."""
+    """The number of the file system that a folder is on; None if it cannot be read."""
     try:
         return folder.stat().st_dev
     except OSError:
@@ -44,26 +44,27 @@ def _device(folder: Path) -> int | None:
 
 
 def _marks(folder: Path) -> list[Path]:
-    """What makes a folder a knowledge base; os.path answers False where a folder may not be read."""
+    """The files that make a folder a knowledge base. os.path, unlike Path, returns False for an unreadable folder."""
     settings, data = folder / FILE_NAME, folder / DATA_FOLDER
     return [path for path, there in ((settings, os.path.isfile), (data, os.path.isdir)) if there(path)]
 
 
 def _check_owner(folder: Path, marks: list[Path]) -> None:
-    """Settings may send text to a server of their choice, so those that another user put above a folder that everybody
-    may write to (such as /tmp) are not taken unasked."""
+    """Refuses a knowledge base of another user. Settings can send text to any server, and anybody can put settings into
+    a shared folder such as /tmp, so those of other users are used only if --kb names them."""
     for mark in marks:
         if mark.stat().st_uid not in (0, os.geteuid()):
-            raise StoreError(f"{mark} belongs to another user. If you trust it, say so: --kb {folder}.")
+            raise StoreError(f"{mark} belongs to another user. If you trust it, use it with: --kb {folder}.")
 
 
 def lead_from(folder: Path) -> None:
-    """Relative paths in specs are looked for in this folder first: the command line has one knowledge base, and its
-    settings mean the same wherever the command was called."""
+    """Makes `located` look in this folder first. The command line has one knowledge base, and relative paths in its
+    settings mean the same wherever the command is run."""
     _home_of_settings[:] = [folder.resolve()]
 
 
 def located(path: str) -> Path:
-    """A path in a spec or in the settings: in the folder of the knowledge base, else as it is written."""
+    """Resolves a path in a spec or in the settings: in the folder of the knowledge base if it exists there, else as
+    written."""
     plain = Path(path).expanduser()
     return next((folder / plain for folder in _home_of_settings if (folder / plain).exists()), plain)

@@ -3,7 +3,8 @@
     spec  :=  name [ "(" key "=" value { "," key "=" value } ")" ]
     value :=  number | true | false | null | "text" | word | spec | "[" value { "," value } "]"
 
-What is read and written again is the same text: the canonical form. `surefind.spec` makes stages of it.
+Formatting a parsed spec gives its canonical form; parsing and formatting that gives the same text again.
+`surefind.spec` builds stages from specs.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ _WORD = re.compile(r"[A-Za-z_./][A-Za-z0-9_./:@-]*")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 20
+"""The most levels of nested values in a spec."""
 _LONGEST_NUMBER = 100
+"""The most characters of a number in a spec."""
 _CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
 
 
 class _Nested(str):
-    """A spec inside a spec, known to be in canonical form: it need not be parsed again to be formatted."""
+    """A spec inside a spec, known to be in canonical form, so that formatting need not parse it again."""
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Value]]:
@@ -58,7 +61,7 @@ def format_value(value: Value) -> str:
 
 
 def _reads_back_bare(value: str) -> bool:
-    """Whether a string may stand without quotes: a plain word, or a spec in its canonical form."""
+    """Whether a string can be written without quotes: a plain word, or a spec in its canonical form."""
     try:
         reader = _Reader(value)
         parsed = reader.value()
@@ -69,7 +72,7 @@ def _reads_back_bare(value: str) -> bool:
 
 
 class _Reader:
-    """A cursor over one spec; every complaint shows the text and the place."""
+    """Parses one spec from left to right; every error shows the text and the column."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -152,13 +155,13 @@ class _Reader:
             try:
                 return json.loads(quoted)
             except ValueError:
-                raise SpecError(f"The spec {self.text!r} holds a string with a bad escape: {quoted}.") from None
+                raise SpecError(f"The spec {self.text!r} contains a string with a bad escape: {quoted}.") from None
         return self.word_or_spec()
 
     def number(self, text: str) -> int | float:
         value = float(text)
         if len(text) > _LONGEST_NUMBER or value in (float("inf"), float("-inf")):
-            raise SpecError(f"The number {text[:30]}… is too large.")
+            raise SpecError(f"The number {text[:30]}… in a spec is too large.")
         return int(text) if re.fullmatch(r"[+-]?\d+", text) else value
 
     def items(self) -> tuple[Value, ...]:
@@ -184,7 +187,7 @@ class _Reader:
 
 
 def split_outside(text: str, separator: str) -> list[str]:
-    """Split outside parentheses, brackets and quotes."""
+    """Splits at separators outside parentheses, brackets and quotes."""
     parts: list[str] = []
     depth, start = 0, 0
     for match in re.finditer(rf'"(?:[^"\\]|\\.)*"|[()\[\]]|{re.escape(separator)}', text):

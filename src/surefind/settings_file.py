@@ -1,8 +1,9 @@
-"""Editing surefind.toml: values change, comments and layout stay as its owner wrote them.
+"""Edits values in surefind.toml and keeps its comments and layout.
 
     set_values(path, {("search", "pipeline"): "mine", ("pipelines", "mine"): {"retrieve": ["bm25"]}})
 
-Nothing is written unless the outcome says what was wanted, says otherwise what it said before, and is read by Surefind.
+The file is written only if the new text has the wanted values, leaves all other values unchanged, and is valid for
+Surefind.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from surefind.errors import ConfigError
 
 _BARE = re.compile(r"(?<!\r)\n")
 Place = tuple[str, ...]
-"""The tables and, last, the key: `("search", "k")`."""
+"""The path of a setting: the tables and, last, the key: `("search", "k")`."""
 
 
 def set_values(path: Path, changes: Mapping[Place, Any]) -> None:
-    """Where there is no file, begin with the one that `surefind init` writes."""
+    """Changes values in the file; a missing file is first written as `surefind init` writes it."""
     write_settings(path, changed(read_settings(path), changes, str(path)))
 
 
 def value_of(path: Path, place: Place) -> Any:
-    """What the file says there, None where it says nothing."""
+    """Returns the value of a setting, or None if the file does not set it."""
     found: Any = _data(read_settings(path), str(path))
     for name in place:
         found = found.get(name) if isinstance(found, dict) else None
@@ -41,7 +42,7 @@ def value_of(path: Path, place: Place) -> Any:
 
 
 def read_settings(path: Path) -> str:
-    """The text with its own line ends, or what `surefind init` would write."""
+    """Reads the text with its own line endings; a missing file gives the text that `surefind init` would write."""
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -51,7 +52,7 @@ def read_settings(path: Path) -> str:
 
 
 def write_settings(path: Path, text: str) -> None:
-    """All of it or nothing, even if the machine stops in the middle."""
+    """Writes the file atomically: all of it or nothing, even if the machine stops in the middle."""
     path = path.resolve()  # a link stays a link
     aside = path.with_name(f".{path.name}.{os.getpid()}.writing")
     try:
@@ -67,7 +68,7 @@ def write_settings(path: Path, text: str) -> None:
 
 
 def changed(text: str, changes: Mapping[Place, Any], where: str) -> str:
-    """The text with these values; `where` is what errors call it."""
+    """Returns the text with the new values; errors call the text `where`."""
     wanted = _data(text, where)
     for place, value in changes.items():
         _set_plain(wanted, place, value, where)
@@ -121,7 +122,7 @@ def _set(document: tomlkit.TOMLDocument, place: Place, value: Any) -> None:
 
 
 def _table(values: Mapping[str, Any]) -> Item:
-    """With an empty line behind it, for the table that may follow."""
+    """A TOML table with an empty line at its end, which separates it from the next table."""
     made: AbstractTable = tomlkit.table()
     for key, value in values.items():
         made[key] = value

@@ -4,9 +4,9 @@ A stage is a value and its text form is its identity: the CLI argument, the line
 field, the row of a report and the cache key are all the same string, and parsing it gives the stage back
 (`surefind.grammar` reads and writes it).
 
-**Finding stages.** A stage of kind `fuse` called `rrf` is the class named `rrf` in the module
-`surefind.fuse.rrf`: the file name is the stage name and there is no list to keep. Third parties add theirs
-with an entry point: group `surefind.fuse`, name, class. Nothing is imported before it is asked for.
+**Finding stages.** The stage `rrf` of kind `fuse` is the class with the name `rrf` in the module
+`surefind.fuse.rrf`: the file name is the stage name, so there is no list to maintain. Third parties add stages
+with an entry point: group `surefind.fuse`, name, class. Nothing is imported before it is used.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ KINDS = {
     "fuse": "surefind.fuse",
     "rerank": "surefind.rerank",
 }
-"""Each kind of stage and the room it lives in."""
+"""Each kind of stage and the package that contains its stages."""
 
-_CALLED = {
+_NOUNS = {
     "analyze": "analyzer", "read": "reader", "chunk": "chunker", "enrich": "enricher", "embed": "encoder",
     "extract": "extractor", "retrieve": "retriever", "fuse": "fuser", "rerank": "reranker",
 }  # fmt: skip
-"""What a stage of each kind is called in messages."""
+"""The noun for a stage of each kind, in messages."""
 
 
 class Stage:
@@ -52,14 +52,14 @@ class Stage:
     kind: ClassVar[str]
     name: ClassVar[str]
     rest: ClassVar[str] = ""
-    """The field that holds parameters of any other name, as (name, number) pairs; empty: there are none."""
+    """The field that collects parameters of any other name, as (name, number) pairs; empty if none are allowed."""
 
     def __str__(self) -> str:
         return self._text
 
     @cached_property
     def _text(self) -> str:
-        """Written once: a stage never changes, and every search names its stages in the trace."""
+        """The spec. Cached, because a stage never changes and every search names its stages in the trace."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         shown: list[tuple[str, Value]] = []
         for f in fields:
@@ -71,7 +71,7 @@ class Stage:
         return format_spec(self.name, shown)
 
     def replace(self, **changes: Value) -> Self:
-        """The same stage with other parameters, checked like a spec."""
+        """Returns a copy of the stage with other parameters, checked like a spec."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
         others = dict(values.pop(self.rest, ()))
         return build(type(self), {**values, **others, **changes})
@@ -95,13 +95,13 @@ def _builtins(kind: str) -> frozenset[str]:
 
 
 def names(kind: str) -> list[str]:
-    """Every stage of a kind, built in or plugged in, without importing any of them."""
+    """Lists every stage of a kind, built in or from plugins, without importing any of them."""
     return sorted(_builtins(kind) | set(_plugins(kind)))
 
 
 @cache
 def find(kind: str, name: str) -> type[Stage]:
-    """The class behind a stage name."""
+    """Finds the class of a stage by its kind and name."""
     if name in _builtins(kind):
         module = importlib.import_module(f"{KINDS[kind]}.{name}")
         return next(c for c in vars(module).values() if isinstance(c, type) and c.__dict__.get("name") == name)
@@ -110,7 +110,7 @@ def find(kind: str, name: str) -> type[Stage]:
             return typing.cast(type[Stage], _plugins(kind)[name].load())
         except Exception as error:
             raise SpecError(f"The plugin {name!r} ({_plugins(kind)[name].value}) cannot be loaded: {error}.") from error
-    raise SpecError(f"There is no {_CALLED[kind]} called {name!r}; {choices(name, names(kind))}")
+    raise SpecError(f"There is no {_NOUNS[kind]} called {name!r}. {choices(name, names(kind))}")
 
 
 # ---------------------------------------------------------------- classes -> stages
@@ -118,23 +118,24 @@ def find(kind: str, name: str) -> type[Stage]:
 
 @lru_cache(maxsize=4096)
 def make(kind: str, text: str) -> Any:
-    """The stage that a spec names, its parameters checked."""
+    """Builds the stage that a spec describes, after checking its parameters."""
     try:
         name, parameters = parse_spec(text)
     except SpecError:
         written = re.match(r"\s*([\w.-]+)", text)
-        if written:  # a misspelt name, such as cross-encoder, is said before anything about columns
+        if written:  # report a misspelt name, such as cross-encoder, rather than a syntax error at some column
             find(kind, written[1])
         raise
     return build(find(kind, name), parameters)
 
 
 def build(cls: type[S], parameters: dict[str, Value]) -> S:
+    """Builds a stage from its class and parameters, after checking them."""
     hints = {key: hint for key, hint in _hints(cls).items() if key != cls.rest}  # type: ignore[arg-type]
     others = [key for key in parameters if key not in hints]
     for key in others:
-        if not cls.rest or closest(key, hints):  # rather a slip than a name of one's own
-            raise SpecError(f"{cls.name} has no parameter {key!r}; {choices(key, hints)}")
+        if not cls.rest or closest(key, hints):  # a name close to a known one is more likely a misspelling
+            raise SpecError(f"{cls.name} has no parameter {key!r}. {choices(key, hints)}")
     checked = {key: _coerce(cls.name, key, value, hints.get(key, float)) for key, value in parameters.items()}
     if cls.rest:
         checked[cls.rest] = tuple(sorted((key, checked.pop(key)) for key in others))
@@ -148,7 +149,7 @@ def build(cls: type[S], parameters: dict[str, Value]) -> S:
         raise
     except Exception as error:
         given = format_spec(cls.name, parameters.items())
-        raise SpecError(f"{given} cannot be made ({type(error).__name__}: {error}).") from error
+        raise SpecError(f"{given} cannot be built ({type(error).__name__}: {error}).") from error
 
 
 @cache
@@ -177,7 +178,7 @@ _WORDS: dict[Any, tuple[str, str]] = {
     bool: ("true or false", "true or false"),
     str: ("a text", "texts"),
 }
-"""What a parameter must be, in words: one, several."""
+"""The type of a parameter in words, in the singular and in the plural."""
 
 
 def _wanted(hint: Any, several: bool = False) -> str:
@@ -192,7 +193,7 @@ def _wanted(hint: Any, several: bool = False) -> str:
 
 
 def _as(value: Value, hint: Any) -> Value:
-    """`1` where a float is meant becomes `1.0`, so that equal stages have equal specs."""
+    """Converts integers of float parameters (`1` becomes `1.0`), so that equal stages have equal specs."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         return next(_as(value, part) for part in typing.get_args(hint) if fits(value, part))
@@ -202,7 +203,7 @@ def _as(value: Value, hint: Any) -> Value:
 
 
 def fits(value: Value, hint: Any) -> bool:
-    """Whether a value may be given to a parameter of this type."""
+    """Whether a parameter of this type accepts the value."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         return any(fits(value, part) for part in typing.get_args(hint))
@@ -218,6 +219,6 @@ def fits(value: Value, hint: Any) -> bool:
 
 
 def require(ok: bool, stage: Stage, rule: str) -> None:
-    """Used by a stage's `__post_init__`: `require(self.k > 0, self, "k must be above 0")`."""
+    """Raises SpecError if `ok` is false. For `__post_init__`: `require(self.k > 0, self, "k must be above 0")`."""
     if not ok:
         raise SpecError(f"{stage}: {rule}.")

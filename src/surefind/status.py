@@ -71,6 +71,7 @@ def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Read
 
 
 def _models(settings: Settings) -> dict[str, list[str]]:
+    """Returns the names of the models that the pipelines use, by kind."""
     pipelines = settings.pipelines.values()
     found = {
         "encoder": [getattr(stage, "model", "") for pipeline in pipelines for stage in pipeline.retrieve],
@@ -81,7 +82,7 @@ def _models(settings: Settings) -> dict[str, list[str]]:
 
 
 def _size(folder: Path) -> int:
-    """A file may go while this looks: a writer sweeps."""
+    """Returns the bytes of all files in a folder. A writer may delete a file meanwhile; it is skipped."""
     total = 0
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):

@@ -1,42 +1,42 @@
-"""The surefind.toml that `surefind init` writes: what it says are the defaults.
+"""The surefind.toml that `surefind init` writes. Its values are also the defaults.
 
-It stands by itself because shell completion reads it, and has no time to import what `config` needs.
+It is a module of its own because shell completion reads it and cannot wait for the imports of `config`.
 """
 
 TEMPLATE = """\
 # Surefind: how this knowledge base is read, cut, indexed and searched.
-# A stage is written like a call, name(parameter=value), here and on the command line alike.
-# `surefind doctor` lists every stage there is.
+# A stage is written like a function call, name(parameter=value), both here and on the command line.
+# `surefind doctor` lists all stages.
 
 [sync]
-# Files to ignore, as patterns on the path below the folder: "drafts/*", "*.tmp.md".
+# Files to ignore, as patterns for the path below the synced folder: "drafts/*", "*.tmp.md".
 exclude = []
-# Symbolic links: "inside" = followed within the synced folder, "anywhere" = wherever they lead, or "never".
+# Symbolic links to follow: "inside" = those that stay in the synced folder, "anywhere" = all, "never" = none.
 follow_links = "inside"
-# Files above this size are skipped and reported; `surefind help ingest` has the other limits.
+# Files above this size, in MB, are skipped and reported; `surefind help ingest` lists the other limits.
 max_file_mb = 50
-# Readers with other settings than their own, such as the fields of JSON records: 'json(title=subject, text=[body])'.
+# Readers with settings of your own, such as the fields of JSON records: 'json(title=subject, text=[body])'.
 readers = []
-# How many generations are kept: `surefind rollback` can go back to each of them. Each has indexes on disk.
+# How many generations to keep: `surefind rollback` can restore each of them. Each takes disk space for its indexes.
 keep_generations = 3
 
 [index]
-# How documents are cut into passages: hierarchical = small ones are searched and larger ones around them returned;
-# or markdown, semantic, sentence_window, fixed, whole. `surefind bench --preset chunking` compares them.
+# How to cut documents into passages. hierarchical searches small passages and returns the larger ones around them;
+# others: markdown, semantic, sentence_window, fixed, whole. `surefind bench --preset chunking` compares them.
 chunk = "hierarchical(parent=1500, child=250, overlap=0)"
-# What is indexed beside a passage's own text: headings = the titles above it, neighbors = lead sentences.
+# What to index with the text of a passage: headings = the titles above it, neighbors = lead sentences around it.
 enrich = ["headings"]
 
 [search]
-# The pipeline that answers when none is named, and how many hits it gives.
+# The default pipeline, and how many hits a search returns.
 pipeline = "hybrid"
 k = 10
 
-# A pipeline: retrievers, a fuser if there are several, optional rerankers.
-# `surefind search --pipeline NAME` uses one; sync builds the indexes that these need.
+# A pipeline has retrievers, a fuser if there are several, and optional rerankers.
+# Choose one with `surefind search --pipeline NAME`. Sync builds the indexes for all pipelines in this file.
 [pipelines.hybrid]
 retrieve = ["bm25", "dense"]
-fuse = "convex(alpha=0.5, missing=score)"      # half meaning, half words, both for every candidate
+fuse = "convex(alpha=0.5, missing=score)"      # half bm25, half dense; every candidate gets both scores
 
 [pipelines.words]
 retrieve = ["bm25(k1=1.5, b=0.75)"]
@@ -44,29 +44,29 @@ retrieve = ["bm25(k1=1.5, b=0.75)"]
 [pipelines.meaning]
 retrieve = ["dense(model=minilm)"]
 
-# The bundled reranker reads the first 20 again, in under a second on two cores: see `surefind help rerank`.
+# The bundled reranker rereads the first 20 hits, in under a second on two cores: see `surefind help rerank`.
 # [pipelines.careful]
 # retrieve = ["bm25", "dense"]
 # fuse = "convex(alpha=0.5, missing=score)"
 # rerank = ["cross_encoder"]
 
-# Who may read what, by path, for files of every format; a front matter's own `acl` holds beside it.
+# Who may read which paths, for files of every format; an `acl` in a file's front matter applies as well.
 # See `surefind help access`.
 # [[access]]
 # path = "hr/**"
 # groups = ["hr"]
 
-# The language model of stages that ask one, and what it may cost. Keys are read from the environment.
+# The language model for stages that use one, and its budget. API keys are read from the environment.
 # See `surefind help llm`.
 # [llm]
 # model = "ollama:llama3.2"        # or openai:…, anthropic:…, gemini:…, bedrock:…, gguf:PATH, http://host:8080/v1#NAME
-# fallback = ""                    # asked where the model fails
-# budget = 5.00                    # dollars a run may spend
-# timeout = 60                     # seconds for one try; total_timeout = 180 for all of them
+# fallback = ""                    # another model, used when the first one fails
+# budget = 5.00                    # the most dollars that a run may spend
+# timeout = 60                     # seconds for one attempt; total_timeout = 180 for all attempts
 # concurrency = 8
 
-# What `surefind bench` compares. Without this table: the fifteen configurations of the context-layer study and the
-# pipelines above. A list inside a spec stands for alternatives.
+# What `surefind bench` compares. Without this table, it compares the fifteen configurations of the context-layer study
+# and the pipelines above. A list inside a spec means alternatives.
 # [bench]
 # layouts = ["markdown(tokens=[150, 250]) + headings", "hierarchical(parent=1000, child=200, overlap=0)"]
 # pipelines = ["hybrid", "words", "bm25 + dense >> convex(alpha=[0.1, 0.3, 0.5])"]

@@ -118,7 +118,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question, with an id where an exam has given it one."""
+    """A question, with an id if it is from an exam."""
 
     text: str
     id: str = ""
@@ -146,7 +146,7 @@ class Rankings:
             object.__setattr__(self, "ids", self.ids.astype(np.int64))
 
     def __len__(self) -> int:
-        """How many queries."""
+        """Returns the number of queries."""
         return int(self.ids.shape[0])
 
     def row(self, i: int) -> tuple[IdArray, ScoreArray]:
@@ -238,7 +238,7 @@ class TraceEntry:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found: the hits, best first, and what each stage did."""
+    """The result of a search: the hits, best first, and the trace of the stages."""
 
     query: str
     hits: tuple[Hit, ...]

@@ -85,7 +85,7 @@ def preset(
     In a preset that compares layouts, the given pipelines replace the preset's own.
     """
     if name not in preset_names():
-        raise SpecError(f"There is no preset {name!r}; {choices(name, preset_names())}")
+        raise SpecError(f"There is no preset {name!r}. {choices(name, preset_names())}")
     module = importlib.import_module(f"surefind.bench.presets.{name.replace('-', '_')}")
     own = [Contender(label, Pipeline.parse(text, label)) for label, text in module.CONTENDERS.items()]
     cuts = {label: Layout.read(text) for label, text in getattr(module, "LAYOUTS", {}).items()}
@@ -101,7 +101,7 @@ def from_texts(texts: Sequence[str], named: Mapping[str, Pipeline]) -> list[Cont
         if text in named:
             found.append(Contender(text, named[text]))
         elif re.fullmatch(r"[\w.-]+", text) and text not in known:
-            raise SpecError(f"There is no pipeline or retriever called {text!r}; {choices(text, known)}")
+            raise SpecError(f"There is no pipeline or retriever called {text!r}. {choices(text, known)}")
         else:
             found += [Contender(short(pipeline), pipeline) for pipeline in map(Pipeline.parse, expand(text))]
     return distinct(found)
@@ -145,7 +145,7 @@ def from_settings(bench: Mapping[str, Any], named: Mapping[str, Pipeline]) -> tu
     `layouts` (both may have grids) and `measures`."""
     for key in bench:
         if key not in _SETTINGS:
-            raise ConfigError(f"[bench] has no setting {key!r}; {choices(key, _SETTINGS)}")
+            raise ConfigError(f"[bench] has no setting {key!r}. {choices(key, _SETTINGS)}")
     for key in ("pipelines", "layouts", "measures"):
         if not isinstance(bench.get(key, []), list):
             raise ConfigError(f"[bench] {key} must be a list of strings, not {bench[key]!r}.")

@@ -40,7 +40,7 @@ def generate(
     families = tuple(dict.fromkeys(families))
     for family in families:
         if family not in FAMILIES:
-            raise ExamError(f"There is no question family called {family!r}; {choices(family, FAMILIES)}")
+            raise ExamError(f"There is no question family called {family!r}. {choices(family, FAMILIES)}")
     if per_family < 1:
         raise ExamError(f"--per-family must be at least 1, not {per_family}.")
     corpus = ExamDocuments(sorted(documents, key=lambda document: document.id), seed)

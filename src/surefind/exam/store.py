@@ -47,7 +47,7 @@ class ExamStore:
         versions = self._versions(name) if name in self.names() else []
         if not versions:
             known = choices(name, self.names()) if self.names() else "Write one with: surefind exam generate."
-            raise ExamError(f"There is no exam called {name!r}; {known}")
+            raise ExamError(f"There is no exam called {name!r}. {known}")
         if not at:
             return name, versions
         if not number.isdigit() or int(number) not in versions:
@@ -55,7 +55,7 @@ class ExamStore:
         return name, [int(number)]
 
     def delete(self, text: str) -> list[str]:
-        """Delete an exam, or one version of it. Returns what is gone, as NAME@VERSION."""
+        """Deletes an exam, or one version of it. Returns the deleted versions, as NAME@VERSION."""
         name, versions = self.found(text)
         for version in versions:
             self._file(name, version).unlink()

@@ -49,8 +49,8 @@ class GitOrigin:
         path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
         if parts.scheme not in SCHEMES or path in ("", "/") or (parts.scheme != "file" and not parts.hostname):
             raise SourceError(
-                f"{text!r} is not a repository URL that Surefind can read. Write git+https://HOST/PATH@REVISION, "
-                f"git+ssh://… or git+file://…."
+                f"{text!r} is not a repository URL that Surefind can read. Write git+https://HOST/PATH@REVISION; "
+                f"git+ssh:// and git+file:// work too."
             )
         if parts.password:
             raise SourceError(

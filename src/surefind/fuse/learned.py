@@ -100,7 +100,7 @@ class Learned(Stage):
             path = folder / self.model / MANIFEST
             with contextlib.suppress(FileNotFoundError):
                 return path, file_version(path)
-        raise SpecError(f"There is no trained model {self.model!r}; {_known(folder, self.model)}")
+        raise SpecError(f"There is no trained model {self.model!r}. {_known(folder, self.model)}")
 
 
 _checked: dict[tuple[object, ...], tuple[list[str], str]] = {}

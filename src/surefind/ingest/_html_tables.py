@@ -12,7 +12,7 @@ from typing import Any
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _CELLS = ["td", "th"]
 _WRAPPERS = ["thead", "tbody", "tfoot"]
-_LAYOUT_ROLES = ("presentation", "none")
+_PRESENTATION_ROLES = ("presentation", "none")
 
 
 def tidy_tables(element: Any) -> None:
@@ -20,7 +20,7 @@ def tidy_tables(element: Any) -> None:
     for table in element("table"):
         if not table.get_text(strip=True):
             table.extract()
-        elif _is_page_layout(table):
+        elif _is_presentational(table):
             _dissolve(table)
         elif table.find_parent(_CELLS):
             table.replace_with(f" {_as_text(table)} ")
@@ -28,10 +28,10 @@ def tidy_tables(element: Any) -> None:
             _straighten(table)
 
 
-def _is_page_layout(table: Any) -> bool:
+def _is_presentational(table: Any) -> bool:
     """Whether a table only arranges things on the page."""
     rows = _rows(table)
-    if str(table.get("role") or "").lower() in _LAYOUT_ROLES or table.find(_HEADINGS):
+    if str(table.get("role") or "").lower() in _PRESENTATION_ROLES or table.find(_HEADINGS):
         return True
     if table.find("th"):
         return False

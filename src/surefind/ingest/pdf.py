@@ -1,6 +1,6 @@
 """`pdf(ocr=false)`: reads PDF as Markdown with headings (by size), columns in reading order, tables. Hits name pages.
 
-liteparse, which uses PDFium, detects the page layout. Scanned pages are reported. With `ocr=true` and the extra `ocr`,
+The parser is liteparse, which uses PDFium. Scanned pages are reported. With `ocr=true` and the extra `ocr`,
 RapidOCR reads them; its models come with its package.
 """
 

@@ -70,7 +70,7 @@ def parse_model(text: str, key_env: str = "LLM_API_KEY") -> Address:
     name, mark, model = text.partition(":")
     if name not in _PROVIDERS:
         known = [*_PROVIDERS, "http://…#model"]
-        raise UsageError(f"The model {text!r} names no provider; {choices(name, known)} Write PROVIDER:MODEL.")
+        raise UsageError(f"The model {text!r} names no provider. {choices(name, known)} Write PROVIDER:MODEL.")
     if not mark or not model.strip():
         raise UsageError(f"The model {text!r} has no name. Write it like '{name}:MODEL'.")
     provider = _PROVIDERS[name]

@@ -65,7 +65,7 @@ def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwi
     if folder is None or not name or Path(name).name != name or not path.exists():
         there = sorted(p.parent.name for p in folder.glob(f"*/{FILE}")) if folder and folder.exists() else []
         known = choices(name, there) if there else "Make one with: surefind train prompt --exam NAME."
-        raise SpecError(f"There is no trained prompt {name!r}; {known}")
+        raise SpecError(f"There is no trained prompt {name!r}. {known}")
     made, _ = read_prompt(path, file_version(path))
     if made.kind != kind:
         raise SpecError(f"The trained prompt {name!r} is for {made.kind}, not for {kind}.")

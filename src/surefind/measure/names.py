@@ -54,9 +54,9 @@ def parse_measure(text: str) -> Measure:
         if known and int(k) > 0 and level in (None, *_LEVELS):
             return Measure(known, int(k), cast(Level, level or "document"))
         if known and level:
-            raise SpecError(f"{text!r}: there is no level {level!r}; {choices(level, _LEVELS)}")
+            raise SpecError(f"{text!r}: there is no level {level!r}. {choices(level, _LEVELS)}")
     known_names = [*(f"{name}@k" for name in MEASURES), *SPAN_MEASURES, *(f"{name}@k" for name in OVERLAP_MEASURES)]
-    raise SpecError(f"There is no measure {text!r}; {choices(text, known_names, _meant(text.strip()))}")
+    raise SpecError(f"There is no measure {text!r}. {choices(text, known_names, _meant(text.strip()))}")
 
 
 def _meant(text: str) -> str:

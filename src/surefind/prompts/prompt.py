@@ -82,7 +82,7 @@ def load_prompt(name: str, version: str, slots: Sequence[str], folder: Path | No
     built_in = files("surefind.prompts") / "texts" / name / f"{version}.txt"
     if not _VERSION.fullmatch(version) or not (built_in.is_file() or (own and own.is_file())):
         known = choices(version, _versions(name, folder))
-        raise SpecError(f"{name} has no prompt {version!r}; {known} Put your own into prompts/{name}/NAME.txt.")
+        raise SpecError(f"{name} has no prompt {version!r}. {known} Put your own into prompts/{name}/NAME.txt.")
     if own is None or not own.is_file():
         return parse_prompt(name, version, built_in.read_text(encoding="utf-8"), tuple(slots))
     try:

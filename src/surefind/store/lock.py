@@ -19,24 +19,24 @@ from typing import Any, TextIO
 from surefind.errors import LockedError, NothingIndexedError
 from surefind.protocols import OnProgress
 
-_TELL_SECONDS = 1.0
-"""Between two notes in the lock file on how far its holder is."""
+_NOTE_SECONDS = 1.0
+"""The least time between two notes of progress in the lock file."""
 _AGAIN_SECONDS = 0.05
-"""A reader that looks whether somebody writes holds the lock for less than this."""
+"""The time to wait before a second attempt: a reader that checks for a writer holds the lock for less than this."""
 
 
 def writer_lock(folder: Path) -> contextlib.AbstractContextManager[OnProgress]:
     """Holds the writer's lock. Raises `LockedError` if another process has it.
 
-    Returns a progress callback: the writer's progress is shown to those who wait for it."""
+    Yields a callback for the writer's progress, which is shown to whoever waits for the lock."""
     return _held(folder / "writer.lock", f"is writing to {folder}. Wait until it ends, or stop it.")
 
 
-def nothing_yet(folder: Path, told: str) -> NothingIndexedError:
-    """Returns the error for a missing generation: the first sync is running, or `told`."""
+def nothing_yet(folder: Path, message: str) -> NothingIndexedError:
+    """Returns the error for a missing generation: that the first sync is still running, or else `message`."""
     writer = _writer(folder / "writer.lock")
     if writer is None:
-        return NothingIndexedError(f"{told} Make one with: surefind sync FOLDER.")
+        return NothingIndexedError(f"{message} Make one with: surefind sync FOLDER.")
     details = [f"process {writer['pid']}, since {writer['since']}"] if "pid" in writer else []
     if progress := writer.get("progress"):
         details.append(f"{progress[0]}: {progress[1]:,} of {progress[2]:,}")
@@ -48,8 +48,8 @@ def nothing_yet(folder: Path, told: str) -> NothingIndexedError:
 
 def training_lock(data: Path, name: str) -> contextlib.AbstractContextManager[OnProgress]:
     """Holds the lock of a model name. Two trainings under one name would write into one folder."""
-    told = f"is training {name!r}. Wait until it ends, stop it, or train under another --name."
-    return _held(data / "locks" / f"train-{name}.lock", told)
+    doing = f"is training {name!r}. Wait until it ends, stop it, or train under another --name."
+    return _held(data / "locks" / f"train-{name}.lock", doing)
 
 
 @contextlib.contextmanager
@@ -61,17 +61,17 @@ def _held(path: Path, doing: str) -> Iterator[OnProgress]:
         command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
         about = {"pid": os.getpid(), "command": command, "since": time.strftime("%H:%M:%S")}
         _note(file, about)
-        turn, told = threading.Lock(), float("-inf")
+        turn, noted = threading.Lock(), float("-inf")
 
-        def tell(what: str, done: int, total: int) -> None:
-            nonlocal told
-            if time.monotonic() - told < _TELL_SECONDS:
+        def note(what: str, done: int, total: int) -> None:
+            nonlocal noted
+            if time.monotonic() - noted < _NOTE_SECONDS:
                 return
-            with turn, contextlib.suppress(OSError):  # a full disk is complained about by what is written for good
-                told = time.monotonic()
+            with turn, contextlib.suppress(OSError):  # if the disk is full, writing the data itself raises the error
+                noted = time.monotonic()
                 _note(file, {**about, "progress": [what, done, total]})
 
-        yield tell
+        yield note
 
 
 def _lock(file: TextIO) -> bool:
@@ -88,13 +88,14 @@ def _lock_again(file: TextIO) -> bool:
 
 
 def _note(file: TextIO, about: dict[str, Any]) -> None:
+    """Replaces the content of the lock file by a description of its holder."""
     file.truncate(0)
     json.dump(about, file)
     file.flush()
 
 
 def _writer(path: Path) -> dict[str, Any] | None:
-    """What the holder of a lock says of itself, as far as it can be read; None if nobody holds it."""
+    """Returns the description of a lock's holder, empty if it cannot be read; None if nobody holds the lock."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -109,7 +110,7 @@ def _about(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return found if {"pid", "command", "since"} <= found.keys() else {}
-    except (OSError, ValueError, AttributeError):  # it is being written just now
+    except (OSError, ValueError, AttributeError):  # the holder is writing it at this moment
         return {}
 
 

@@ -101,7 +101,7 @@ def train_fusion(
 
 def _check(model: str, name: str, retrieve: Sequence[str]) -> None:
     if model not in MODELS:
-        raise SpecError(f"There is no model {model!r}; {choices(model, MODELS)}")
+        raise SpecError(f"There is no model {model!r}. {choices(model, MODELS)}")
     check_name(name)
     if model not in ANY_NUMBER and len(retrieve) != 2:
         raise SpecError(

@@ -76,7 +76,7 @@ class Failure:
 
 def check_name(name: str, step: str) -> None:
     if step not in STEPS:
-        raise SpecError(f"Prompts are trained for {' and '.join(STEPS)}, not for {step!r}; {choices(step, STEPS)}")
+        raise SpecError(f"Prompts are trained for {' and '.join(STEPS)}, not for {step!r}. {choices(step, STEPS)}")
     if not re.fullmatch(r"[A-Za-z_][\w-]*", name):
         raise SpecError(f"A prompt cannot be called {name!r}. Begin with a letter; use letters, digits, '-' and '_'.")
 

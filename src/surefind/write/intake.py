@@ -43,7 +43,7 @@ class Problem:
 
 @dataclass
 class SyncReport:
-    """The results of a sync. `added`, `changed`, `removed` and `unchanged` count files."""
+    """The results of a sync. The first four count files; `removed` also the documents of forgotten sources."""
 
     added: int = 0
     changed: int = 0
@@ -163,8 +163,7 @@ class Intake:
                 result.ignored[type_of(name)] += 1
 
     def _take_all(self, source: Source, stale: list[_File], result: SyncReport) -> Iterator[ProblemRow]:
-        """Prepares files in parallel and commits them in batches. Yields the problems. Preparing takes place outside any
-        transaction, so that transactions are short."""
+        """Prepares files in parallel, outside any transaction; commits them in batches; yields their problems."""
         done = 0
         outcomes = self.reading.each(partial(self._prepared, self._child_layout), stale)
         while batch := [self._cut(outcome) for outcome in islice(self._reported(outcomes, done, len(stale)), BATCH)]:
@@ -176,7 +175,6 @@ class Intake:
             self.report("Reading", len(stale), len(stale))
 
     def _reported(self, outcomes: Iterator[_Outcome], done: int, total: int) -> Iterator[_Outcome]:
-        """Passes the outcomes on and reports the progress."""
         for number, outcome in enumerate(outcomes, done):
             self.report("Reading", number, total)
             yield outcome
@@ -207,8 +205,7 @@ class Intake:
             return _Outcome(file, tried, failure=_failure(tried, reason, file.row))
 
     def _cut(self, outcome: _Outcome) -> tuple[_Outcome, list[list[Chunk]], str]:
-        """Returns the outcome, the chunks of each document and, if a model failed, the reason. Documents that the child
-        process did not cut are cut here."""
+        """Cuts documents that the child did not cut. Returns the outcome, the chunks and, if a model failed, why."""
         prepared = outcome.prepared
         if prepared is None or prepared.chunks or not prepared.documents:
             return outcome, prepared.chunks if prepared else [], ""
@@ -267,8 +264,7 @@ class Intake:
         return hashlib.sha256(read_bytes(entry.path, entry.real)).hexdigest()
 
     def _id(self, source: Source, relative: str) -> str:
-        """The id of a file: its path inside the source. If another source has the same path, the name of this source is
-        put in front."""
+        """The path inside the source. If another source has the same path, this source's name is put in front."""
         id = relative
         while (owner := self.catalogue.versions.owner_of(id, self.base + 1)) and owner[0] != source.id:
             id = f"{source.name}/{id}"
@@ -287,11 +283,10 @@ class Intake:
 
 
 def cut(layout: Layout, document: Document, services: Services) -> tuple[list[Chunk], str]:
-    """Cuts a document with stages that may use services. Returns its chunks and, if a language model failed, the reason.
+    """Cuts a document with stages that may use services. Returns its chunks and, if a language model failed, why.
 
-    If a model did not answer, the chunks are made without its answer, and the next sync reads the file again; answers
-    that were received are cached and not asked for again. If the budget is spent, this raises `BudgetError` and ends the
-    sync; answers that were paid for are kept.
+    If a model did not answer, the chunks are made without its answer, and the next sync reads the file again. Answers
+    are cached and never paid for twice. If the budget is spent, `BudgetError` ends the sync.
     """
     with collecting() as notes:
         chunks = layout.cut(document, services)
@@ -320,7 +315,6 @@ def _failure(tried: ProblemRow, reason: str, row: FileRow | None) -> ProblemRow:
 
 
 def _complaints(tried: ProblemRow, taken: Prepared) -> list[ProblemRow]:
-    """One row for each part of a file that could not be read, with all reasons."""
     reasons: dict[str, list[str]] = {}
     for inside, reason in taken.complaints:
         reasons.setdefault(printable(inside), []).append(reason)

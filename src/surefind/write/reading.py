@@ -1,7 +1,7 @@
 """Prepares files under limits, in child processes that can be killed: as many as there are cores.
 
-A child process serves a whole sync, so a file costs one message and not a start of Python. It is replaced if a file made
-it hang, crash or use up its memory. With `spare` it waits a minute for the next sync, as in `sync --watch`.
+A child process serves a whole sync, so a file costs one message and not a start of Python. It is replaced if a file
+made it hang, crash or use up its memory. With `spare` it waits a minute for the next sync, as in `sync --watch`.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Reading:
         return self.readers.find(name)
 
     def attempt(self, reader: Reader) -> str:
-        """Describes what an attempt to read a file depends on besides the file: the reader, the limits and the installed
-        extras. A file that failed is tried again when this changes."""
+        """Describes what an attempt to read a file depends on besides the file: the reader, the limits and the
+        installed extras. A file that failed is tried again when this text changes."""
         return f"{reader} #{self._circumstances}"
 
     @cached_property
@@ -241,8 +241,8 @@ def _settings(limits: Limits, readers: Readers) -> tuple[str, ...]:
 
 
 class _Spares:
-    """Child processes that wait for the next sync. They end after a minute, or with this process. A fork of this process
-    does not use them."""
+    """Child processes that wait for the next sync. They end after a minute, or with this process. A fork of this
+    process does not use them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

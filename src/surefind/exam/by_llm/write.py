@@ -66,7 +66,7 @@ class Plan:
     def __post_init__(self) -> None:
         for family in self.families:
             if family not in FAMILIES:
-                raise ExamError(f"There is no question family called {family!r}; {choices(family, FAMILIES)}")
+                raise ExamError(f"There is no question family called {family!r}. {choices(family, FAMILIES)}")
         if self.per_family < 1:
             raise ExamError(f"--per-family must be at least 1, not {self.per_family}.")
 

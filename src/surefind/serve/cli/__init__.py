@@ -37,7 +37,10 @@ app = typer.Typer(
         'Start with:  surefind sync docs/   then:  surefind search "your question"\n\n'
         "The guides:  surefind help"
     ),
-    epilog="Exit codes: 0 done, 1 nothing found or a check failed, 2 wrong call, 3 knowledge base, 4 missing part.",
+    epilog=(
+        "Exit codes: 0 success, 1 nothing found or a check failed, 2 wrong usage, 3 a problem with the knowledge base, "
+        "4 a missing package or model."
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -57,14 +60,15 @@ def _root(shown: bool = typer.Option(False, "--version", help="Print the version
 
 
 _PROGRAM = "surefind"
-"""Said in every help, however the program was started: `python -m surefind` and a test runner have other names."""
+"""The name in every help text, however the program was started: `python -m surefind` and test runners have others."""
 _INTERRUPTED = 130
-# Typer carries click inside it or beside it, depending on its version; the exception is found through its own.
+"""Exit code after Ctrl-C: 128 + SIGINT, as shells report it."""
+# Depending on its version, typer bundles click or imports it, so click's base exception is found through typer's own.
 _WrongCall: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def main() -> None:
-    """Run a command; turn every expected failure into one sentence and an exit code."""
+    """Runs a command and turns every expected failure into one message and an exit code."""
     as_json = "--json" in sys.argv
     if f"_{_PROGRAM.upper()}_COMPLETE" in os.environ:
         _complete.without_slow_modules()
@@ -80,7 +84,7 @@ def main() -> None:
         _refuse(error, as_json)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
-        _fail("Stopped. What was done before is kept; run the same command to go on.", "Interrupted", as_json)
+        _fail("Stopped. Finished work is kept; run the same command to continue.", "Interrupted", as_json)
         _leave()
     except BrokenPipeError:
         sys.stderr.close()
@@ -89,14 +93,15 @@ def main() -> None:
         if not is_full(error):
             raise
         full = DiskFullError(
-            f"The disk is full ({error}). What was there before is intact; free some space and run the command again."
+            f"The disk is full ({error}). Existing data is intact; free some space and run the command again."
         )
         _fail(str(full), type(full).__name__, as_json)
         sys.exit(full.exit_code)
 
 
 def _leave() -> NoReturn:
-    """At once where a call is still under way: to tidy up would be to free a model under the thread that runs it."""
+    """Exits after Ctrl-C. If a call is still running, exits without clean-up, because clean-up would free the model
+    that the running thread is using."""
     if still_working():
         sys.stdout.flush()
         sys.stderr.flush()
@@ -105,7 +110,7 @@ def _leave() -> NoReturn:
 
 
 def _refuse(error: Exception, as_json: bool) -> None:
-    """A wrong call: unknown option, missing argument. Called with nothing at all, show the help."""
+    """Reports wrong usage, such as an unknown option or a missing argument; shows the help if no argument was given."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" and context:
         typer.echo(context.get_help())
@@ -116,8 +121,8 @@ def _refuse(error: Exception, as_json: bool) -> None:
 
 
 def _unknown(message: str, command: Any) -> str:
-    """An unknown command or option with the one that was probably meant; any other message as it is. Versions of typer
-    suggest in different words, or not at all."""
+    """Rewrites typer's message about an unknown command or option so that it suggests the closest one; returns any other
+    message unchanged. Typer's own suggestion depends on its version, and some versions have none."""
     found = re.match(r"No such (?:command '(?P<command>[^']*)'|option: (?P<option>[^\s=]+))", message)
     if not found:
         return message

@@ -1,4 +1,4 @@
-"""What commands share: options, the console, JSON, progress bars."""
+"""Code shared by commands: options, the console, JSON output, progress bars."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _chosen(context: typer.Context, given: Path) -> Path:
-    """The folder that was named; or that of the nearest knowledge base, and said so if it is not the current one."""
+    """Returns the folder given with --kb, else that of the nearest knowledge base, and prints it if it is a parent."""
     source = context.get_parameter_source("kb")
     folder = given if source and source.name != "DEFAULT" else _nearest(quiet=context.resilient_parsing)
     lead_from(folder.expanduser())
@@ -34,7 +34,9 @@ def _nearest(quiet: bool) -> Path:
     try:
         here = Path.cwd()
     except FileNotFoundError:
-        raise StoreError("The current folder is gone. Go to another one, or name a knowledge base: --kb.") from None
+        raise StoreError(
+            "The current folder no longer exists. Change to another one, or name a knowledge base with --kb."
+        ) from None
     folder = nearest(here) or here
     if folder != here and not quiet:
         typer.echo(f"Using the knowledge base in {folder}.", err=True)
@@ -46,25 +48,25 @@ Folder = Annotated[
     typer.Option(
         "--kb",
         envvar="SUREFIND_KB",
-        help="The folder of the knowledge base (surefind.toml, .surefind).",
-        show_default="the current folder, or the nearest parent that is one",
+        help="The folder of the knowledge base (with surefind.toml or .surefind).",
+        show_default="the nearest one, from the current folder upwards",
         callback=_chosen,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 HERE = Path()
 _shown: list[Progress] = []
-"""The bars on the screen now."""
+"""The progress bars on the screen now."""
 _WIDE = 140
+"""Width of output to files and pipes, in characters, so that tables keep all of their columns."""
 
 
 def console(stderr: bool = False) -> Console:
     from rich.console import Console
 
-    # What is printed is text: the list of ppr(seed=[bm25]) is no markup, and :b: in a title no emoji.
+    # Output is plain text: [bm25] in ppr(seed=[bm25]) is not markup, and :b: in a title is not an emoji.
     plain: dict[str, Any] = {"stderr": stderr, "highlight": False, "markup": False, "emoji": False}
     made = Console(**plain)
-    # A file or pipe has no width to fit into: tables keep all of their columns there.
     return made if made.is_terminal else Console(**plain, width=_WIDE)
 
 
@@ -82,8 +84,8 @@ def _plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
-    """On a terminal bars, one for each kind of work, with the time left, unless `quiet`. Elsewhere plain lines, `quiet`
-    or not: a log wants to know, and JSON goes to another stream."""
+    """Shows progress. On a terminal: one bar for each kind of work, with the time left, unless `quiet`. Elsewhere:
+    plain lines on stderr even if `quiet`, because logs need them and JSON goes to stdout."""
     screen = console(stderr=True)
     if not screen.is_terminal:
         with _plain_lines() as say:
@@ -95,9 +97,9 @@ def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # What is printed below a bar goes through the bar's stream, so that must not happen to what goes into a file.
-    alike = sys.stdout.isatty()
-    with Progress(*columns, console=screen, transient=True, redirect_stdout=alike) as bars:
+    # A redirected stdout is printed through the bars, on stderr. Redirect only a terminal: files must get their output.
+    terminal = sys.stdout.isatty()
+    with Progress(*columns, console=screen, transient=True, redirect_stdout=terminal) as bars:
         tasks: dict[str, Any] = {}
         _shown.append(bars)
 
@@ -127,7 +129,7 @@ def _plain_lines() -> Iterator[OnProgress]:
 
 @contextlib.contextmanager
 def asking() -> Iterator[None]:
-    """Bars stand aside while somebody is asked something: they would draw over the question."""
+    """Hides the progress bars during a question to the user, because they would draw over it."""
     for bars in _shown:
         bars.stop()
     try:

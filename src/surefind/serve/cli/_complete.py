@@ -1,7 +1,7 @@
-"""What the shell offers after Tab: names of pipelines, presets, exams and stages.
+"""Shell completion: the names of pipelines, presets, exams and stages that the shell offers after Tab.
 
-A shell waits for the answer at every Tab, so nothing heavy is imported here, and settings are read without being
-checked. Whatever cannot be read offers nothing: a shell has no place for a message.
+The shell waits for the answer at every Tab, so nothing heavy is imported here, and settings are read without being
+checked. Unreadable settings yield no suggestions, because a shell has no place for an error message.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _KB = re.compile(r"(?:^|\s)--kb[ =](\S+)")
 
 
 def without_slow_modules() -> None:
-    """Hides from typer what takes longer to import than all the rest. With rich it wraps the help of each choice, and
-    fish takes every line of it for a choice. With pydantic it converts the values on the line, which nobody needs:
-    while completing, typer goes on without a value that it cannot convert."""
+    """Hides rich and pydantic from typer; they take longer to import than everything else together. With rich, typer
+    wraps the help of each choice, and fish takes every line for a choice. With pydantic, typer converts the values on
+    the line, which completion does not need: typer continues without a value that it cannot convert."""
     for name in _SLOW:
         sys.modules[name] = None  # type: ignore[assignment]  # None counts as not installed
 
 
 def pipelines() -> list[str]:
-    """Those of surefind.toml, or of the defaults."""
+    """Names of the pipelines in surefind.toml, or of the default pipelines."""
     from surefind.template import TEMPLATE
 
     folder = _folder()
@@ -73,7 +73,7 @@ def stages(kind: str) -> Callable[[], list[str]]:
 
 
 def _folder() -> Path | None:
-    """That of --kb on the line, of the environment, or the nearest one."""
+    """The knowledge base given by --kb on the command line, by the environment, or the nearest one."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     given = _KB.search(line)
     chosen = given[1] if given else os.environ.get("SUREFIND_KB")

@@ -1,4 +1,4 @@
-"""Showing hits: readable without colour, the words of the query emphasised where there is colour."""
+"""Prints hits. The output is readable without colour; terminals with colour emphasise the words of the query."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from surefind.text.scripts import CLUSTER, HANGUL, MARKS, UNSPACED, UNSPACED_RUN
 from surefind.types import Hit, SearchResult, TraceEntry
 
 _SNIPPET = 320
+"""Characters in a snippet."""
 _LEAD = 40
-"""Characters shown before the first word that was sought."""
+"""Characters shown before the first query word of a snippet."""
 _WORD = 60
-"""Where a space is looked for, to cut there; further away, the cut goes through."""
+"""Characters searched for a space at which to cut a snippet; without one, the cut goes through a word."""
 _RUN = (
     rf"(?P<pairs>{UNSPACED_RUN}|[{HANGUL}]+)|(?P<words>[^\W{UNSPACED}{HANGUL}]+(?:[{MARKS}]+[^\W{UNSPACED}{HANGUL}]*)*)"
 )
@@ -58,13 +59,13 @@ def _matched(hit: Hit) -> str:
 
 
 def sought(query: str) -> frozenset[str]:
-    """What is looked for in the text of hits: words of some length; of scripts whose words cannot be told apart, pairs
-    of characters, or a character that stands alone."""
+    """The keys to emphasise in hits: the query's words of three letters or more. In scripts without spaces between
+    words, the keys are pairs of characters, or a single character that has no neighbour."""
     return frozenset(key for _, _, key in _pieces(query) if len(key) > 2 or not key.isascii())
 
 
 def _pieces(text: str, singly: bool = False) -> Iterator[tuple[int, int, str]]:
-    """Each word or pair of characters: (start, end, how it is compared); if `singly`, also each of the characters."""
+    """Yields each word or pair of characters as (start, end, key to compare); if `singly`, also each character."""
     for run in pattern(_RUN).finditer(text):
         start, found = run.start(), run.group()
         if run.lastgroup == "words":
@@ -77,7 +78,7 @@ def _pieces(text: str, singly: bool = False) -> Iterator[tuple[int, int, str]]:
 
 
 def snippet(text: str, words: frozenset[str]) -> str:
-    """The stretch that holds most of the query's words, on one line."""
+    """Returns the part of the text that contains most of the query's words, on one line."""
     flat = " ".join(text.split())
     if len(flat) <= _SNIPPET:
         return flat
@@ -102,7 +103,7 @@ def _places(hit: Hit) -> str:
     return "   ".join(f"{name} #{place.rank} ({place.score:.3f})" for name, place in hit.stages.items())
 
 
-def _said(entry: TraceEntry) -> str:
+def _note(entry: TraceEntry) -> str:
     spent = f"{entry.calls} call{'s' * (entry.calls > 1)}, ${entry.dollars:.4f}" if entry.calls else ""
     return "; ".join(part for part in (entry.note, spent) if part)
 
@@ -110,5 +111,5 @@ def _said(entry: TraceEntry) -> str:
 def _show_trace(result: SearchResult) -> None:
     table = Table("stage", "spec", "candidates", "ms", "note", box=None, pad_edge=False, header_style="bold")
     for entry in result.trace:
-        table.add_row(entry.stage, entry.spec, str(entry.candidates), f"{entry.ms:.1f}", _said(entry))
+        table.add_row(entry.stage, entry.spec, str(entry.candidates), f"{entry.ms:.1f}", _note(entry))
     console().print(table)

@@ -1,4 +1,4 @@
-"""Telling whoever has documents in another language what the bundled models are for."""
+"""Advises users whose documents are not in English to choose another encoder."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
 
 _SAMPLE = 100
+"""Passages from which the language is guessed."""
 _BUNDLED = "minilm"
 
 
 def advice(base: KnowledgeBase) -> str:
-    """What to do where an English encoder is given documents that are not English; else nothing."""
+    """Returns advice if the English encoder is used on documents that are not English; else an empty string."""
     from surefind.access import Access
     from surefind.text.language import is_english
 
@@ -23,6 +24,7 @@ def advice(base: KnowledgeBase) -> str:
     if is_english(chunk.text for chunk in view.chunks(ids, Access.owner())):
         return ""
     return (
-        f"Most documents here are not in English, the language of the bundled encoder ({_BUNDLED}): bm25 finds their "
-        "words, dense hardly their meaning. A multilingual encoder is one line: see surefind help embedding-models."
+        f"Most documents here are not in English, the only language of the bundled encoder ({_BUNDLED}): bm25 still "
+        "matches words, but dense barely captures meaning. A multilingual encoder is one line in surefind.toml: see "
+        "surefind help embedding-models."
     )

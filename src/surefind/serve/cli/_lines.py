@@ -1,4 +1,4 @@
-"""Progress where there is no terminal: plain lines on the error stream, for logs and pipes."""
+"""Prints progress as plain lines on stderr, for logs and pipes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 SECONDS_BETWEEN = 10.0
-"""Between two lines about one kind of work."""
+"""Seconds between two lines about the same kind of work."""
 
 
 @dataclass
@@ -16,18 +16,18 @@ class _Work:
     done: int
     total: int
     started: float
-    told: float
-    """When a line was printed about it."""
-    heard: float
-    """When it reported."""
+    printed: float
+    """Time of the last line printed about this work."""
+    reported: float
+    """Time of the last report from this work."""
 
 
 @dataclass
 class Lines:
-    """Says when each kind of work starts and finishes, and how far it is now and then. Threads may report at once.
+    """Prints when each kind of work starts and finishes, and now and then how far it is. Thread-safe.
 
-    Work is over when it has reported all of its parts and something else begins: an index reports its vectors, and then
-    itself.
+    Work is finished when it has reported all of its parts and other work reports: an index first reports its vectors,
+    then itself.
     """
 
     say: Callable[[str], None]
@@ -44,21 +44,21 @@ class Lines:
                 work = self._works[what] = _Work(done, total, now, now, now)
                 if done < total:
                     self.say(f"{what}: started, {total:,} to do")
-            work.done, work.total, work.heard = done, total, now
-            if done < total and now - work.told >= SECONDS_BETWEEN:
-                work.told = now
+            work.done, work.total, work.reported = done, total, now
+            if done < total and now - work.printed >= SECONDS_BETWEEN:
+                work.printed = now
                 self.say(f"{what}: {done:,} of {total:,} after {now - work.started:.0f} s")
 
     def close(self, failed: bool = False) -> None:
-        """The last lines. Some kinds of work do not report their last part, and are over if nothing failed."""
+        """Prints the last lines. Work that never reports its last part counts as finished unless something failed."""
         with self._lock:
             for work in self._works.values():
                 if work.done < work.total and not failed:
-                    work.done, work.heard = work.total, self.clock()
+                    work.done, work.reported = work.total, self.clock()
             self._finish(lambda what, work: True)
 
     def _finish(self, over: Callable[[str, _Work], bool]) -> None:
         for what, work in list(self._works.items()):
             if work.done >= work.total and over(what, work):
-                self.say(f"{what}: finished, {work.total:,} in {work.heard - work.started:.1f} s")
+                self.say(f"{what}: finished, {work.total:,} in {work.reported - work.started:.1f} s")
                 del self._works[what]

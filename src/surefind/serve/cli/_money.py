@@ -1,4 +1,4 @@
-"""Before money is spent: the quote, the question, the budget."""
+"""Asks before money is spent: prints the quote, asks for confirmation, sets the budget."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 Budget = Annotated[
     float | None,
     typer.Option(
-        "--budget", help="The most dollars that may be spent on language models.", show_default="[llm] budget"
+        "--budget", help="The most dollars to spend on language models.", show_default="[llm] budget"
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend what the quote says without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Accept the quoted cost without asking.")]
 
 
 def agree(
     kb: KnowledgeBase,
-    asked: Sequence[Calls],
+    calls: Sequence[Calls],
     budget: float | None,
     yes: bool,
     quiet: bool = False,
     bounded: bool = True,
 ) -> None:
-    """Sets the budget, says what the calls will cost, and asks if they cost anything. Not `bounded`: it may be more,
-    where what a model writes is of no use."""
+    """Sets the budget, prints what the calls will cost, and asks for confirmation if they cost anything. If not
+    `bounded`, the quote is an estimate, not a limit: the model may be asked again when its answers are unusable."""
     from surefind.llm.quote import quote
     from surefind.prompts.meter import money
 
@@ -41,18 +41,18 @@ def agree(
         if budget < 0:
             raise UsageError(f"--budget must be 0 or more dollars, not {budget}.")
         kb.services.llm.meter.limit = budget
-    if not asked:
+    if not calls:
         return
-    quoted = quote(kb.services.llm, asked)
+    quoted = quote(kb.services.llm, calls)
     limit = kb.services.llm.meter.limit
     line = f"{quoted}" + ("" if limit is None else f"; the budget is {money(limit)}")
     if not quiet:
-        typer.echo(f"{'At most' if bounded else 'About'} {line}; what is in the cache is free.", err=True)
+        typer.echo(f"{'At most' if bounded else 'About'} {line}; cached answers are free.", err=True)
     if not quoted.costs or yes:
         return
     if quiet or not sys.stdin.isatty():
-        raise UsageError(f"This may cost money: {line}. Say --yes to go on.")
+        raise UsageError(f"This may cost money: {line}. Add --yes to continue.")
     with asking():
-        go_on = typer.confirm("Go on?", err=True)
+        go_on = typer.confirm("Continue?", err=True)
     if not go_on:
         raise typer.Abort

@@ -1,4 +1,4 @@
-"""What the `surefind train` commands share: options, the exam, the table of results."""
+"""Code shared by the `surefind train` commands: options, the exam, the table of results."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 ExamName = Annotated[
     str,
-    typer.Option("--exam", help="An exam of `surefind exam list`, or NAME@VERSION.", autocompletion=_complete.exams),
+    typer.Option(
+        "--exam", help="An exam from `surefind exam list`: NAME or NAME@VERSION.", autocompletion=_complete.exams
+    ),
 ]
-MeasureName = Annotated[str, typer.Option("--measure", "-m", help="A rank measure: nDCG@10, RR@10:span …")]
+MeasureName = Annotated[str, typer.Option("--measure", "-m", help="The rank measure to improve: nDCG@10, RR@10:span …")]
 
 
 def load_exam(kb: Path, name: str) -> Exam:
@@ -31,7 +33,7 @@ def load_exam(kb: Path, name: str) -> Exam:
 def say_questions(made: dict[str, Any]) -> None:
     counts = made["questions"]
     typer.echo(
-        f"{made['exam']['name']}: {counts['tuning']} questions to learn from, {counts['held_out']} held out to judge."
+        f"{made['exam']['name']}: {counts['tuning']} questions for training, {counts['held_out']} held out for testing."
     )
 
 

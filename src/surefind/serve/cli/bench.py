@@ -1,4 +1,4 @@
-"""`surefind bench`: which configuration is best for these documents, by how much, and how sure are we?"""
+"""`surefind bench`: measures which configuration is best for these documents, by how much, and how sure we are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bench(
         str | None,
         typer.Option(
             "--preset",
-            help="A ready plan: context-layer, chunking, champion, fusion, graph, cascade.",
+            help="A predefined comparison: context-layer, chunking, champion, fusion, graph, cascade.",
             autocompletion=_complete.presets,
         ),
     ] = None,
@@ -41,7 +41,8 @@ def bench(
         typer.Option(
             "--pipeline",
             "-p",
-            help="A named pipeline or a spec; lists are alternatives: 'bm25 + dense >> convex(alpha=[0.1, 0.3])'.",
+            help="A pipeline to compare, by name or spec; a list in a spec means alternatives: "
+            "'bm25 + dense >> convex(alpha=[0.1, 0.3])'. May be repeated.",
             autocompletion=_complete.pipelines,
         ),
     ] = None,
@@ -53,7 +54,7 @@ def bench(
         list[str] | None,
         typer.Option(
             "--layout",
-            help="Cut the documents so and compare: 'fixed(tokens=[300, 700]) + headings'.",
+            help="A way to cut the documents: 'fixed(tokens=[300, 700]) + headings'. May be repeated.",
             autocompletion=_complete.stages("chunk"),
         ),
     ] = None,
@@ -61,45 +62,50 @@ def bench(
         list[str] | None,
         typer.Option(
             "--exam",
-            help="An exam of `surefind exam list`; may be repeated. Without: known-item questions.",
+            help="An exam from `surefind exam list`; may be repeated.",
+            show_default="known-item questions",
             autocompletion=_complete.exams,
         ),
     ] = None,
-    beir: Annotated[Path | None, typer.Option("--beir", help="A BEIR folder as documents and exam in one go.")] = None,
+    beir: Annotated[
+        Path | None, typer.Option("--beir", help="A folder in BEIR format to use as both documents and exam.")
+    ] = None,
     split: Annotated[str, typer.Option("--split", help="The split of the BEIR folder.")] = "test",
     measure: Annotated[
-        list[str] | None, typer.Option("--measure", "-m", help="nDCG@10, R@5:span, T1EM …; the first decides.")
+        list[str] | None,
+        typer.Option(
+            "--measure", "-m", help="A measure: nDCG@10, R@5:span, T1EM …; may be repeated. The first one decides."
+        ),
     ] = None,
     per_family: Annotated[int, typer.Option("--per-family", help="Known-item questions per family.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", help="Of the known-item questions.")] = 42,
+    seed: Annotated[int, typer.Option("--seed", help="The random seed of the known-item questions.")] = 42,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Where to write the report.", show_default=".surefind/reports")
+        Path | None, typer.Option("--out", help="The folder for the report.", show_default=".surefind/reports")
     ] = None,
     save: Annotated[
-        Path | None, typer.Option("--save", help="Write the report as JSON, as a baseline for --check.")
+        Path | None, typer.Option("--save", help="A file to save the report to, as a baseline for --check.")
     ] = None,
     check: Annotated[
-        Path | None, typer.Option("--check", help="Exit 1 if retrieval is worse than this baseline, beyond noise.")
+        Path | None,
+        typer.Option("--check", help="A saved baseline; exit 1 if retrieval is significantly worse than it."),
     ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="Also write TREC run files.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the plan, say what it would cost, and stop.")
-    ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Compute again even if nothing changed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the plan, print its cost, and stop.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again even if nothing changed.")] = False,
     ask_again: Annotated[
         bool,
-        typer.Option("--ask-again", help="Ask a language model again where its answer of an earlier run is of no use."),
+        typer.Option("--ask-again", help="Ask the language model again if its cached answer is unusable."),
     ] = False,
     budget: Budget = None,
     yes: Yes = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Sit every configuration down to an exam of your own documents and say which one wins.
+    """Run every configuration on an exam from your own documents and say which one wins.
 
-    Without options: known-item questions are written from the documents, the fifteen configurations of the
-    context-layer study and the pipelines of surefind.toml are run, and the report is saved as a web page.
-    Results are cached: a second run takes seconds, and a stopped one goes on where it was.
+    Without options, bench writes known-item questions from the documents, runs the fifteen configurations of the
+    context-layer study and the pipelines of surefind.toml, and saves the report as a web page. Results are cached:
+    a second run takes seconds, and a stopped run continues from where it stopped.
     """
     from surefind.bench.check import check_report, read_baseline
     from surefind.bench.run import beir_base
@@ -107,7 +113,7 @@ def bench(
     from surefind.kb import KnowledgeBase
 
     if (save or check) and exam and len(exam) > 1:
-        raise UsageError("--save and --check go with one exam. Name it with a single --exam.")
+        raise UsageError("--save and --check work with one exam only. Give --exam once.")
     baseline = read_baseline(check) if check else None
     finished: list[Finished] = []
     pages: list[Path] = []
@@ -148,8 +154,8 @@ def _texts(
     rerank: list[str] | None,
     depth: int | None,
 ) -> list[str]:
-    """Pipelines from --pipeline, and one from --retrieve and the rest as in `search`; one that changes the default is
-    compared with the default."""
+    """The pipelines of --pipeline, and the one that --retrieve, --fuse, --rerank and --depth describe, as in `search`.
+    A pipeline that only changes parts of the default is compared with the default."""
     from surefind.serve.cli.search import choose
 
     if not (retrieve or fuse or rerank or depth):
@@ -191,11 +197,11 @@ def _plan(
     else:
         contenders, wanted = plan.from_settings(kb.settings.bench, named)
     made = plan.Plan(tuple(contenders), exam, plan.parse_measures(measures or wanted))
-    return unseen(made, kb.services)  # what will be asked is what is quoted
+    return unseen(made, kb.services)  # the quote then covers exactly the questions that will be asked
 
 
 def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:
-    """Trained fusions of the same retrievers that fit the documents as they are."""
+    """The trained fusions of the same retrievers that are valid for the current documents."""
     from dataclasses import replace
 
     from surefind.bench.plan import Contender
@@ -273,7 +279,7 @@ def _show(finished: list[Finished], pages: list[Path], outcome: Any, as_json: bo
 
     for one, page in zip(finished, pages, strict=True):
         if one.outcome is None:
-            typer.echo(f"Nothing changed since {one.report['created']}: taken from the cache (--fresh computes again).")
+            typer.echo(f"Nothing changed since {one.report['created']}: this is the cached report (--fresh runs again).")
         show(one.report, console())
         typer.echo(f"Report: {page}")
     if outcome:

@@ -1,4 +1,4 @@
-"""`surefind demo`: the whole path on the bundled sample."""
+"""`surefind demo`: sync, search and benchmark on the bundled sample."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where to build it.")] = Path("surefind-demo"),
+    folder: Annotated[Path, typer.Argument(help="The folder for the knowledge base.")] = Path("surefind-demo"),
     as_json: Json = False,
 ) -> None:
-    """Build a knowledge base from the bundled sample, search it, benchmark it, and say what to try next.
+    """Build a knowledge base from the bundled sample, search it, and benchmark it.
 
     The sample is the intranet of a fictional credit union: 115 policies, procedures, runbooks and notes, some of
     them restricted to access groups, some superseded, with 175 questions that its staff would ask.
@@ -54,7 +54,7 @@ def demo(
                 as_group = "".join(f" --as {group}" for group in groups)
                 typer.echo(f'\n$ surefind search "{result.query}"{as_group} -k 2 --explain\n')
                 _hits.show(result, explain=True, full=False, groups=groups)
-            typer.echo("\nNow the exam: questions written from these documents, fifteen configurations …")
+            typer.echo("\nNow running fifteen configurations on questions written from these documents …")
         reports = _benchmark(base, report)
     if as_json:
         searches = [as_data(result) for result in results]
@@ -67,11 +67,12 @@ def demo(
             }
         )
         return
-    _tell(folder, reports)
+    _show(folder, reports)
 
 
 def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tuple[dict[str, Any], Path]]:
-    """The context-layer table on questions made from the documents, and on those that staff would ask."""
+    """Runs the context-layer comparison on questions written from the documents, and on questions that staff would
+    ask."""
     from surefind.access import Access
     from surefind.bench.files import write_files
     from surefind.bench.plan import Plan, parse_measures, preset
@@ -82,9 +83,9 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     from surefind.sample import sample_questions
 
     contenders, measures = preset("context-layer")
-    asked = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents(Access.owner()))))
+    staff = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents(Access.owner()))))
     reports = {}
-    for exam in (known_item_exam(base), asked):
+    for exam in (known_item_exam(base), staff):
         plan = Plan(tuple(contenders), exam, parse_measures(measures))
         command = f"surefind bench --preset context-layer --exam {exam.name}"
         finished = run_bench(base, plan, command, report=report)
@@ -92,23 +93,23 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     return reports
 
 
-def _tell(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None:
+def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None:
     from surefind.bench.terminal import show
 
     screen = console()
-    written, asked = reports["known-item"], reports["questions"]
+    written, staff = reports["known-item"], reports["questions"]
     typer.echo("\n$ surefind bench --preset context-layer\n")
     show(written[0], screen)
-    typer.echo("\nThe same on the 175 questions that staff would ask (surefind bench --exam questions):")
-    screen.print(asked[0]["verdict"], style="bold")
+    typer.echo("\nThe result on the 175 questions that staff would ask (surefind bench --exam questions):")
+    screen.print(staff[0]["verdict"], style="bold")
     typer.echo(
-        f"\nReports to open in a browser:\n  {written[1]}\n  {asked[1]}\n"
-        f"\nNow try your own, in the folder {folder}:\n"
+        f"\nReports to open in a browser:\n  {written[1]}\n  {staff[1]}\n"
+        f"\nTry more searches, in the folder {folder}:\n"
         f"  cd {folder}\n"
         f'  surefind search "how long is a mobile deposit held" --where status=approved\n'
         f'  surefind search "vault combination change" --as audit --explain\n'
         f'  surefind search "core is back up, may all of us send the offline items" --rerank cross_encoder\n'
         f"  surefind bench --exam questions --rerank cross_encoder\n"
-        f"and with your own documents, in any folder:\n"
+        f"\nOr use your own documents, in any folder:\n"
         f'  surefind sync path/to/docs && surefind search "your question" && surefind bench'
     )

@@ -1,4 +1,4 @@
-"""`surefind doctor`: is everything here, and does it work?"""
+"""`surefind doctor`: checks that everything is installed and works."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
 
 _LITTLE_ROOM = 1 << 30
+"""Free bytes on the disk below which the doctor warns: 1 GiB."""
 
 
 def register(app: typer.Typer) -> None:
@@ -22,9 +23,10 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(kb: Folder = HERE, as_json: Json = False) -> None:
-    """Check the installation, the bundled models and the knowledge base; list every stage there is.
+    """Check the installation, the bundled models and the knowledge base; list every stage.
 
-    A check is ok, a warning (it works, but you should know) or failed. Exit code 1 when one failed.
+    Each check ends as ok, warning (it works, but you should know something) or failed. The exit code is 1 if a check
+    failed.
     """
     checks = [_run(name, check) for name, check in _checks(kb)]
     counts = {status: sum(check["status"] == status for check in checks) for status in ("ok", "warning", "failed")}
@@ -37,7 +39,7 @@ def doctor(kb: Folder = HERE, as_json: Json = False) -> None:
         typer.echo(f"\n{len(checks)} checks: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + ".\n")
         for kind, names in stages.items():
             typer.echo(f"{kind:<9} {', '.join(names) or '-'}")
-        typer.echo("\nFiles that are read")
+        typer.echo("\nReaders and the files they read")
         for reader in readers:
             needs = f"   needs: pip install 'surefind[{reader['extra']}]'" if reader["missing"] else ""
             typer.echo(f"  {reader['name']:<9} {_endings(reader['suffixes'])}{needs}")
@@ -46,7 +48,7 @@ def doctor(kb: Folder = HERE, as_json: Json = False) -> None:
 
 
 class _NoticeError(Exception):
-    """Raised by a check that found nothing broken, but something to know."""
+    """Raised by a check that found nothing broken, but something the user should know."""
 
 
 def _run(name: str, check: Callable[[], str]) -> dict[str, str]:
@@ -54,7 +56,7 @@ def _run(name: str, check: Callable[[], str]) -> dict[str, str]:
         return {"name": name, "status": "ok", "says": check()}
     except _NoticeError as warning:
         return {"name": name, "status": "warning", "says": f"{warning}"}
-    except Exception as error:  # whatever breaks is what the doctor is asked to find
+    except Exception as error:  # finding failures is the doctor's job
         return {"name": name, "status": "failed", "says": f"{error}"}
 
 
@@ -84,7 +86,7 @@ def _encode() -> str:
     from surefind import spec
 
     vector = spec.make("embed", "minilm").embed(["does it work?"])
-    return f"minilm (for English) gives {vector.shape[1]} dimensions, files match their SHA-256"
+    return f"minilm (for English) returns vectors of {vector.shape[1]} dimensions, files match their SHA-256"
 
 
 def _rerank() -> str:
@@ -94,14 +96,14 @@ def _rerank() -> str:
 
     passages = [Chunk("", 0, len(text), text) for text in ("Yes, it works.", "The vault opens at nine.")]
     answer, other = OnnxCrossEncoder(bundled()).score("does it work?", passages)
-    return f"reads an answer as {answer - other:.1f} better than another text, files match their SHA-256"
+    return f"scores an answer {answer - other:.1f} higher than an unrelated text, files match their SHA-256"
 
 
 def _disk(kb: Path) -> str:
     folder = kb.resolve()
     free = shutil.disk_usage(folder if folder.exists() else Path.cwd()).free
     if free < _LITTLE_ROOM:
-        raise _NoticeError(f"only {megabytes(free)} free; a sync that runs out of room stops and loses nothing")
+        raise _NoticeError(f"only {megabytes(free)} free; a sync that runs out of space stops and loses nothing")
     return f"{megabytes(free)} free"
 
 
@@ -114,7 +116,7 @@ def _settings(kb: Path) -> str:
 
 
 def _verify(kb: Path) -> str:
-    """Read every index back against its checksum."""
+    """Checks every index against its checksum."""
     from surefind.errors import NothingIndexedError
     from surefind.kb import KnowledgeBase
 
@@ -122,7 +124,7 @@ def _verify(kb: Path) -> str:
         try:
             view = base.reader().view
         except NothingIndexedError as error:
-            return str(error)  # none yet, or the first sync is running
+            return str(error)  # no knowledge base yet, or the first sync is running
         view.ready(base.retrievers())
         return f"{len(view)} passages, indexes match their checksums"
 
@@ -139,7 +141,7 @@ def _language(kb: Path) -> str:
             return "no documents yet"
     if text:
         raise _NoticeError(text)
-    return "the encoders fit the documents, as far as can be told"
+    return "no mismatch found between the encoders and the documents' language"
 
 
 def _stages() -> dict[str, list[str]]:
@@ -149,7 +151,7 @@ def _stages() -> dict[str, list[str]]:
 
 
 def _readers() -> list[dict[str, Any]]:
-    """Every reader, the files it takes and what it lacks."""
+    """Lists every reader with the files it reads and the packages it lacks."""
     from importlib.util import find_spec
 
     from surefind import spec
@@ -165,11 +167,7 @@ def _readers() -> list[dict[str, Any]]:
             "name": name,
             "suffixes": list(reader.suffixes),
             "extra": reader.extra if isinstance(reader, ReaderWithParts) else "",
-            "missing": [
-                module
-                for module in (reader.needs if isinstance(reader, ReaderWithParts) else ())
-                if find_spec(module) is None
-            ],
+            "missing": [module for module in needs(reader) if find_spec(module) is None],
         }
         for name, reader in found
     ]

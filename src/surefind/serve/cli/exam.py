@@ -1,4 +1,4 @@
-"""`surefind exam`: write, import, look at, export and delete exams."""
+"""`surefind exam`: writes, imports, shows, exports and deletes exams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ app = typer.Typer(
     help="Write, import, list, show, export and delete exams: questions with gold passages.", no_args_is_help=True
 )
 
-ExamName = Annotated[str, typer.Argument(help="An exam, or NAME@VERSION.", autocompletion=_complete.exams)]
+ExamName = Annotated[str, typer.Argument(help="The exam: NAME or NAME@VERSION.", autocompletion=_complete.exams)]
 
 
 def register(parent: typer.Typer) -> None:
@@ -38,14 +38,14 @@ def _store(kb: Path) -> ExamStore:
 
 @app.command("generate")
 def generate(
-    name: Annotated[str, typer.Option("--name", help="What to call it.")] = "known-item",
+    name: Annotated[str, typer.Option("--name", help="The name of the new exam.")] = "known-item",
     per_family: Annotated[int, typer.Option("--per-family", help="The most questions of each family.")] = 200,
     family: Annotated[list[str] | None, typer.Option("--family", help="Only this family; may be repeated.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Another seed draws other questions.")] = 42,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Write known-item questions from the documents: headings, paraphrases, identifiers, phrases, sentences."""
+    """Write known-item questions from headings, paraphrases, identifiers, phrases and sentences of the documents."""
     from surefind.access import Access
     from surefind.exam import known_item
     from surefind.exam.model import Exam
@@ -63,10 +63,12 @@ def write(
     model: Annotated[
         str,
         typer.Option(
-            "--model", help="openai:…, anthropic:…, ollama:… (surefind help llm).", show_default="[llm] model"
+            "--model",
+            help="The language model: openai:…, anthropic:…, ollama:… (see surefind help llm).",
+            show_default="[llm] model",
         ),
     ] = "",
-    name: Annotated[str, typer.Option("--name", help="What to call it.")] = "written",
+    name: Annotated[str, typer.Option("--name", help="The name of the new exam.")] = "written",
     per_family: Annotated[int, typer.Option("--per-family", help="The most questions of each family.")] = 50,
     family: Annotated[
         list[str] | None,
@@ -76,7 +78,9 @@ def write(
     group: Annotated[
         list[str] | None,
         typer.Option(
-            "--as", help="Also write about documents of this access group; '*' about all.", show_default="none"
+            "--as",
+            help="Also use documents restricted to this access group; '*' uses all. May be repeated.",
+            show_default="none",
         ),
     ] = None,
     budget: Budget = None,
@@ -84,10 +88,11 @@ def write(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Let a language model write questions: on one passage (sf1h), on two of a file (sf2h), on two files (mf2h).
+    """Let a language model write questions about one passage or two.
 
-    An answer is an exact part of a passage. A two-hop question is kept only if neither passage alone answers it,
-    nor any other that search finds. The price is quoted first; a stopped run goes on where it was.
+    The families are sf1h (one passage), sf2h (two passages of one file) and mf2h (passages of two files). An answer is
+    an exact part of a passage. A two-hop question is kept only if no single passage answers it: neither of its two, nor
+    any other that search finds. The cost is quoted first; a stopped run continues from where it stopped.
     """
     from surefind.access import Access
     from surefind.exam.by_llm.write import FAMILIES, Plan, Writer
@@ -113,21 +118,21 @@ def write(
     if written.stopped:
         raise BudgetError(written.stopped)
     if not saved:
-        raise ExamError(f"No question passed the checks ({spent}). Try another model, or more documents.")
+        raise ExamError(f"No question passed the checks ({spent}). Try another model, or add documents.")
 
 
 @app.command("import")
 def import_exam(
     path: Annotated[
-        Path, typer.Argument(help="A BEIR folder, a JSONL or CSV of questions, or TREC topics (with --qrels).")
+        Path, typer.Argument(help="A BEIR folder, a JSONL or CSV file of questions, or TREC topics (with --qrels).")
     ],
-    qrels: Annotated[Path | None, typer.Option("--qrels", help="The qrels that go with TREC topics.")] = None,
+    qrels: Annotated[Path | None, typer.Option("--qrels", help="The qrels file for TREC topics.")] = None,
     split: Annotated[str, typer.Option("--split", help="The split of a BEIR folder.")] = "test",
-    name: Annotated[str, typer.Option("--name", help="What to call it.", show_default="the file's name")] = "",
+    name: Annotated[str, typer.Option("--name", help="The name of the new exam.", show_default="the file's name")] = "",
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Take in questions with gold passages or gold documents. A file with bad rows is refused whole."""
+    """Import questions with gold passages or gold documents. If any row is bad, nothing is imported."""
     from surefind.access import Access
     from surefind.exam.formats.beir import read_beir
     from surefind.exam.formats.table import read_table
@@ -136,7 +141,7 @@ def import_exam(
     from surefind.kb import KnowledgeBase
 
     if not path.exists():
-        raise ExamError(f"There is no file or folder {path}.")
+        raise ExamError(f"There is no file or folder {path}. Check the path.")
     with KnowledgeBase.open(kb) as base:
         library = Library(base.documents(Access.owner()))
         if path.is_dir():
@@ -151,7 +156,7 @@ def import_exam(
 
 @app.command("list")
 def list_exams(kb: Folder = HERE, as_json: Json = False) -> None:
-    """List the exams of this knowledge base with their versions."""
+    """List the exams of this knowledge base."""
     exams = _store(kb).all()
     if as_json:
         print_json([_summary(exam) for exam in exams])
@@ -171,7 +176,7 @@ def show(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Show an exam: its families, its leakage report, some of its questions."""
+    """Show an exam: its families, its leakage report and some of its questions."""
     from surefind.exam.leakage import leakage
     from surefind.exam.model import query_to_json
 
@@ -192,12 +197,12 @@ def show(
 @app.command("export")
 def export(
     name: ExamName,
-    path: Annotated[Path, typer.Argument(help="A file for jsonl and csv, a folder for beir and trec.")],
+    path: Annotated[Path, typer.Argument(help="The file (jsonl, csv) or folder (beir, trec) to write.")],
     format: Annotated[str, typer.Option("--format", help="jsonl, csv, beir or trec.")] = "jsonl",
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Write an exam to files that other tools read."""
+    """Write an exam to a file or folder that other tools can read."""
     from surefind.errors import choices
     from surefind.exam.formats.beir import write_beir
     from surefind.exam.formats.table import write_csv, write_jsonl
@@ -205,7 +210,7 @@ def export(
 
     writers = {"jsonl": write_jsonl, "csv": write_csv, "beir": write_beir, "trec": write_trec}
     if format not in writers:
-        raise ExamError(f"There is no format {format!r}; {choices(format, writers)}")
+        raise ExamError(f"There is no format {format!r}. {choices(format, writers)}")
     exam = _store(kb).load(name)
     writers[format](exam, path)
     if as_json:
@@ -221,13 +226,13 @@ def delete(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Delete an exam with all of its versions, or one version: NAME@VERSION. Reports that used it stay readable."""
+    """Delete an exam with all of its versions, or one version (NAME@VERSION). Reports that used it stay readable."""
     store = _store(kb)
     found, versions = store.found(name)
     labels = ", ".join(f"{found}@{version}" for version in versions)
     if not yes:
         if as_json or not sys.stdin.isatty():
-            raise UsageError(f"This deletes {labels} for good. Say --yes to go on.")
+            raise UsageError(f"This deletes {labels} for good. Add --yes to continue.")
         if not typer.confirm(f"Delete {labels} for good?", err=True):
             typer.echo("Nothing was deleted.", err=True)
             raise typer.Exit(1)
@@ -240,13 +245,13 @@ def delete(
     if reports:
         many = f"{len(reports)} report{'s' * (len(reports) > 1)}"
         typer.echo(
-            f"{many} in .surefind/reports used it. They stay readable: each holds its questions and results. To run "
-            "them again, or to compare with them (bench --check), import the same questions again."
+            f"{many} in .surefind/reports used this exam. Reports stay readable: each contains its questions and "
+            "results. To run one again, or to compare with it (bench --check), import the same questions again."
         )
 
 
 def _reports(kb: Path, name: str, versions: list[int]) -> list[str]:
-    """The reports of the knowledge base on these versions of an exam."""
+    """Finds the reports that used these versions of an exam."""
     import json
 
     from surefind.config import DATA_FOLDER
@@ -256,7 +261,7 @@ def _reports(kb: Path, name: str, versions: list[int]) -> list[str]:
         try:
             exam = json.loads(path.read_text(encoding="utf-8"))["exam"]
             used = exam["name"] == name and exam["version"] in versions
-        except (OSError, ValueError, KeyError, TypeError):  # not one of ours, or half written
+        except (OSError, ValueError, KeyError, TypeError):  # not a report, or half written
             continue
         if used:
             found.append(str(path.parent))

@@ -1,4 +1,4 @@
-"""`surefind graph`: what the documents say about the same things, as a page and in numbers."""
+"""`surefind graph`: shows the graph of entities and passages, as a web page and in numbers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ Groups = Annotated[
     typer.Option("--as", help="An access group you belong to; may be repeated. '*' reads everything."),
 ]
 _TOP = 20
+"""Entities listed by `stats`."""
 
 
 def register(app: typer.Typer) -> None:
-    commands = typer.Typer(help="What the documents say about the same things.", no_args_is_help=True)
+    commands = typer.Typer(
+        help="Show the graph of the documents: which passages mention the same entities.", no_args_is_help=True
+    )
     commands.command("show")(show)
     commands.command("stats")(stats)
     app.add_typer(commands, name="graph")
@@ -35,17 +38,19 @@ def register(app: typer.Typer) -> None:
 
 def show(
     out: Annotated[
-        Path | None, typer.Option("--out", help="The page to write.", show_default=".surefind/graph.html")
+        Path | None, typer.Option("--out", help="The HTML file to write.", show_default=".surefind/graph.html")
     ] = None,
-    most: Annotated[int, typer.Option("--most", help="How many entities to draw: the best connected.", min=1)] = 10_000,
+    most: Annotated[
+        int, typer.Option("--most", help="The most entities to draw; the best connected come first.", min=1)
+    ] = 10_000,
     groups: Groups = None,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Draw the graph as one web page: search an entity, see its neighbourhood, its passages, its community.
+    """Draw the graph as a web page, to explore entities, their neighbours, passages and communities.
 
-    The page holds everything it shows and loads nothing. It shows only what the given access groups may read; send it
-    to nobody who may not.
+    The page is one file and loads nothing from the network. It contains text that the given access groups may read:
+    share it only with people in those groups.
     """
     from surefind.graph.summaries import summarise
     from surefind.graph.view import render, view
@@ -63,7 +68,7 @@ def show(
         print_json({"page": str(page), **data["counts"]})
     else:
         drawn = f"{len(data['nodes']):,} of {data['counts']['entities']:,} entities"
-        typer.echo(f"{drawn} drawn: the best connected of those in two passages or more.")
+        typer.echo(f"Drew {drawn}: the best connected among those in two or more passages.")
         typer.echo(f"Graph: {page}")
 
 
@@ -86,7 +91,8 @@ def stats(groups: Groups = None, kb: Folder = HERE, as_json: Json = False) -> No
 
 
 def _graph(base: KnowledgeBase, groups: Sequence[str], quiet: bool) -> tuple[Graph, Communities, LocalView, Access]:
-    """Of what the groups may read. Likeness of meaning is not asked for, so no encoder is needed."""
+    """Derives the graph of the passages that the groups may read. It uses no similarity of vectors, so it needs no
+    encoder."""
     from surefind.access import Access
     from surefind.graph.communities import communities
     from surefind.spec import make
@@ -102,10 +108,10 @@ def _graph(base: KnowledgeBase, groups: Sequence[str], quiet: bool) -> tuple[Gra
 
 def _print(numbers: dict[str, Any], top: Sequence[dict[str, Any]]) -> None:
     typer.echo(f"Passages        {numbers['passages']:,}")
-    typer.echo(f"Entities        {numbers['entities']:,}, of which {numbers['shared']:,} in two passages or more")
+    typer.echo(f"Entities        {numbers['entities']:,}, of which {numbers['shared']:,} in two or more passages")
     typer.echo(f"Edges           {numbers['mentions']:,} to passages, {numbers['relations']:,} between entities")
     typer.echo(
-        f"Communities     {numbers['communities']:,}, in them {numbers['small_communities']:,} small ones; "
+        f"Communities     {numbers['communities']:,}, divided into {numbers['small_communities']:,} smaller ones; "
         f"modularity {numbers['modularity']:.3f}"
     )
     typer.echo("Best connected  " + ", ".join(f"{row['entity']} ({row['passages']})" for row in top))

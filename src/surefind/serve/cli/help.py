@@ -1,4 +1,4 @@
-"""`surefind help`: the pages of docs/, which are part of the package."""
+"""`surefind help`: shows the pages of docs/, which are part of the package."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def register(app: typer.Typer) -> None:
 
 def help_command(
     context: typer.Context,
-    topic: Annotated[list[str] | None, typer.Argument(help="A topic, or a command. Without: list the topics.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Argument(help="A topic or a command; without one, the topics are listed.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a page of the documentation, or list the pages there are.
+    """Show a page of the documentation, or list all pages.
 
-    The pages are part of the installation. Where a topic and a command have the same name, the page is shown;
-    `surefind COMMAND --help` shows the command.
+    The pages are part of the installation. If a topic and a command have the same name, the page is shown;
+    `surefind COMMAND --help` shows the command's options.
     """
     words = topic or []
     if not words:
@@ -47,7 +49,7 @@ def help_command(
     if text is None:
         known = {name for name in topics() if "/" not in name} | set(_commands(context))
         wrong = " ".join(words)
-        raise UsageError(f"There is no topic and no command called {wrong!r}; {choices(wrong, known)}")
+        raise UsageError(f"There is no topic and no command called {wrong!r}. {choices(wrong, known)}")
     print_json({"command": " ".join(words), "text": text}) if as_json else typer.echo(text)
 
 
@@ -58,34 +60,34 @@ def help_command(
 class Group:
     title: str
     entries: tuple[tuple[str, str], ...]
-    """(topic, what it is about)."""
+    """Pairs of a topic and a line that describes it."""
 
 
 def folder() -> Path:
-    """Inside the installed package, or docs/ of a clone."""
+    """The folder of the pages: inside the installed package, or docs/ of a clone."""
     for root in (_PACKAGED, _CLONE):
         if (root / f"{_INDEX}.md").is_file():
             return root
     raise MissingPartError(
-        "The documentation is not part of this installation. Install again, or clone the repository."
+        "The documentation is missing from this installation. Install Surefind again, or clone the repository."
     )
 
 
 def topics() -> list[str]:
-    """Every page by its topic: `exam`, `results/models`."""
+    """Lists the topic of every page: `exam`, `results/models`."""
     root = folder()
     names = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.md"))
     return sorted(name for name in names if name != _INDEX)
 
 
 def find(name: str) -> Path | None:
-    """The page of a topic, which may be written `exam`, `exam.md` or `docs/exam.md`."""
+    """Finds the page of a topic, which may be written `exam`, `exam.md` or `docs/exam.md`."""
     topic = name.removeprefix("docs/").removesuffix(".md")
     return folder() / f"{topic}.md" if topic in topics() else None
 
 
 def groups() -> list[Group]:
-    """The index page, read."""
+    """Reads the groups of topics from the index page."""
     found: list[tuple[str, list[tuple[str, str]]]] = []
     for line in (folder() / f"{_INDEX}.md").read_text(encoding="utf-8").splitlines():
         if heading := _GROUP.fullmatch(line):
@@ -96,7 +98,7 @@ def groups() -> list[Group]:
 
 
 def readable(text: str, topic: str = "") -> str:
-    """A page in which links to other pages say which command shows them. Code stays as it is."""
+    """Rewrites the links to other pages so that they name the command that shows the page. Code stays unchanged."""
     parts = _FENCE.split(text)
     return "".join(part if part.startswith("```") else _LINK.sub(lambda m: _linked(m, topic), part) for part in parts)
 
@@ -112,7 +114,8 @@ def _linked(match: re.Match[str], topic: str) -> str:
 
 
 def _beside(topic: str, target: str) -> str:
-    """A link as seen from docs/: `../llm.md` of `results/llm` is `llm.md`; `../CHANGELOG.md` of `exam` leads out."""
+    """Resolves a link against docs/: `../llm.md` in `results/llm` is `llm.md`; `../CHANGELOG.md` in `exam` is
+    `CHANGELOG.md`, outside docs/."""
     steps = topic.split("/")[:-1]
     for part in target.split("/"):
         if part == ".." and steps:
@@ -122,7 +125,7 @@ def _beside(topic: str, target: str) -> str:
     return "/".join(steps)
 
 
-# ---------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------- output
 
 
 def _list_topics(as_json: bool) -> None:
@@ -136,7 +139,7 @@ def _list_topics(as_json: bool) -> None:
         for topic, about in group.entries:
             typer.echo(f"  {topic:<{wide}}  {about}")
         typer.echo("")
-    typer.echo("Read one with: surefind help TOPIC. The options of a command: surefind COMMAND --help.")
+    typer.echo("Read a page with: surefind help TOPIC. See a command's options with: surefind COMMAND --help.")
 
 
 def _show(page: Path, as_json: bool) -> None:
@@ -153,7 +156,7 @@ def _show(page: Path, as_json: bool) -> None:
 
     from rich.markdown import Markdown
 
-    os.environ.setdefault("LESS", "-R")  # or less shows colours as codes
+    os.environ.setdefault("LESS", "-R")  # without -R, less shows colours as codes
     with screen.pager(styles=True):
         screen.print(Markdown(text, hyperlinks=False))
 
@@ -163,7 +166,7 @@ def _commands(context: typer.Context) -> list[str]:
 
 
 def _command_help(context: typer.Context, words: list[str]) -> str | None:
-    """What `--help` of a command prints; None if there is no such command."""
+    """The text that `--help` of a command prints; None if there is no such command."""
     at = context.find_root()
     for word in words:
         command = getattr(at.command, "commands", {}).get(word)

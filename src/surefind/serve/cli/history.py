@@ -1,4 +1,4 @@
-"""`surefind history`, `diff` and `rollback`: what the knowledge base said before, and going back to it."""
+"""`surefind history`, `diff` and `rollback`: shows earlier generations of the knowledge base and restores them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ def register(app: typer.Typer) -> None:
 
 def history(
     document: Annotated[
-        str | None, typer.Argument(help="A document, as hits name it. Without: all generations.")
+        str | None, typer.Argument(help="A document, as named in hits; without one, generations are listed.")
     ] = None,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Show the versions of a document, or the generations that are kept.
+    """Show the versions of a document, or all kept generations.
 
-    A generation is a set of published versions. `keep_generations` in surefind.toml says how many are kept.
+    A generation is the set of document versions that searches see; every change makes a new one. `keep_generations` in
+    surefind.toml sets how many are kept.
     """
     from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
@@ -33,7 +34,9 @@ def history(
         generations = base.generations()
         versions = base.history(document) if document else []
     if document and not versions:
-        raise UsageError(f"There is no document {document!r}, nor was there in the generations that are kept.")
+        raise UsageError(
+            f"There is no document {document!r} in any kept generation. Name it as hits do (surefind search)."
+        )
     if as_json:
         print_json(versions if document else generations)
         return
@@ -45,20 +48,24 @@ def history(
 
 
 def diff(
-    before: Annotated[int | None, typer.Argument(help="A generation.", show_default="the one before")] = None,
-    after: Annotated[int | None, typer.Argument(help="A later one.", show_default="the current one")] = None,
-    document: Annotated[str | None, typer.Option("--document", "-d", help="Show the lines of this document.")] = None,
+    before: Annotated[
+        int | None, typer.Argument(help="The earlier generation.", show_default="the one before AFTER")
+    ] = None,
+    after: Annotated[int | None, typer.Argument(help="The later generation.", show_default="the current one")] = None,
+    document: Annotated[
+        str | None, typer.Option("--document", "-d", help="Show the changed lines of this document.")
+    ] = None,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Show what changed between two generations: documents added, removed and changed, or the lines of one of them."""
+    """Show which documents changed between two generations, or the changed lines of one document."""
     from surefind.changes import compare, compare_texts
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
         if document:
             lines = compare_texts(base.catalogue, document, before, after)
-            same = f"The text of {document} is the same in both. Its title or metadata may differ."
+            same = f"The text of {document} is the same in both generations. Its title or metadata may differ."
             print_json(lines) if as_json else typer.echo("\n".join(lines) or same)
             return
         found = compare(base.catalogue, before, after)
@@ -73,13 +80,14 @@ def diff(
 
 
 def rollback(
-    generation: Annotated[int, typer.Argument(help="The generation to show again: surefind history lists them.")],
+    generation: Annotated[int, typer.Argument(help="The generation to restore; surefind history lists them.")],
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Show what an earlier generation showed, at once and without rebuilding anything.
+    """Restore an earlier generation, at once and without rebuilding anything.
 
-    It becomes a new generation, so a rollback can be rolled back. The next sync brings in what the folders hold then.
+    The restored documents become a new generation, so a rollback can be undone by another one. The next sync brings the
+    knowledge base up to date with its folders again.
     """
     from surefind.kb import KnowledgeBase
 
@@ -90,4 +98,4 @@ def rollback(
         print_json(current)
         return
     typer.echo(f"Generation {current.number} shows the {earlier.documents} documents of generation {earlier.number}.")
-    typer.echo("The next surefind sync brings in what the folders hold then.")
+    typer.echo("The next surefind sync brings the knowledge base up to date with its folders again.")

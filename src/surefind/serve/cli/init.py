@@ -1,4 +1,4 @@
-"""`surefind init`: write a surefind.toml in which every line is explained."""
+"""`surefind init`: writes a surefind.toml with a comment on every setting."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import typer
 
 from surefind.serve.cli._common import HERE, Json, print_json
 
-# Not that of a parent: whoever writes settings here wants a knowledge base here.
+# Unlike other commands, init does not use the knowledge base of a parent folder: its user wants a new one here.
 NewFolder = Annotated[
     Path,
-    typer.Option("--kb", envvar="SUREFIND_KB", help="The folder to write it into.", show_default="the current folder"),
+    typer.Option(
+        "--kb", envvar="SUREFIND_KB", help="The folder for surefind.toml.", show_default="the current folder"
+    ),
 ]
 
 
@@ -22,16 +24,16 @@ def register(app: typer.Typer) -> None:
 
 def init(
     kb: NewFolder = HERE,
-    force: Annotated[bool, typer.Option("--force", help="Replace a surefind.toml that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing surefind.toml.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write surefind.toml here, every line explained. Optional: without it the same defaults hold."""
+    """Write a surefind.toml with every setting explained. It is optional: the defaults are the same without it."""
     from surefind.config import FILE_NAME, TEMPLATE
     from surefind.errors import ConfigError
 
     path = kb.resolve() / FILE_NAME
     if path.exists() and not force:
-        raise ConfigError(f"{path} is there already. Edit it, or replace it with: surefind init --force.")
+        raise ConfigError(f"{path} already exists. Edit it, or replace it with: surefind init --force.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(TEMPLATE, encoding="utf-8")
     if as_json:

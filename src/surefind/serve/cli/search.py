@@ -1,4 +1,4 @@
-"""`surefind search`: the best passages for a question."""
+"""`surefind search`: finds the best passages for a question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PipelineName = Annotated[
     typer.Option(
         "--pipeline",
         "-p",
-        help="A pipeline of surefind.toml, or a spec such as 'bm25 + dense >> rrf(k=60)'.",
+        help="A pipeline from surefind.toml, or a spec such as 'bm25 + dense >> rrf(k=60)'.",
         autocompletion=_complete.pipelines,
     ),
 ]
@@ -36,13 +36,17 @@ Fuse = Annotated[
     str | None,
     typer.Option(
         "--fuse",
-        help="How to join several retrievers: 'rrf(k=60)', 'convex(alpha=0.3)'.",
+        help="How to combine several retrievers: 'rrf(k=60)', 'convex(alpha=0.3)'.",
         autocompletion=_complete.stages("fuse"),
     ),
 ]
 Rerank = Annotated[
     list[str] | None,
-    typer.Option("--rerank", help="A reranker after that; may be repeated.", autocompletion=_complete.stages("rerank")),
+    typer.Option(
+        "--rerank",
+        help="A reranker to apply after fusion, such as cross_encoder; may be repeated.",
+        autocompletion=_complete.stages("rerank"),
+    ),
 ]
 Depth = Annotated[
     int | None, typer.Option("--depth", help="Candidates per retriever before fusion.", show_default="100")
@@ -50,7 +54,7 @@ Depth = Annotated[
 
 
 _MOST_BYTES = 1 << 20
-"""Read from stdin: far more than a query may have, and far less than a wrong file."""
+"""The most bytes read from stdin (1 MiB): more than any query may have, and a limit if it is a large file by mistake."""
 
 
 def register(app: typer.Typer) -> None:
@@ -61,12 +65,12 @@ def search(
     query: Annotated[
         list[str] | None,
         typer.Argument(
-            help="What you look for; quotes are optional. '-', or nothing in a pipe: the whole of stdin is the query.",
+            help="What to search for; quotes are optional. '-', or no query in a pipe, reads the query from stdin.",
             show_default=False,
         ),
     ] = None,
-    k: Annotated[int | None, typer.Option("-k", help="How many hits.", show_default="10")] = None,
-    offset: Annotated[int, typer.Option("--offset", help="Leave out so many hits from the top: the next page.")] = 0,
+    k: Annotated[int | None, typer.Option("-k", help="How many hits to show.", show_default="10")] = None,
+    offset: Annotated[int, typer.Option("--offset", help="Skip this many hits, to show the next page.")] = 0,
     pipeline: PipelineName = None,
     retrieve: Retrieve = None,
     fuse: Fuse = None,
@@ -76,7 +80,7 @@ def search(
         list[str] | None,
         typer.Option(
             "--where",
-            help="Only documents whose front matter fits: status=approved, tags!=draft, effective>=2025-01-01.",
+            help="Only documents whose front matter matches: status=approved, tags!=draft, effective>=2025-01-01.",
         ),
     ] = None,
     groups: Annotated[
@@ -86,21 +90,21 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each stage did and where it put each hit.")
     ] = False,
-    full: Annotated[bool, typer.Option("--full", help="Show whole passages.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show whole passages, not snippets.")] = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Find the passages that answer a question. Exit code 1 when nothing was found.
+    """Find the passages that answer a question. The exit code is 1 if nothing was found.
 
-    Documents with an `acl` in their front matter are only seen with --as GROUP. Filters and access are applied
-    before ranking, so they never cost you hits.
+    Documents with an `acl` in their front matter are found only with --as GROUP. Filters and access rules apply before
+    ranking, so they do not reduce the number of hits.
     """
     from surefind.access import Access
     from surefind.kb import KnowledgeBase
     from surefind.search.reader import check_query
 
     access = Access.of(*(groups or []), where=where or [])
-    text = _asked(query or [])
+    text = _query(query or [])
     with KnowledgeBase.open(kb) as base:
         chosen = choose(base, pipeline, retrieve, fuse, rerank, depth)
         check_query(text, k or base.settings.k, offset)
@@ -116,26 +120,27 @@ def search(
         raise typer.Exit(1)
 
 
-def _asked(words: list[str]) -> str:
-    """The query: the words, or all of stdin without the blank space around it. Several lines are one query, so that a
-    whole e-mail can be asked about."""
+def _query(words: list[str]) -> str:
+    """Returns the query: the words of the command line, or all of stdin, stripped. Several lines are one query, so that
+    a whole e-mail can be the query."""
     from surefind.errors import QueryError
 
     if words and words != ["-"]:
         return " ".join(words)
     if not words and (sys.stdin is None or sys.stdin.isatty()):
-        raise QueryError('The query is missing. Write what you look for: surefind search "wire cutoff".')
+        raise QueryError('The query is missing. Write what to search for: surefind search "wire cutoff".')
     try:
         text = typer.get_binary_stream("stdin").read(_MOST_BYTES).decode("utf-8-sig").strip()
     except UnicodeDecodeError:
-        raise QueryError("The query on stdin is not UTF-8 text.") from None
+        raise QueryError("The query on stdin is not UTF-8 text. Convert it to UTF-8.") from None
     if not text:
-        raise QueryError("The query on stdin is empty. Write what you look for into the pipe, or after the command.")
+        raise QueryError("The query on stdin is empty. Pipe a query in, or write it after the command.")
     return text
 
 
 def _build(base: KnowledgeBase, pipeline: Pipeline, quiet: bool) -> None:
-    """A search writes nothing. What a pipeline needs and nobody has built is built before it, and said so."""
+    """Builds the indexes that the pipeline needs and that do not exist yet, with a message. The search itself writes
+    nothing."""
     from surefind.errors import NotBuiltError, OlderStoreError
 
     try:
@@ -143,7 +148,7 @@ def _build(base: KnowledgeBase, pipeline: Pipeline, quiet: bool) -> None:
     except (NotBuiltError, OlderStoreError):
         if not quiet:
             names = ", ".join(dict.fromkeys(one.name for one in pipeline.retrieve))
-            typer.echo(f"Building what this search needs, once for these documents: {names} …", err=True)
+            typer.echo(f"Building the indexes for this search, once for these documents: {names} …", err=True)
         with progress(quiet=quiet) as report:
             base.rebuild_for(pipeline.retrieve, report=report)
 
@@ -156,8 +161,8 @@ def choose(
     rerank: list[str] | None,
     depth: int | None,
 ) -> Pipeline:
-    """A pipeline given in place by --retrieve and the rest; or a named one (or the default), in which --fuse, --rerank
-    and --depth take the place of its own."""
+    """Returns the pipeline to use. With --retrieve, the options describe all of it; without, --fuse, --rerank and
+    --depth replace those parts of the named pipeline, or of the default one."""
     from surefind.errors import UsageError
     from surefind.search.pipeline import DEPTH, Pipeline
 
@@ -173,7 +178,7 @@ def choose(
 
 
 def as_data(result: SearchResult) -> dict[str, Any]:
-    """The same JSON through every door."""
+    """The JSON form of a search result, the same for every interface."""
     return {
         "query": result.query,
         "pipeline": result.pipeline,

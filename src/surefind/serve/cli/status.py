@@ -1,4 +1,4 @@
-"""`surefind status`: what is in the knowledge base."""
+"""`surefind status`: shows what is in the knowledge base."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(kb: Folder = HERE, as_json: Json = False) -> None:
-    """Show what is indexed: documents, passages, sources, models, pipelines, sizes on disk, skipped files."""
+    """Show what is indexed: documents, sources, models, pipelines, sizes and skipped files."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -29,7 +29,7 @@ def status(kb: Folder = HERE, as_json: Json = False) -> None:
 
 
 def _show(found: Status) -> None:
-    """Without keys and fingerprints, which mean nothing to people; --json has them."""
+    """Prints the status without keys and fingerprints, which are only useful to programs; --json has them."""
     _row("Knowledge base", f"{found.folder}, {megabytes(found.size)} on disk")
     _row("Documents", f"{found.documents} ({found.restricted} restricted to access groups)")
     _row("Passages", f"{found.chunks}")
@@ -38,9 +38,9 @@ def _show(found: Status) -> None:
     _row("Generation", f"{found.generation}" + (f" (rollback to {', '.join(earlier)} is possible)" if earlier else ""))
     _row("Last sync", found.last_sync[:19].replace("T", " "))
     for path in found.idle_rules:
-        _row("Access rule", f"{path} covers no document: paths are those below the synced folder")
+        _row("Access rule", f"{path} matches no document: write paths relative to the synced folder")
     if found.drafts:
-        _row("Drafts", f"{found.drafts}: surefind version list")
+        _row("Drafts", f"{found.drafts} (list them with: surefind version list)")
     for source in found.sources:
         _row("Source", source)
     for spec, size in _indexes(found.indexes).items():
@@ -60,7 +60,7 @@ def _row(label: str, text: str) -> None:
 
 
 def _indexes(sizes: dict[str, int]) -> dict[str, int]:
-    """By spec; two whose models only have other weights are one line."""
+    """Sums sizes by spec, so that two indexes that differ only in the model's weights share a line."""
     found: dict[str, int] = {}
     for spec, size in sizes.items():
         label = spec.partition("@")[0]

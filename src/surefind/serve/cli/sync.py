@@ -1,4 +1,4 @@
-"""`surefind sync`: bring the knowledge base up to date with its folders and repositories."""
+"""`surefind sync`: brings the knowledge base up to date with its folders and repositories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from surefind.write.intake import Problem, SyncReport
 
 _SHOWN = 10
+"""Problems of each kind printed after a sync."""
 _RETRY_SECONDS = 5
+"""Pause before --watch tries again while another process is writing."""
 
 
 def register(app: typer.Typer) -> None:
@@ -28,28 +30,30 @@ def sync(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Folders or files to take in, or git+https://HOST/REPOSITORY@REVISION. Without any: all that were "
-            "synced before."
+            help="Folders or files to index, or git+https://HOST/REPOSITORY@REVISION; without any, all sources that "
+            "were synced before."
         ),
     ] = None,
-    rev: Annotated[str, typer.Option("--rev", help="Take the paths as git repositories, at this revision.")] = "",
-    forget: Annotated[list[str] | None, typer.Option("--forget", help="Drop a source and its documents.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Then sync again when files change, until Ctrl-C.")] = False,
+    rev: Annotated[str, typer.Option("--rev", help="Read the paths as git repositories, at this revision.")] = "",
+    forget: Annotated[
+        list[str] | None, typer.Option("--forget", help="Remove this source and its documents; may be repeated.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep syncing when files change, until Ctrl-C.")] = False,
     budget: Budget = None,
     yes: Yes = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Read, cut, embed and index what changed; unchanged files cost nothing, deleted ones leave.
+    """Index new and changed files, and remove deleted ones.
 
-    Files that cannot be read are skipped and listed, and the rest goes on. Stop it at any time: the last whole
-    state stays, and the next sync goes on from the vectors that were computed.
+    Unchanged files are not read again. Files that cannot be read are skipped and listed. You can stop a sync at any
+    time: searches still see the last complete state, and the next sync reuses the vectors already computed.
     """
     from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
 
     if rev and not paths:
-        raise UsageError("--rev needs the repository beside it: surefind sync PATH --rev REVISION.")
+        raise UsageError("--rev needs a repository. Write: surefind sync PATH --rev REVISION.")
     with KnowledgeBase.open(kb) as base:
         agree(base, base.sync_calls(*(paths or [])), budget, yes, as_json)
         with progress(quiet=as_json) as report:
@@ -73,14 +77,14 @@ def _watch(base: KnowledgeBase, last: SyncReport, as_json: bool) -> None:
     stop = threading.Event()
 
     def end(*_: object) -> None:
-        stop.set()  # an interrupt that is raised where nobody hears it (in a callback) would be lost; this is not
+        stop.set()  # a KeyboardInterrupt raised inside a callback would be lost; the event is not
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, end)
     try:
         for turn, _ in enumerate(base.changes(stop)):
             if turn == 0:
-                typer.echo("Watching for changes; Ctrl-C ends it.", err=True)
+                typer.echo("Watching for changes. Stop with Ctrl-C.", err=True)
             last = _again(base, last, as_json, stop)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -88,21 +92,21 @@ def _watch(base: KnowledgeBase, last: SyncReport, as_json: bool) -> None:
 
 
 def _again(base: KnowledgeBase, last: SyncReport, as_json: bool, stop: threading.Event) -> SyncReport:
-    """The sync after `last`; nothing is said where nothing came of it."""
+    """Syncs again after `last`, and prints the result only if something changed."""
     from surefind.errors import LockedError, SurefindError
 
     while not stop.is_set():
         try:
             with progress(quiet=as_json) as report:
                 result = base.sync(report=report)
-            told = (result.problems, result.skipped) != (last.problems, last.skipped)
-            if result.added or result.changed or result.removed or told:
+            other_problems = (result.problems, result.skipped) != (last.problems, last.skipped)
+            if result.added or result.changed or result.removed or other_problems:
                 print_json(result) if as_json else show(result)
             return result
         except LockedError:
             time.sleep(_RETRY_SECONDS)
             continue
-        except SurefindError as error:  # a source may be away for a moment: the next change is another chance
+        except SurefindError as error:  # a source may be unavailable for a moment: try again at the next change
             typer.echo(f"surefind: {error}", err=True)
             return last
     return last
@@ -116,11 +120,11 @@ def show(result: SyncReport) -> None:
     typer.echo(f"{result.documents} documents, {result.chunks} passages (generation {result.generation}).")
     if result.ignored:
         count = sum(result.ignored.values())
-        typer.echo(f"{count} files ignored, of types that no reader takes: {listing(result.ignored)}.")
+        typer.echo(f"{count} files ignored because no reader reads their type: {listing(result.ignored)}.")
     if result.aliases:
-        typer.echo(f"{result.aliases} links ignored: what they lead to is read under its own name.")
+        typer.echo(f"{result.aliases} links ignored: their targets are read under their own names.")
     _list("links and special files skipped", result.skipped)
-    _list("files skipped, or read in part", result.problems)
+    _list("files skipped or read only in part", result.problems)
 
 
 def _list(what: str, problems: list[Problem]) -> None:

@@ -1,4 +1,4 @@
-"""`surefind train`: weights learned on one half of an exam and judged on the other."""
+"""`surefind train`: learns fusion weights from one half of an exam and measures them on the other."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_ques
 from surefind.serve.cli.search import Retrieve
 
 app = typer.Typer(
-    help="Learn from an exam: how to weigh retrievers (fusion, weights), an encoder or a reranker of your own.",
+    help="Train fusion weights, prompts, encoders and rerankers on an exam.",
     no_args_is_help=True,
 )
 MissingScores = Annotated[
     str,
     typer.Option(
         "--missing",
-        help="What a candidate gets from a retriever that did not return it: that retriever's `score`, or its `floor` "
-        "(auto: floor for ridge, xgboost and mlp).",
+        help="The score of a candidate that a retriever did not return: `score` computes it, `floor` takes the "
+        "retriever's lowest; `auto` is floor for ridge, xgboost and mlp, else score.",
     ),
 ]
 _SHOWN = 8
+"""Features printed with their SHAP values or coefficients."""
 
 
 def register(parent: typer.Typer) -> None:
@@ -39,27 +40,28 @@ def fusion(
         str,
         typer.Option(
             "--model",
-            help="ridge, xgboost and mlp predict the study's α*; ndcg chooses weights for the measure itself; "
-            "lambdamart reorders candidates for it.",
+            help="The kind of model: ridge, xgboost and mlp predict the study's α*; ndcg chooses weights that maximise "
+            "the measure; lambdamart reorders the candidates to maximise it.",
         ),
     ] = "lambdamart",
     retrieve: Retrieve = None,
-    name: Annotated[str, typer.Option("--name", help="What to call it.", show_default="MODEL-EXAM")] = "",
+    name: Annotated[str, typer.Option("--name", help="The name of the trained model.", show_default="MODEL-EXAM")] = "",
     measure: MeasureName = "nDCG@10",
     missing: MissingScores = "auto",
     cross: Annotated[
         bool,
         typer.Option(
-            "--cross", help="Judge on both halves, each by a model of the other: twice the questions and time."
+            "--cross",
+            help="Test on both halves, each with a model trained on the other: twice the questions, twice the time.",
         ),
     ] = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Train a model that weighs the retrievers anew for each query, and say whether it beats the best static weight.
+    """Train a model that weighs the retrievers for each query, and test whether it beats static weights.
 
-    One half of the questions is learned from, the other is only reported on. The model is kept with the knowledge base:
-    use it as `learned(model=NAME, missing=score)`. Without --retrieve: bm25 and dense.
+    One half of the questions is used for training, the other only for testing. The model is saved with the knowledge
+    base: use it as `learned(model=NAME, missing=score)`. Without --retrieve, it weighs bm25 and dense.
     """
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
@@ -83,7 +85,9 @@ def fusion(
     typer.echo(made["verdict"])
     typer.echo(f"Pipeline: {made['use']}")
     typer.echo(f"Saved: {place}")
-    typer.echo(f"Half of {made['exam']['name']} was learned from: on it, surefind bench asks only the other half.")
+    typer.echo(
+        f"Half of the exam {made['exam']['name']} was used for training: surefind bench uses only its other half."
+    )
 
 
 @app.command("weights")
@@ -95,7 +99,7 @@ def weights(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Find static weights for any number of retrievers on one half of an exam, and judge them on the other."""
+    """Find static weights for any number of retrievers on one half of an exam, and test them on the other."""
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
     from surefind.train.weights import train_weights
@@ -112,14 +116,14 @@ def weights(
     show_table(made)
     typer.echo(made["verdict"])
     if made["useless"]:
-        typer.echo(f"Without weight: {', '.join(made['useless'])}. Leave it out, and search asks it for nothing.")
+        typer.echo(f"Zero weight: {', '.join(made['useless'])}. Leave it out of the pipeline to save search time.")
     typer.echo(f"Spec: {made['spec']}")
     typer.echo(f"Pipeline: {made['use']}")
 
 
 @app.command("list")
 def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
-    """List the trained models, and whether what they were trained on has changed since."""
+    """List the trained models, and say which are out of date."""
     from surefind.kb import KnowledgeBase
     from surefind.llm.trained import trained_prompts
     from surefind.train.fusion import manifests
@@ -128,7 +132,8 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
     with KnowledgeBase.open(kb) as base:
         corpus = base.reader().fingerprint
         models = [*manifests(base), *trained_models(base), *stopped_trainings(base)]
-        for prompt in trained_prompts(base.data / "models"):  # a prompt goes on working: it was only tried elsewhere
+        # A prompt keeps working after documents change, unlike a fusion model, so this is only a remark.
+        for prompt in trained_prompts(base.data / "models"):
             drift = "documents changed since it was trained" if prompt["corpus"] != corpus else ""
             models.append({**prompt, "changed": [], "drift": drift})
     if as_json:
@@ -139,9 +144,9 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
             typer.echo(f"{made['name']:<24} {made['unreadable']}")
             continue
         if "stopped" in made:
-            typer.echo(f"{made['name']:<24} stopped: the same command goes on with it, or delete {made['stopped']}")
+            typer.echo(f"{made['name']:<24} stopped: run the same command to continue, or delete {made['stopped']}")
             continue
-        refusal = f"refuses: {'; '.join(made['changed'])}; train again" if made["changed"] else ""
+        refusal = f"cannot be used: {'; '.join(made['changed'])}; train again" if made["changed"] else ""
         state = refusal or made["drift"] or "up to date"
         where = made.get("pipeline") or " + ".join(retriever["spec"] for retriever in made["retrievers"])
         kind = made.get("step") or made["model"]

@@ -1,4 +1,4 @@
-"""`surefind train encoder | reranker | undo`: models made for this knowledge base, used only if they are better."""
+"""`surefind train encoder | reranker | undo`: trains models for this knowledge base and keeps them if they are better."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
     from surefind.train.job import Job
 
-Name = Annotated[str, typer.Option("--name", help="What to call it.", show_default="KIND-EXAM")]
+Name = Annotated[str, typer.Option("--name", help="The name of the trained model.", show_default="KIND-EXAM")]
 PipelineName = Annotated[
     str | None,
     typer.Option(
         "--pipeline",
         "-p",
         help="The pipeline to improve.",
-        show_default="the one that answers",
+        show_default="the default pipeline",
         autocompletion=_complete.pipelines,
     ),
 ]
@@ -30,24 +30,32 @@ Source = Annotated[
     list[str] | None,
     typer.Option(
         "--from",
-        help="exam, headings, links, llm: where pairs come from; may be repeated.",
+        help="A source of training pairs: exam, headings, links or llm; may be repeated.",
         show_default="exam, headings, links",
     ),
 ]
 Start = Annotated[
     str, typer.Option("--start", help="A folder with the weights to start from.", show_default="the bundled model")
 ]
-Epochs = Annotated[int, typer.Option("--epochs", help="Passes over the pairs.")]
-Batch = Annotated[int, typer.Option("--batch", help="Pairs in a step.")]
+Epochs = Annotated[int, typer.Option("--epochs", help="Passes over the training pairs.")]
+Batch = Annotated[int, typer.Option("--batch", help="Pairs per training step.")]
 Rate = Annotated[float, typer.Option("--rate", help="The highest learning rate.")]
-Negatives = Annotated[int, typer.Option("--negatives", help="Hard negatives for each pair.")]
-Most = Annotated[int, typer.Option("--most", help="Pairs to learn from at most.")]
-Tokens = Annotated[int, typer.Option("--tokens", help="Tokens read of a text (of question and passage together).")]
-Share = Annotated[float, typer.Option("--share", help="How much of the result is trained; the rest stays as it was.")]
+Negatives = Annotated[int, typer.Option("--negatives", help="Hard negatives per pair.")]
+Most = Annotated[int, typer.Option("--most", help="The most pairs to train on.")]
+Tokens = Annotated[
+    int, typer.Option("--tokens", help="The most tokens of a text; for rerankers, of question and passage together.")
+]
+Share = Annotated[
+    float,
+    typer.Option("--share", help="The share of the trained weights in the final model; the rest are the old weights."),
+]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda …", show_default="a GPU if there is one")]
-Model = Annotated[str, typer.Option("--llm", help="Who writes questions with --from llm.", show_default="[llm] model")]
-Write = Annotated[str, typer.Option("--write", help="What it writes: questions or triplets.")]
-Use = Annotated[bool, typer.Option("--use", help="If it is better, put it into surefind.toml.")]
+Model = Annotated[
+    str,
+    typer.Option("--llm", help="The language model that writes questions for --from llm.", show_default="[llm] model"),
+]
+Write = Annotated[str, typer.Option("--write", help="What the language model writes: questions or triplets.")]
+Use = Annotated[bool, typer.Option("--use", help="Put the model into surefind.toml if it is better.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +69,9 @@ def encoder(
     name: Name = "",
     pipeline: PipelineName = None,
     source: Source = None,
-    loss: Annotated[str, typer.Option("--loss", help="multiple-negatives or triplet.")] = "multiple-negatives",
+    loss: Annotated[
+        str, typer.Option("--loss", help="The loss: multiple-negatives or triplet.")
+    ] = "multiple-negatives",
     start: Start = "",
     epochs: Epochs = 1,
     batch: Batch = 16,
@@ -80,11 +90,11 @@ def encoder(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Train the encoder of a pipeline on your own documents, and say whether search gets better.
+    """Train the encoder of a pipeline on your own documents, and test whether search gets better.
 
-    Pairs come from the tuning half of an exam, from headings and from links; negatives are what the retrievers find in
-    other documents. The held-out half decides: a model that is not better beyond noise is not kept. Stopped, it goes on
-    where it was. Needs pip install 'surefind[train]'.
+    Pairs come from the tuning half of an exam, from headings and from links; negatives are passages that the retrievers
+    find in other documents. The held-out half decides: a model that is not significantly better is not kept. A stopped
+    run continues from where it stopped. Needs pip install 'surefind[train]'.
     """
     given = {
         "loss": loss, "start": start, "epochs": epochs, "batch": batch, "rate": rate, "negatives": negatives,
@@ -106,7 +116,7 @@ def reranker(
     most: Most = 1000,
     tokens: Tokens = 256,
     share: Share = 0.5,
-    blend: Annotated[float, typer.Option("--blend", help="How much its score counts.")] = 0.5,
+    blend: Annotated[float, typer.Option("--blend", help="The weight of the reranker's score, from 0 to 1.")] = 0.5,
     device: Device = "",
     llm: Model = "",
     write: Write = "questions",
@@ -117,9 +127,9 @@ def reranker(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Train a cross-encoder on your own documents, and say whether reranking with it pays.
+    """Train a cross-encoder on your own documents, and test whether reranking with it gets better results.
 
-    As `train encoder`; it must beat the pipeline without a reranker.
+    It works like `train encoder`; the model must beat the pipeline without a reranker.
     """
     given = {
         "start": start, "epochs": epochs, "batch": batch, "rate": rate, "negatives": negatives, "most": most,
@@ -129,20 +139,20 @@ def reranker(
 
 
 def undo(
-    name: Annotated[str, typer.Argument(help="The model that was put to use.")],
+    name: Annotated[str, typer.Argument(help="The model that --use put into surefind.toml.")],
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Take a trained model out of surefind.toml again: the file becomes what it was before --use."""
+    """Remove a trained model from surefind.toml, which becomes what it was before --use."""
     from surefind.kb import KnowledgeBase
-    from surefind.train.adopt import undo as take_back
+    from surefind.train.adopt import undo as restore
 
     with KnowledgeBase.open(kb) as base:
-        take_back(base.folder, base.data / "models" / name, name)
+        restore(base.folder, base.data / "models" / name, name)
     if as_json:
         print_json({"undone": name})
         return
-    typer.echo(f"surefind.toml is as it was before {name}. The model is kept: put it to use again by hand.")
+    typer.echo(f"surefind.toml is as it was before {name}. The model is kept; to use it again, edit surefind.toml.")
 
 
 def _train(
@@ -199,14 +209,14 @@ def _say(made: dict[str, Any], wanted: bool, used: bool) -> None:
     pairs = ", ".join(f"{count} from {source}" for source, count in made["pairs"].items())
     loss = made["loss"]
     typer.echo(
-        f"Learned from {pairs}, starting from {made['start']}: {loss['steps']} steps in "
+        f"Trained on pairs ({pairs}), starting from {made['start']}: {loss['steps']} steps in "
         f"{made['training_seconds']:.0f} s, loss {loss['first']:.3f} to {loss['last']:.3f}."
     )
     show_table(made)
     typer.echo(made["verdict"])
     if used:
-        typer.echo(f"surefind.toml uses it now. Take it back with: surefind train undo {made['name']}")
+        typer.echo(f"surefind.toml uses the model now. Undo with: surefind train undo {made['name']}")
     elif made["better"]:
         typer.echo(f"Pipeline: {made['use']}")
     else:
-        typer.echo("The model is not kept." + (" surefind.toml is as it was." if wanted else ""))
+        typer.echo("The model was not kept." + (" surefind.toml is unchanged." if wanted else ""))

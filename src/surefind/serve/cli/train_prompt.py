@@ -1,4 +1,4 @@
-"""`surefind train prompt`: examples and a better system prompt for a model that reranks or weighs."""
+"""`surefind train prompt`: learns examples and a system prompt for a language model that reranks or weighs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,21 @@ def prompt(
     exam: Annotated[
         str,
         typer.Option(
-            "--exam", help="An exam of `surefind exam list`, or NAME@VERSION.", autocompletion=_complete.exams
+            "--exam", help="An exam from `surefind exam list`: NAME or NAME@VERSION.", autocompletion=_complete.exams
         ),
     ],
     step: Annotated[
-        str, typer.Option("--step", help="llm_listwise (its example and system prompt) or llm_weights (its examples).")
+        str,
+        typer.Option(
+            "--step", help="The stage to train: llm_listwise (example and system prompt) or llm_weights (examples)."
+        ),
     ] = "llm_listwise",
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", help="openai:…, anthropic:…, ollama:… (surefind help llm).", show_default="[llm] model"
+            "--model",
+            help="The language model: openai:…, anthropic:…, ollama:… (see surefind help llm).",
+            show_default="[llm] model",
         ),
     ] = None,
     pipeline: Annotated[
@@ -42,26 +47,27 @@ def prompt(
         typer.Option(
             "--pipeline",
             "-p",
-            help="What is reranked: a name or a spec.",
-            show_default="the one that answers",
+            help="The pipeline whose results are reranked: a name or a spec.",
+            show_default="the default pipeline",
             autocompletion=_complete.pipelines,
         ),
     ] = None,
-    top: Annotated[int, typer.Option("--top", help="Passages that the model sees.")] = 50,
-    keep: Annotated[int, typer.Option("--keep", help="Passages that it names.")] = 10,
-    sample: Annotated[int, typer.Option("--sample", help="Questions of the tuning half to go through.")] = 100,
-    rounds: Annotated[int, typer.Option("--rounds", help="The most times that the prompt is rewritten.")] = 8,
+    top: Annotated[int, typer.Option("--top", help="Passages shown to the model.")] = 50,
+    keep: Annotated[int, typer.Option("--keep", help="Passages that the model picks.")] = 10,
+    sample: Annotated[int, typer.Option("--sample", help="Questions of the tuning half to try.")] = 100,
+    rounds: Annotated[int, typer.Option("--rounds", help="The most times to rewrite the prompt.")] = 8,
     retrieve: Retrieve = None,
-    name: Annotated[str, typer.Option("--name", help="What to call it.", show_default="STEP-EXAM")] = "",
+    name: Annotated[str, typer.Option("--name", help="The name of the trained prompt.", show_default="STEP-EXAM")] = "",
     budget: Budget = None,
     yes: Yes = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Learn a prompt from an exam's tuning half: the hardest example and a system prompt improved on failures
-    (meta-prompting), or for llm_weights the questions on which weights matter most.
+    """Learn a prompt from the tuning half of an exam.
 
-    The prompt is kept with the knowledge base; `surefind bench` says on the other half whether it pays.
+    For llm_listwise, it learns the hardest example and a system prompt that is improved on failures (meta-prompting);
+    for llm_weights, the questions on which weights matter most. The prompt is saved with the knowledge base. Measure it
+    on the other half with `surefind bench`.
     """
     from surefind.config import DATA_FOLDER
     from surefind.exam.store import ExamStore
@@ -120,13 +126,16 @@ def _show(made: dict[str, Any], spent: str) -> None:
         counts = made["questions"]
         typer.echo(f"{counts['sampled']} questions, {counts['reranked']} of them worth reranking; {spent}.")
         for failure in made["failures"]:
-            better = "prompt rewritten" if failure["system_prompt"] else "no usable prompt came of it"
+            better = "prompt rewritten" if failure["system_prompt"] else "the rewritten prompt was unusable"
             typer.echo(f"  lost {failure['gap']:.2f} recall, {better}: {failure['query'][:80]}")
         if made["hardest"]:
             typer.echo(f"Hardest example: {made['hardest'][:100]}")
     if not made["use"]:
-        typer.echo("Nothing to learn: no question was lost, or none on which it matters. No prompt was saved.")
+        typer.echo("Nothing to learn: reranking lost no answer, or weights made no difference. No prompt was saved.")
         return
     typer.echo(f"Use: {made['use']}")
     learnt = made["questions"].get("sampled") or made["questions"]["tuning"]
-    typer.echo(f"{learnt} questions of {made['exam']['name']} were learned from: surefind bench asks only the others.")
+    typer.echo(
+        f"{learnt} questions of the exam {made['exam']['name']} were used for training: surefind bench uses only the "
+        "others."
+    )

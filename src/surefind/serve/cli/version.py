@@ -1,4 +1,4 @@
-"""`surefind version`: drafts, reviews, publishing and retiring, one document at a time."""
+"""`surefind version`: drafts, reviews, publishes and retires single documents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 if TYPE_CHECKING:
     from surefind.store.rows import Version
 
-Number = Annotated[int, typer.Argument(help="The number of the version.")]
+Number = Annotated[int, typer.Argument(help="The number of the version; surefind version list shows it.")]
 
 
 def register(app: typer.Typer) -> None:
-    commands = typer.Typer(help="Drafts, reviews, publishing and retiring of documents.", no_args_is_help=True)
+    commands = typer.Typer(help="Draft, review, publish and retire documents.", no_args_is_help=True)
     commands.command("draft")(draft)
     commands.command("review")(review)
     commands.command("publish")(publish)
@@ -29,12 +29,12 @@ def register(app: typer.Typer) -> None:
 def draft(
     file: Annotated[Path, typer.Argument(help="The file to read.")],
     document: Annotated[
-        str, typer.Option("--document", "-d", help="The document it is a version of.", show_default="the file's name")
+        str, typer.Option("--document", "-d", help="The document to make a draft of.", show_default="the file's name")
     ] = "",
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Take a file in as a draft: a version that nobody finds before it is published."""
+    """Read a file as a draft: a version that searches do not find before it is published."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -43,11 +43,11 @@ def draft(
 
 def review(
     version: Number,
-    done: Annotated[bool, typer.Option("--done", help="Hand it back to its author as a draft.")] = False,
+    done: Annotated[bool, typer.Option("--done", help="End the review: the version is a draft again.")] = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Hand a draft over to review, or back."""
+    """Move a draft to review, or back with --done."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -55,7 +55,7 @@ def review(
 
 
 def publish(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
-    """Put a draft in the place of the version before it, in a new generation."""
+    """Publish a draft: it replaces the previous version, in a new generation."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
@@ -64,20 +64,20 @@ def publish(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
 
 
 def discard(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
-    """Throw a draft away for good."""
+    """Delete a draft for good."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
         base.discard(version)
-    print_json({"discarded": version}) if as_json else typer.echo(f"Version {version} is gone.")
+    print_json({"discarded": version}) if as_json else typer.echo(f"Deleted version {version}.")
 
 
 def retire(
-    document: Annotated[str, typer.Argument(help="The document, as hits name it.")],
+    document: Annotated[str, typer.Argument(help="The document, as named in hits.")],
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Take a document out, in a new generation. Its file is not touched, and stays out until it changes."""
+    """Remove a document from search, in a new generation. Its file is kept; sync reads it again only if it changes."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
@@ -86,7 +86,7 @@ def retire(
 
 
 def list_drafts(kb: Folder = HERE, as_json: Json = False) -> None:
-    """List the drafts that wait, and those in review."""
+    """List the drafts and the versions in review."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:

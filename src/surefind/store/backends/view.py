@@ -180,7 +180,7 @@ class LocalView:
             known = self.table.columns
             if one.key not in known or not seen[known[one.key].documents].any():
                 keys = known.keys_of(seen)
-                raise UsageError(f"No document has the metadata key {one.key!r}; {choices(one.key, keys)}")
+                raise UsageError(f"No document has the metadata key {one.key!r}. {choices(one.key, keys)}")
             fits &= known[one.key].having(one, len(fits))
         return fits
 
