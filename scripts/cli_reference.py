@@ -12,7 +12,7 @@ from surefind.serve.cli import app
 
 
 def paths(group: typer.Typer, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command as the words that call it."""
+    """Lists every command as the words that call it."""
     found = [above]
     found += [(*above, str(command.name)) for command in group.registered_commands]
     for child in group.registered_groups:

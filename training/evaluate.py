@@ -1,9 +1,9 @@
-"""nDCG@10 of a reranker or an encoder on packed exams, with bootstrap intervals of the difference.
+"""Measures nDCG@10 of a reranker or an encoder on packed exams, with bootstrap intervals of the gain.
 
     python training/evaluate.py reranker work/reranker.pt work
     python training/evaluate.py encoder work/encoder.pt work
 
-Sets that settings are chosen on come first; the rest is reported only.
+The last lines give the mean gain on the sets for choosing settings, and on the test sets.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def rerank_scores(model: CrossEncoder, exam: Packed) -> np.ndarray:
 
 
 def reranked(exam: Packed, scores: np.ndarray, blend: float, top: int) -> np.ndarray:
-    """The blend of both scores over the first `top`; the rest keeps its place."""
+    """Reorders the first `top` candidates by the blend of both scores."""
     ids, fused = exam.candidates[:, :top], exam.scores[:, :top]
     there = ids >= 0
     mixed = blend * minmax(scores[:, :top], there) + (1 - blend) * minmax(fused, there)
@@ -108,7 +108,7 @@ def encoder_ndcg(model: Transformer, exam: Packed) -> np.ndarray:
 
 
 def report_encoders(models: dict[str, Transformer], exams: Sequence[Packed]) -> None:
-    """Each against the first."""
+    """Compares each model with the first."""
     names = list(models)
     print(f"{'set':22s} {names[0]:>7s}  " + "  ".join(f"{name:>9s}" for name in names[1:]))
     rows: dict[str, list[float]] = {}

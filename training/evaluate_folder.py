@@ -1,11 +1,11 @@
-"""The exported int8 reranker on packed exams, as it will be used: the first `TOP` of the fused candidates, blended.
+"""Measures exported int8 rerankers on packed exams as they will be used: on the first `TOP` fused candidates, blended.
 
     python training/evaluate_folder.py work/exams.jsonl.xz choosing FOLDER …
     python training/evaluate_folder.py work/exams.jsonl.xz report FOLDER … [--sets NAME …]
 
-`choosing`: some questions of the sets that settings are chosen on. `report`: other questions of those sets, and the
-sets that are only reported on. Several folders are compared on the same questions. What a model said is kept beside
-the exams (`work/scores`), so that another blend costs nothing.
+`choosing` uses some questions of the sets for choosing settings. `report` uses other questions of those sets, and the
+test sets. All folders are compared on the same questions. A model's scores are cached beside the exams (`work/scores`),
+so that another blend costs nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from surefind.types import Chunk
 TOP = 20
 BLENDS = (0.2, 0.3, 0.4, 0.5, 0.6, 1.0)
 CHOSEN, REPORTED = 160, 300
-"""Questions of a set, evenly spaced."""
+"""Questions per set for `choosing` and for `report`, taken at even intervals."""
 
 
 @dataclass
@@ -50,18 +50,18 @@ def parts(packed: Path, choosing: bool) -> Iterator[Part]:
             every = np.arange(len(raw["queries"]))
             if raw["name"] in CHOOSING:
                 seen = evenly(every, CHOSEN)
-                asked = seen if choosing else evenly(np.setdiff1d(every, seen), REPORTED)
+                used = seen if choosing else evenly(np.setdiff1d(every, seen), REPORTED)
             elif choosing:
                 continue
             else:
-                asked = evenly(every, REPORTED)
+                used = evenly(every, REPORTED)
             yield Part(
                 raw["name"],
-                [raw["queries"][q] for q in asked],
+                [raw["queries"][q] for q in used],
                 raw["passages"],
-                [{int(o): float(g) for o, g in raw["gold"][q]} for q in asked],
-                np.array(raw["candidates"])[asked, :TOP],
-                np.array(raw["scores"])[asked, :TOP],
+                [{int(o): float(g) for o, g in raw["gold"][q]} for q in used],
+                np.array(raw["candidates"])[used, :TOP],
+                np.array(raw["scores"])[used, :TOP],
             )
 
 
@@ -79,7 +79,7 @@ def scores_of(model: OnnxCrossEncoder, part: Part, kept: Path) -> np.ndarray:
 
 
 def gains(part: Part, scores: np.ndarray, spread: float) -> list[np.ndarray]:
-    """What each blend adds to every question's nDCG@10."""
+    """The gain in nDCG@10 of every question, for each blend."""
     there, base = part.ids >= 0, ndcg(part.ids, part.gold)
     found = []
     for blend in BLENDS:

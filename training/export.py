@@ -1,7 +1,7 @@
-"""Trained weights as a bundled model: int8 ONNX, by the same code that exports a user's own models.
+"""Exports trained weights as int8 ONNX, with the same code that exports a user's own models.
 
-    python training/export.py reranker FOLDER work/a.pt [work/b.pt …]          # several: their average
-    python training/export.py encoder FOLDER work/encoder.pt --share 0.5       # averaged with MiniLM's own weights
+    python training/export.py reranker FOLDER work/a.pt [work/b.pt …]          # averages several files
+    python training/export.py encoder FOLDER work/encoder.pt --share 0.5       # averages with MiniLM's own weights
 
 Needs `pip install ./models '.[train]'`.
 """
@@ -28,12 +28,12 @@ def main() -> None:
     parser.add_argument("kind", choices=("reranker", "encoder"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("weights", type=Path, nargs="+")
-    parser.add_argument("--share", type=float, default=1.0, help="of the trained weights; the rest is MiniLM's")
-    parser.add_argument("--start", type=Path, default=path("minilm"), help="MiniLM: a folder with its weights")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the trained weights; the rest is MiniLM's")
+    parser.add_argument("--start", type=Path, default=path("minilm"), help="a folder with the weights of MiniLM")
     parser.add_argument(
-        "--spread", type=float, default=0.0, help="between a reranker's scores, as evaluate_folder says"
+        "--spread", type=float, default=0.0, help="the median spread of a reranker's scores; evaluate_folder prints it"
     )
-    parser.add_argument("--precise", action="store_true", help="weights as they are, to see what 8 bits cost")
+    parser.add_argument("--precise", action="store_true", help="do not quantise, to measure what 8 bits cost")
     arguments = parser.parse_args()
     ranks = arguments.kind == "reranker"
     network, _ = load_network(arguments.start, ranks)

@@ -1,5 +1,4 @@
-"""What every training step shares: tokenised pairs, candidate lists, a model's scores over many pairs, a schedule by
-the clock."""
+"""Code shared by all training steps: tokenised pairs, vectors and scores of many texts, a learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -31,13 +30,13 @@ class Material:
     passages: Tokens
     queries: Tokens
     source: Tensor
-    """Of each query."""
+    """The source of each query."""
     group: Tensor
-    """Of each passage."""
+    """The group of each passage."""
     positive: Tensor
-    """One positive of each query, the first."""
+    """The first positive of each query."""
     trained: Tensor
-    """Numbers of the queries that may be trained on."""
+    """Numbers of the queries that may be used for training."""
 
 
 def load_material(work: Path) -> Material:
@@ -63,7 +62,7 @@ def load_transformer(folder: Path, dropout: float = 0.0) -> Transformer:
 
 
 def one_pass(material: Material, random: np.random.Generator, most: int | None = None) -> np.ndarray:
-    """The training queries in a new order, no source above its share; `most`: the share of each `doc-` source."""
+    """The training queries in a new random order, limited by `MOST` per source, and by `most` per `doc-` source."""
     source = np.array(material.pairs.query_source)
     order = random.permutation(material.trained.cpu().numpy())
     kept = []
@@ -75,7 +74,7 @@ def one_pass(material: Material, random: np.random.Generator, most: int | None =
 
 @torch.no_grad()
 def vectors(model: Transformer, tokens: Tokens, most: int, batch: int = 1024) -> Tensor:
-    """Unit vectors of all texts, half precision; longest first so that batches have little padding."""
+    """Unit vectors of all texts, in half precision. Embeds the longest first, so that batches have little padding."""
     model.eval()
     order = torch.argsort(tokens.length, descending=True)
     result = torch.empty(len(tokens), model.shape.width, dtype=torch.float16, device=DEVICE)
@@ -87,7 +86,7 @@ def vectors(model: Transformer, tokens: Tokens, most: int, batch: int = 1024) ->
 
 
 def pair_scores(model: CrossEncoder, queries: Tokens, q: Tensor, passages: Tokens, p: Tensor, parts: int) -> Tensor:
-    """Scores of pairs, in `parts` passes by length so that short pairs are not padded to the longest."""
+    """Scores pairs in `parts` passes, grouped by length so that short pairs are not padded to the longest."""
     order = torch.argsort(passages.length[p] + queries.length[q])
     scores = [
         model(*pairs_batch(queries, q[at], passages, p[at], model.body.shape.family)) for at in order.chunk(parts)
@@ -96,7 +95,7 @@ def pair_scores(model: CrossEncoder, queries: Tokens, q: Tensor, passages: Token
 
 
 class Clock:
-    """A learning rate that follows the clock: up in the first 5% of the time allowed, then down along a cosine."""
+    """A learning rate that follows the clock: it rises in the first 5% of the time, then falls along a cosine."""
 
     def __init__(self, seconds: float, rate: float) -> None:
         self.seconds, self.rate = seconds, rate

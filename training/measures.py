@@ -1,4 +1,4 @@
-"""nDCG@10 per question, bootstrap intervals, min-max scaling: without an accelerator, without surefind."""
+"""nDCG@10 per question, bootstrap intervals and min-max scaling. Needs neither an accelerator nor surefind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def ndcg(order: np.ndarray, gold: Sequence[dict[int, float]], k: int = 10) -> np.ndarray:
-    """Of rankings of passage numbers, one row a question."""
+    """Computes nDCG@k for each question; `order` has one ranking of passage numbers per row."""
     discount = 1 / np.log2(np.arange(2, k + 2))
     result = []
     for row, grades in zip(order, gold, strict=True):
@@ -26,14 +26,14 @@ def interval(difference: np.ndarray, seed: int = 42) -> tuple[float, float, floa
 
 
 def minmax(scores: np.ndarray, there: np.ndarray, least: float = 1e-9) -> np.ndarray:
-    """From 0 (the lowest of a row) to 1 (the highest, if it is `least` above that)."""
+    """Scales each row so that its lowest score is 0 and its highest is 1; a range below `least` counts as `least`."""
     low = np.where(there, scores, np.inf).min(1, keepdims=True)
     high = np.where(there, scores, -np.inf).max(1, keepdims=True)
     return (scores - low) / np.maximum(high - low, least)
 
 
 def macro(differences: Sequence[np.ndarray], seed: int = 42) -> tuple[float, float, float]:
-    """The mean over sets of each set's mean, with its 95% bootstrap interval over questions, in points."""
+    """The mean of the sets' means, with a 95% bootstrap interval over questions, in points."""
     random = np.random.default_rng(seed)
     means = [one[random.integers(0, len(one), (2000, len(one)))].mean(1) for one in differences]
     low, high = np.percentile(np.mean(means, axis=0) * 100, [2.5, 97.5])

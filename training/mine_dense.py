@@ -1,5 +1,6 @@
-"""Candidates for every training query: the best passages of its source by BM25, by the small encoder and by the
-larger one, joined by reciprocal rank; what the larger encoder finds nearly as close as the positive is marked doubtful.
+"""Finds candidates for every training query: the best passages of its source by BM25, by the small encoder and by the
+larger one, fused by reciprocal rank. Candidates nearly as close as the positive, by the larger encoder, are marked
+doubtful.
 
     python training/mine_dense.py work
 
@@ -23,12 +24,12 @@ from tokens import QUERY_TOKENS, TEXT_TOKENS
 DEPTH = 32
 KEPT = 24
 CLOSE = 0.95
-"""A negative whose similarity is above this share of the positive's may be a positive that nobody marked."""
+"""A negative whose similarity is above this share of the positive's may be an unmarked positive."""
 NONE = 65_535
 
 
 def lists_by(q_vectors: Tensor, p_vectors: Tensor, material: Material) -> Tensor:
-    """The nearest passages of each query within its source."""
+    """Finds the nearest passages of each query within its source."""
     first = material.pairs.first
     found = torch.full((len(q_vectors), DEPTH), -1, dtype=torch.long, device=DEVICE)
     for number in range(len(material.pairs.sources)):
@@ -46,7 +47,7 @@ def lexical_lists(file: Path, material: Material) -> Tensor:
 
 
 def joined(lists: list[Tensor], material: Material) -> Tensor:
-    """Candidates by the sum of 1 / (10 + rank), without positives and their groups."""
+    """Ranks candidates by the sum of 1 / (10 + rank), without positives and passages of their groups."""
     rows = []
     groups = material.group
     positives = material.pairs.positives

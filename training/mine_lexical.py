@@ -1,4 +1,4 @@
-"""Lexical negatives for every training query: the best passages of its source by our own BM25.
+"""Finds lexical negatives for every training query: the best passages of its source by our own BM25.
 
     python training/mine_lexical.py train-pairs.jsonl.xz work/lexical.npz
 

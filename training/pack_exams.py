@@ -1,10 +1,11 @@
-"""Exams packed for a machine without surefind: passages, questions, what is relevant, and the fused candidates.
+"""Packs exams for a machine without surefind: passages, questions, relevance grades, and the fused candidates.
 
     python training/pack_exams.py work/exams.jsonl.xz NAME=FOLDER[:EXAM] …
 
-FOLDER is a knowledge base (its newest EXAM, or known-item questions), cut as `LAYOUT` says whatever its settings are,
-or a BEIR folder, whose documents stay whole. One line a set. Gains are per passage: a passage that shares half of a
-gold span, or belongs to a relevant document, has its grade.
+FOLDER is a knowledge base (with its newest EXAM, or known-item questions), cut by `LAYOUT` whatever its settings are,
+or a BEIR folder, whose documents stay whole. The file has one line per set. Grades are per passage: a passage gets the
+grade of a gold span if they overlap by at least half of the shorter one, and the grade of a relevant document if it
+belongs to that document.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LAYOUT = Layout.read("markdown(tokens=250, min_tokens=50) + headings")
 PIPELINE = Pipeline.parse("bm25 + dense >> convex(alpha=0.5, missing=score)")
 DEPTH = 50
 MOST = 800
-"""Questions per set; more are sampled evenly."""
+"""The most questions per set; from larger sets, this many are taken at even intervals."""
 
 
 def opened(folder: Path, exam: str) -> tuple[KnowledgeBase, Exam, View]:
@@ -46,7 +47,7 @@ def opened(folder: Path, exam: str) -> tuple[KnowledgeBase, Exam, View]:
 
 
 def gold_of(query: ExamQuery, spans: Spans, of_document: dict[str, list[int]]) -> dict[int, int]:
-    """Place of a passage -> its grade."""
+    """Maps the place of each relevant passage to its grade."""
     found: dict[int, int] = {}
     for j in query.judgments:
         for place in of_document.get(j.document, []):

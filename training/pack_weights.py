@@ -1,9 +1,9 @@
-"""Weights made small enough to carry: half precision, or 8 bits with one scale a row.
+"""Makes weights smaller for transfer: half precision, or 8 bits with one scale per row.
 
     python training/pack_weights.py half FOLDER work/minilm
-    python training/pack_weights.py bytes FOLDER work/mpnet     # rows of 8 bits, in two parts: to begin a teacher
+    python training/pack_weights.py bytes FOLDER work/mpnet     # 8 bits, in two files: the teacher starts from these
 
-`read_packed` gives the tensors back.
+`read_packed` reads the tensors back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The training pairs: passages and queries of many sources, from `train-pairs.jsonl.xz`.
+"""Reads the training pairs, passages and queries of many sources, from `train-pairs.jsonl.xz`.
 
-One JSON array a line: `["s", source, kind]`, `["p", title, text, group]`, `["q", query, [passage numbers]]`. Passages
-of one group belong together and are never negatives of each other.
+Each line is a JSON array: `["s", source, kind]`, `["p", title, text, group]` or `["q", query, [passage numbers]]`.
+Passages of one group belong together and are never negatives of each other.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CHOOSING = ("zoomcamp-faq", "anthropic-codebase", "kb-govuk-devdocs", "kb-openshift-runbooks")
-"""Sources never trained on: settings are chosen on them. (The test sets are not in the file at all.)"""
+"""Sources never used for training: they serve to choose settings. (The test sets are not in the file at all.)"""
 
 MOST = {"acl-abstracts": 12_000, "debian-desc": 8_000}
-"""At most so many queries of a source in one pass: titles of papers and packages would drown the questions."""
+"""The most queries of a source in one pass, so that titles of papers and packages do not outnumber the questions."""
 
 
 @dataclass
 class Pairs:
     sources: list[str] = field(default_factory=list)
     first: list[int] = field(default_factory=list)
-    """The first passage of each source, and the end."""
+    """The number of each source's first passage and, last, the number of passages."""
     passages: list[str] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Pairs:
 
 
 def read_pairs(file: Path) -> Pairs:
-    """Passage numbers and groups made unique over all sources; a passage's text is its title, then its text."""
+    """Reads the file. Passage numbers and groups become unique over all sources; titles are put before texts."""
     pairs = Pairs()
     groups: dict[tuple[int, str], int] = {}
     with lzma.open(file, "rt", encoding="utf-8") as lines:

@@ -1,6 +1,6 @@
-"""Weights in half precision, in files of at most 15 MiB: what a machine with small outgoing files can send.
+"""Splits weights, in half precision, into files of at most 15 MiB, for machines that can only send small files.
 
-python training/parts.py FOLDER NAME work/NAME.pt     # put together again
+python training/parts.py FOLDER NAME work/NAME.pt     # joins the files again
 """
 
 from __future__ import annotations

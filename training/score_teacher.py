@@ -1,8 +1,8 @@
-"""The teacher's scores of each training query's positive and fifteen candidates.
+"""Scores the positive and fifteen candidates of each training query with the teacher.
 
     python training/score_teacher.py work --seconds 170
 
-Queries are scored in random order of one pass; those that the time did not reach keep no scores (NaN).
+Queries are scored once, in random order, until the time is up; the other queries have NaN as scores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from material import DEVICE, SEED, load_transformer, one_pass, pair_scores, prec
 from transformer import CrossEncoder
 
 COLUMNS = (*range(10), 10, 13, 16, 19, 22)
-"""Which candidates: the ten best and some further down."""
+"""The candidates to score, by rank from 0: the ten best and five further down."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Texts as token ids in one flat array on the accelerator; padded batches are made there by arithmetic."""
+"""Keeps texts as token ids in one flat array on the accelerator and builds padded batches there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def tokenise(texts: Sequence[str], tokenizer_file: Path, device: str, most: int 
 
 
 def texts_batch(tokens: Tokens, at: Tensor, family: str, most: int = TEXT_TOKENS) -> tuple[Tensor, Tensor]:
-    """[CLS] text [SEP], padded to the longest: ids and mask."""
+    """Builds a batch of [CLS] text [SEP], padded to the longest text: ids and mask."""
     start, length = tokens.cut(at, most - 2)
     place = torch.arange(_even(int(length.max()) + 2), device=start.device)[None]
     inside = (place >= 1) & (place <= length[:, None])
@@ -58,7 +58,8 @@ def texts_batch(tokens: Tokens, at: Tensor, family: str, most: int = TEXT_TOKENS
 
 
 def pairs_batch(queries: Tokens, q: Tensor, passages: Tokens, p: Tensor, family: str) -> tuple[Tensor, Tensor, Tensor]:
-    """[CLS] query [SEP] passage [SEP], 256 tokens in all: ids, mask, types. (MPNet has two [SEP] between them.)"""
+    """Builds a batch of [CLS] query [SEP] passage [SEP], at most 256 tokens each: ids, mask, types. (MPNet has two
+    [SEP] between query and passage.)"""
     q_start, q_length = queries.cut(q, QUERY_TOKENS)
     gap = 2 if family == "mpnet" else 1
     p_start, p_length = passages.cut(p, PAIR_TOKENS)
@@ -78,7 +79,7 @@ def pairs_batch(queries: Tokens, q: Tensor, passages: Tokens, p: Tensor, family:
 
 
 def _even(length: int) -> int:
-    """The fast attention kernels want lengths that are multiples of eight."""
+    """Rounds a length up to a multiple of eight, which the fast attention kernels need."""
     return -(-length // 8) * 8
 
 

@@ -1,13 +1,13 @@
-"""The bundled encoder: MiniLM taught by pairs, by a larger encoder's similarities and by the teacher's scores.
+"""Trains MiniLM as an encoder on pairs, a larger encoder's similarities and the teacher's scores.
 
     python training/train_encoder.py work --seconds 240
 
-Batches come from one source, so that the other passages of a batch are real negatives. Three losses: cross-entropy
-to the positive among all passages of the batch (those that the larger encoder finds nearly as close are left out), KL
-to the larger encoder's similarities over the same passages, KL to the cross-encoder's scores over a query's own list.
-Every third batch has no queries: pieces of passages stand in for them, and only the larger encoder's similarities are
-taught, which is meant to keep the small one broad. At the end the weights are averaged with MiniLM's at several shares:
-the share is chosen on the sets for choosing.
+A batch comes from one source, so that its other passages are real negatives. There are three losses: cross-entropy to
+the positive among all passages of the batch (without those that the larger encoder finds nearly as close), KL to the
+larger encoder's similarities over the same passages, and KL to the cross-encoder's scores over a query's own list.
+Every third batch uses pieces of passages instead of queries and learns only the larger encoder's similarities, so that
+the small encoder stays general. At the end the weights are averaged with MiniLM's at several shares; choose the share
+on the sets for choosing settings.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ FAR = -1e4
 
 
 def embed(model: Transformer, tokens: Tokens, at: Tensor, most: int, parts: int) -> Tensor:
-    """Vectors of texts, in passes by length."""
+    """Embeds texts in `parts` passes, grouped by length to save padding."""
     order = torch.argsort(tokens.length[at])
     made = [model.mean(*texts_batch(tokens, at[some], model.shape.family, most)) for some in order.chunk(parts)]
     return torch.cat(made)[torch.argsort(order)]
 
 
 def pieces(passages: Tokens, at: Tensor) -> Tokens:
-    """A random run of tokens of each passage, as a stand-in for a query."""
+    """Takes a random run of tokens from each passage, to use as a query."""
     length = torch.randint(*PIECE, at.shape, device=at.device).clamp(max=passages.length[at].clamp(min=1))
     room = (passages.length[at] - length).clamp(min=0)
     return Tokens(passages.flat, passages.start[at] + (torch.rand(at.shape, device=at.device) * room).long(), length)
 
 
 def batches(material: Material, random: np.random.Generator) -> list[np.ndarray]:
-    """One pass: batches of a single source each, in random order."""
+    """The batches of one pass, each from a single source, in random order."""
     order = one_pass(material, random)
     source = np.array(material.pairs.query_source)[order]
     made = []

@@ -1,11 +1,11 @@
-"""A small reranker: a cross-encoder from MiniLM that learns the marked positive and the teacher's order of the rest.
+"""Trains a small reranker: a cross-encoder from MiniLM that learns the marked positives and the teacher's scores.
 
     python training/train_reranker.py work --name a --seconds 255 --scored --dropout 0
     python training/train_reranker.py work --name b --seconds 280
     python training/train_reranker.py work --name c --seconds 150 --most 2000 --start work/encoder.pt
 
 Loss: cross-entropy to the positive (doubtful candidates left out) + soft · KL to the teacher's softmax, for queries
-that the teacher scored. `export.py` averages the three: see docs/results/models.md for why there are three.
+that the teacher scored. `export.py` averages the three models; docs/results/models.md says why there are three.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAR = -1e4
 
 
 def loss_of(scores: Tensor, teacher: Tensor, clear: Tensor, soft: float) -> Tensor:
-    """`clear`: the candidates that are certainly not relevant, and the positive in front."""
+    """The loss of a batch. `clear` marks the positive (the first column) and the candidates that are not doubtful."""
     first = torch.zeros(len(scores), dtype=torch.long, device=scores.device)
     hard = functional.cross_entropy(scores.masked_fill(~clear, FAR), first)
     known = ~teacher.isnan().any(1)
@@ -46,9 +46,9 @@ def main() -> None:
     parser.add_argument("--soft", type=float, default=1.0)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--scored", action="store_true", help="only queries that the teacher scored")
-    parser.add_argument("--most", type=int, help="queries of each documentation source in a pass")
-    parser.add_argument("--start", type=Path, help="an encoder's weights to start from, instead of MiniLM's")
+    parser.add_argument("--scored", action="store_true", help="train only on queries that the teacher scored")
+    parser.add_argument("--most", type=int, help="the most queries of each documentation source in a pass")
+    parser.add_argument("--start", type=Path, help="weights of an encoder to start from, instead of MiniLM's")
     parser.add_argument("--name", default="reranker")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()

@@ -1,6 +1,8 @@
-"""A large cross-encoder (MPNet) as teacher: listwise softmax over a positive and seven negatives that are not doubtful.
+"""Trains the teacher, a large cross-encoder (MPNet): listwise softmax over a positive and seven clear negatives.
 
-python training/train_teacher.py work --seconds 290
+    python training/train_teacher.py work --seconds 290
+
+Negatives that `mine_dense.py` marked as doubtful are not used.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def main() -> None:
     mined = torch.load(arguments.work / "candidates.pt", map_location=DEVICE)
     usable = (mined["candidates"] >= 0) & ~mined["doubtful"]
     model = CrossEncoder(load_transformer(arguments.work / "mpnet", dropout=0.1)).to(DEVICE)
-    model.body.relative.weight.requires_grad_(False)  # a bias without gradient takes the fast attention kernel
+    model.body.relative.weight.requires_grad_(False)  # the fast attention kernel needs a bias without gradient
     optimizer = optimizer_of(model, RATE)
     clock = Clock(arguments.seconds, RATE)
     running = 0.0
@@ -40,7 +42,7 @@ def main() -> None:
         for at in order.split(GROUPS):
             if not clock.set(optimizer):
                 break
-            # Negatives are drawn at random among the usable ones, so that a second pass sees others.
+            # Negatives are drawn at random from the usable ones, so that a second pass sees other negatives.
             lot = torch.rand_like(usable[at], dtype=torch.float).masked_fill(~usable[at], -1).topk(NEGATIVES, 1).indices
             p = torch.cat([material.positive[at][:, None], mined["candidates"][at].gather(1, lot)], 1)
             q = at[:, None].expand_as(p)

@@ -1,7 +1,7 @@
-"""BERT and MPNet written out, for training on one accelerator, with `scaled_dot_product_attention`.
+"""Implements BERT and MPNet with `scaled_dot_product_attention`, for training on one accelerator.
 
-One class for both: MPNet has a relative position bias and no token types. Upstream's weights load by name; tests of
-this file compare with `transformers` (`python transformer.py MODEL_FOLDER`).
+One class serves both: MPNet has a relative position bias and no token types. Upstream weights are loaded by name;
+`python transformer.py MODEL_FOLDER` compares this implementation with `transformers`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Token ids and lengths in, hidden states out. MPNet is given BERT's ids: its vocabulary is BERT's, shifted."""
+    """Turns token ids and a mask into hidden states. For MPNet, `tokens.py` shifts BERT's ids to MPNet's vocabulary."""
 
     def __init__(self, shape: Shape, dropout: float = 0.0) -> None:
         super().__init__()
@@ -101,14 +101,14 @@ class Transformer(nn.Module):
         return x
 
     def mean(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Mean pooling and L2 normalisation: a sentence's vector."""
+        """The unit vector of each text, by mean pooling and L2 normalisation."""
         kept = mask.unsqueeze(-1).float()
         x = self(ids, mask).float()
         return functional.normalize((x * kept).sum(1) / kept.sum(1).clamp(min=1e-9), dim=1)
 
 
 class CrossEncoder(nn.Module):
-    """[CLS], pooler, one number for a pair."""
+    """Scores a pair: the [CLS] state, through the pooler, becomes one number."""
 
     def __init__(self, body: Transformer) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class CrossEncoder(nn.Module):
 
 
 def _buckets(length: int, device: torch.device, buckets: int = 32, furthest: int = 128) -> Tensor:
-    """MPNet's (T5's) bidirectional buckets of relative positions."""
+    """The bidirectional buckets of relative positions of MPNet (and T5)."""
     place = torch.arange(length, device=device)
     distance = place[:, None] - place[None, :]
     half = buckets // 2
@@ -158,7 +158,7 @@ _NAMES = {
 
 
 def upstream_state(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Upstream's tensors under this file's names."""
+    """Renames upstream's tensors to the names in this file."""
     state = {}
     for key, tensor in tensors.items():
         module, _, kind = key.rpartition(".")
@@ -177,16 +177,16 @@ def load_upstream(folder: Path, dropout: float = 0.0) -> Transformer:
 
 
 def _compare(folder: Path) -> None:
-    """The greatest difference from `transformers` on a padded batch of random tokens."""
+    """Prints the greatest difference from `transformers` on a padded batch of random tokens."""
     from transformers import AutoModel
 
-    theirs = AutoModel.from_pretrained(folder).eval()
-    mine = load_upstream(folder).eval()
+    reference = AutoModel.from_pretrained(folder).eval()
+    ours = load_upstream(folder).eval()
     ids = torch.randint(1000, 30000, (3, 40))
     mask = torch.arange(40)[None] < torch.tensor([40, 7, 25])[:, None]
-    ids = ids.masked_fill(~mask, 0 if mine.shape.family == "bert" else 1)
+    ids = ids.masked_fill(~mask, 0 if ours.shape.family == "bert" else 1)
     with torch.no_grad():
-        difference = theirs(ids, attention_mask=mask.long()).last_hidden_state - mine(ids, mask)
+        difference = reference(ids, attention_mask=mask.long()).last_hidden_state - ours(ids, mask)
     print(f"{folder.name}: greatest difference {difference[mask].abs().max():.2e}")
 
 

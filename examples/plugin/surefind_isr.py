@@ -1,6 +1,6 @@
 """`isr(power=2)`: inverse square rank fusion.
 
-    score(d) = n(d) · Σ_i 1 / rank_i(d)^power      n(d): how many of the rankings hold d
+    score(d) = n(d) · Σ_i 1 / rank_i(d)^power      n(d): the number of rankings that contain d
 
 Mourão, Martins and Magalhães, Inverse Square Rank Fusion for Multimodal Search, CBMI 2014.
 """
@@ -38,7 +38,7 @@ class ISR(Stage):
         return Rankings(ids, scores, source=self.name)
 
     def _best(self, rows: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
-        """The ids of one query with their scores: best first, equal scores in order of id."""
+        """The ids of one query with their scores, best first; equal scores in order of id."""
         gains: dict[int, list[float]] = {}
         for row in rows:
             for rank, id in enumerate(row, start=1):

@@ -22,6 +22,10 @@ from surefind.search.pipeline import DEPTH, Pipeline
 from surefind.template import TEMPLATE as TEMPLATE
 from surefind.write.layout import Layout
 
+_WORDS: dict[type | tuple[type, ...], str] = {
+    str: "a string", int: "a whole number", (int, float): "a number", list: "a list", dict: "a table",
+}  # fmt: skip
+"""The type of a setting in words, for messages."""
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "sync": {
         "exclude": list,
@@ -219,9 +223,7 @@ class _SettingsReader:
             if key not in keys:
                 raise self.error(table, key, f"[{table}] has no setting {key!r}. {choices(key, keys)}", number)
             if not isinstance(value, keys[key]) or isinstance(value, bool):
-                kind = keys[key]
-                names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-                message = f"{key} must be a {names.replace('str', 'string')}, not {value!r}."
+                message = f"{key} must be {_WORDS[keys[key]]}, not {value!r}."
                 raise self.error(table, key, message, number)
             if isinstance(value, list) and not all(isinstance(item, str) for item in value):
                 raise self.error(table, key, f"{key} must be a list of strings, not {value!r}.", number)

@@ -115,7 +115,7 @@ class MissingPartError(SurefindError):
 
 
 def is_full(error: Exception, folder: Path | None = None) -> bool:
-    """Whether the error means that the disk is full. SQLite does not always say so: merely reading a catalogue on a full
+    """Whether the error means that the disk is full. SQLite does not always say so: even reading a catalogue on a full
     disk gives "disk I/O error", so then the free space on the disk of `folder` is checked."""
     if "disk I/O error" in str(error) and folder is not None:
         import shutil  # here, because every command imports this module

@@ -121,8 +121,8 @@ def _refuse(error: Exception, as_json: bool) -> None:
 
 
 def _unknown(message: str, command: Any) -> str:
-    """Rewrites typer's message about an unknown command or option so that it suggests the closest one; returns any other
-    message unchanged. Typer's own suggestion depends on its version, and some versions have none."""
+    """Adds the closest command or option to typer's message about an unknown one; returns any other message unchanged.
+    Typer's own suggestion depends on its version, and some versions have none."""
     found = re.match(r"No such (?:command '(?P<command>[^']*)'|option: (?P<option>[^\s=]+))", message)
     if not found:
         return message

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 Budget = Annotated[
     float | None,
-    typer.Option(
-        "--budget", help="The most dollars to spend on language models.", show_default="[llm] budget"
-    ),
+    typer.Option("--budget", help="The most dollars to spend on language models.", show_default="[llm] budget"),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Accept the quoted cost without asking.")]
 

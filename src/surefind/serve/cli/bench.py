@@ -279,7 +279,8 @@ def _show(finished: list[Finished], pages: list[Path], outcome: Any, as_json: bo
 
     for one, page in zip(finished, pages, strict=True):
         if one.outcome is None:
-            typer.echo(f"Nothing changed since {one.report['created']}: this is the cached report (--fresh runs again).")
+            since = one.report["created"]
+            typer.echo(f"Nothing changed since {since}: this is the cached report (--fresh runs again).")
         show(one.report, console())
         typer.echo(f"Report: {page}")
     if outcome:

@@ -12,9 +12,7 @@ from surefind.serve.cli._common import HERE, Json, print_json
 # Unlike other commands, init does not use the knowledge base of a parent folder: its user wants a new one here.
 NewFolder = Annotated[
     Path,
-    typer.Option(
-        "--kb", envvar="SUREFIND_KB", help="The folder for surefind.toml.", show_default="the current folder"
-    ),
+    typer.Option("--kb", envvar="SUREFIND_KB", help="The folder for surefind.toml.", show_default="the current folder"),
 ]
 
 

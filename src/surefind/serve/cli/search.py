@@ -54,7 +54,7 @@ Depth = Annotated[
 
 
 _MOST_BYTES = 1 << 20
-"""The most bytes read from stdin (1 MiB): more than any query may have, and a limit if it is a large file by mistake."""
+"""The most bytes read from stdin (1 MiB): more than any query may have, less than a large file sent by mistake."""
 
 
 def register(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""`surefind train encoder | reranker | undo`: trains models for this knowledge base and keeps them if they are better."""
+"""`surefind train encoder | reranker | undo`: trains models for this knowledge base and keeps those that are better."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def reranker(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Train a cross-encoder on your own documents, and test whether reranking with it gets better results.
+    """Train a cross-encoder on your own documents, and test whether it improves the ranking.
 
     It works like `train encoder`; the model must beat the pipeline without a reranker.
     """
