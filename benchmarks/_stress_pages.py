@@ -1,7 +1,7 @@
-"""The documents of core_stress.py, what every generation of them must answer, and the check of one answer.
+"""The documents of core_stress.py, and the check of an answer against what its generation must show.
 
-A page has a marker that no other page has, and a revision that no other version of a page has. Who may read it and what
-a filter makes of it is written out here, and not asked of the code under test.
+Every page has a unique marker, and every version of a page a unique revision. Access and filters are computed here
+independently of the code under test.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        """What stands below the front matter."""
+        """The text below the front matter."""
         marker = marker_of(self.number)
         stamp = f"Revision {self.revision} of {marker}. The marker of this page is {marker}, and no other has {marker}."
         return f"\n# {self.title}\n\n{stamp}\n\n{self.body}\n"
@@ -61,7 +61,7 @@ class Page:
         return f"---\nstatus: {self.status}\nrevision: {self.revision}\n{acl}---\n{self.text}"
 
     def visible(self, access: str) -> bool:
-        """Whether this kind of access admits it."""
+        """Whether this kind of access may read the page."""
         readable = access == "owner" or not self.groups or (access.startswith("group") and "hr" in self.groups)
         return readable and (not access.endswith("filter") or self.status == "approved")
 
@@ -71,7 +71,7 @@ def name_of(number: int) -> str:
 
 
 def marker_of(number: int) -> str:
-    """A word of no language, which no stemmer cuts."""
+    """A word that is in no language and that no stemmer changes."""
     first, second = divmod(number, len(_LETTERS))
     return f"zq{_LETTERS[first]}{_LETTERS[second]}zq"
 
@@ -88,14 +88,14 @@ def sample_pages() -> list[Page]:
 class Shown(NamedTuple):
     page: Page
     file: Page
-    """What its file held when it was taken in; a published draft takes the page's place and not the file's."""
+    """The content of the file when it was synced; a published draft replaces the page, not the file."""
 
 
 Generation = dict[str, Shown]
 
 
 class Search(NamedTuple):
-    """One search and what came of it."""
+    """One search and its result."""
 
     began: float
     ended: float
@@ -111,9 +111,9 @@ class Search(NamedTuple):
 
 
 def wrong_in(one: Search, shown: Generation | None) -> str:
-    """What is wrong with an answer, given what its generation shows; empty if nothing is."""
+    """Says what is wrong with an answer, given what its generation shows; empty if nothing is."""
     if shown is None:
-        return "a generation that nobody committed"
+        return "a generation that was never committed"
     for document, start, end, checksum, revision in one.hits:
         held = shown.get(document)
         if held is None:
@@ -125,15 +125,15 @@ def wrong_in(one: Search, shown: Generation | None) -> str:
     asked = shown.get(name_of(one.page))
     if asked and asked.page.visible(one.access):
         ranks = [rank for rank, hit in enumerate(one.hits) if hit[0] == asked.page.name]
-        if not ranks or (ranks[0] and one.pipeline != "hybrid"):  # its vector may put a page second, not out of sight
+        if not ranks or (ranks[0] and one.pipeline != "hybrid"):  # in a hybrid, vectors may rank the page lower
             return "the page that was asked for is not first"
     if one.withheld != sum(not held.page.visible(one.access) for held in shown.values()):
-        return "another count of withheld documents"
+        return "a wrong count of withheld documents"
     return ""
 
 
 def check(processes: Sequence[Sequence[Search]], expected: dict[int, Generation]) -> Counter[str]:
-    """What was wrong, and how often."""
+    """Counts each kind of wrong answer."""
     found: Counter[str] = Counter()
     answers: dict[tuple[object, ...], object] = {}
     for searches in processes:
@@ -143,13 +143,13 @@ def check(processes: Sequence[Sequence[Search]], expected: dict[int, Generation]
             wrong = wrong_in(one, expected.get(one.generation))
             asked = (one.generation, one.page, one.word, one.pipeline, one.access)
             if not wrong and answers.setdefault(asked, one.hits) != one.hits:
-                wrong = "two answers to one question of one generation"
+                wrong = "two different answers to the same question in the same generation"
             found[wrong] += bool(wrong)
     return +found
 
 
 def _backwards(done: Sequence[Search]) -> int:
-    """Searches that began after another one of their process had ended, and saw an earlier generation than it."""
+    """Counts searches that saw an earlier generation than a search of the same process that had ended before."""
     ordered = sorted(done, key=lambda one: one.ended)
     newest = np.maximum.accumulate(np.array([one.generation for one in ordered], dtype=np.int64))
     before = np.searchsorted([one.ended for one in ordered], [one.began for one in ordered])

@@ -1,4 +1,4 @@
-"""The writer of core_stress.py: makes generations, and keeps account of what each must show."""
+"""The writer of core_stress.py: makes generations and records what each must show."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from surefind.store.catalogue import Catalogue
 from surefind.store.lock import writer_lock
 
 KEEP = 3
-"""Generations that are kept."""
+"""Generations to keep."""
 FIRST, LEAST = 40, 30
-"""Pages at the start, and at any time."""
+"""The number of pages at the start, and the least at any time."""
 HOLD = 5.0
-"""Seconds that the lock is held for nothing."""
+"""Seconds for which the writer holds its lock, to see whether searches wait."""
 TURNS = ("sync", "damage", "publish", "sync", "rollback")
 
 
@@ -35,7 +35,7 @@ class Writer:
     files: dict[str, Page] = field(default_factory=dict)
     expected: dict[int, Generation] = field(default_factory=dict)
     spent: list[tuple[str, float, float]] = field(default_factory=list)
-    """Operation, when it began, when it ended."""
+    """Each operation as (name, when it began, when it ended)."""
     problems: list[str] = field(default_factory=list)
     current: int = 0
     revision: int = 0
@@ -46,7 +46,7 @@ class Writer:
         self._sync(self.docs)
 
     def turn(self, number: int) -> None:
-        """One switch to another generation."""
+        """Makes one new generation."""
         what = TURNS[number % len(TURNS)]
         if what == "publish":
             self._publish()
@@ -59,7 +59,7 @@ class Writer:
                 self._damage(number // len(TURNS))
 
     def hold(self) -> tuple[float, float]:
-        """Hold the lock and an open transaction, as a long sync does. Returns from when to when."""
+        """Holds the lock and an open transaction, as a long sync does. Returns when it began and ended."""
         with writer_lock(self.kb.data):
             catalogue = Catalogue(self.kb.data)
             began = time.perf_counter()
@@ -70,7 +70,7 @@ class Writer:
         return began, ended
 
     def finish(self) -> None:
-        """Nobody reads any more: what is not kept must be gone after a sync."""
+        """Checks, after all readers have ended, that a sync deletes everything that is not kept."""
         self._edit()
         self._sync()
         kept = {one.contents for one in self.kb.generations()}
@@ -79,7 +79,7 @@ class Writer:
         used = {key for key, *_ in LocalBackend(self.kb.catalogue).rows.indexes()}
         left = set(LocalBackend(self.kb.catalogue).indexes.list_keys()) - used
         if left:
-            self.problems.append(f"{len(left)} index folders are left that no generation uses")
+            self.problems.append(f"{len(left)} index folders remain that no generation uses")
 
     def _edit(self) -> None:
         names = sorted(self.files)
@@ -122,7 +122,7 @@ class Writer:
         self._made(self.kb.catalogue.generation(), self.expected[earlier])
 
     def _damage(self, number: int) -> None:
-        """Delete one index of the newest generation, each kind in its turn, and have a sync build it again."""
+        """Deletes one index of the newest generation, each kind in turn, and lets a sync build it again."""
         backend = LocalBackend(self.kb.catalogue)
         contents = self.kb.catalogue.contents()
         keys = sorted((spec, key) for key, of, _, spec in backend.rows.indexes() if of == contents)
@@ -144,7 +144,7 @@ class Writer:
 
     def _made(self, number: int, shown: Generation) -> None:
         if self.expected.setdefault(number, shown) != shown:
-            self.problems.append(f"a sync left generation {number} as it was, but files had changed")
+            self.problems.append(f"a sync did not change generation {number}, but files had changed")
         self.current = number
 
     @contextmanager
@@ -155,7 +155,7 @@ class Writer:
 
 
 class Commits(threading.Thread):
-    """Notes when each generation was committed."""
+    """Records when each generation was committed."""
 
     def __init__(self, data: Path) -> None:
         super().__init__(daemon=True)

@@ -1,11 +1,11 @@
-"""What filters and access cost over many documents, and how two threads share a reader.
+"""Measures what filters and access rules cost over many documents, and how two threads share a reader.
 
     python benchmarks/access.py data/train-pairs.jsonl.xz [--documents 50000]
 
 Documents are real passages with front matter (six keys, one in ten restricted to a group); vectors are random unit
-vectors, as in search_latency.py. For each access: the first use of its mask (resolved, with everything cold), its later
-uses, and the hybrid query under it against the unfiltered one, asked in turn. Then: twenty passages of one document of
-five million characters, and the throughput of one thread against two on the same questions.
+vectors, as in search_latency.py. For each access, it times the first use of its mask (resolved from cold), later uses,
+and the hybrid query under the mask against the unfiltered one, in alternation. Then it times reading twenty passages of
+one document of five million characters, and compares the throughput of one thread and of two on the same questions.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def main(data: Path, documents: int) -> None:
 
 
 def masks(folder: Path) -> None:
-    """Each case in a view of its own: nothing of another mask is warm."""
+    """Times the masks, each in a view of its own, so that nothing is warm from another mask."""
     print(f"\n{'mask':28} {'first use':>10} {'later':>10} {'admitted':>9}")
     for name, access in CASES.items():
         with KnowledgeBase.open(folder) as kb:
@@ -109,7 +109,7 @@ def queries(folder: Path, questions: Sequence[str]) -> None:
             kb.search(questions[0], access)
         for _ in range(ROUNDS):
             for question in questions:
-                for name, access in CASES.items():  # in turn: what else runs on the machine hits all alike
+                for name, access in CASES.items():  # in turn, so that other work on the machine affects all equally
                     times[name].append(timed(lambda q=question, a=access: kb.search(q, a)))  # type: ignore[misc]
     base = float(np.median(times["owner, no filter"]))
     for name, found in times.items():
@@ -117,7 +117,7 @@ def queries(folder: Path, questions: Sequence[str]) -> None:
 
 
 def threads(folder: Path, questions: Sequence[str]) -> None:
-    """With the real encoder for the questions, which are asked by all threads alike."""
+    """Compares one thread with two, with the real encoder for the questions; all threads ask the same questions."""
     access = Access.public()
     with KnowledgeBase.open(folder) as kb:
         for question in questions:

@@ -1,8 +1,8 @@
-"""What a benchmark costs: fifteen configurations against running their two retrievers once; a repeat; span measures.
+"""Times a benchmark: fifteen configurations against running their two retrievers once; a repeat; span measures.
 
     python benchmarks/bench_cost.py DOCS            e.g. a folder of Markdown with a few hundred files
 
-1. known-item questions (350 a family) on a fresh knowledge base; BM25 and dense over all of them, once, uncached;
+1. known-item questions (350 per family) on a fresh knowledge base; BM25 and dense over all of them, once, uncached;
 2. the fifteen configurations of the context-layer table, ranked and scored, uncached: ratio to 1;
 3. the whole benchmark with intervals, tests, α sweep, latencies and the report, uncached: ratio to 1;
 4. the same again from the cache: ratio to 3;
@@ -28,7 +28,7 @@ from surefind.types import Rankings
 
 
 def forget_questions(kb: KnowledgeBase, texts: list[str]) -> None:
-    """Take the questions' vectors out of the cache, so that they cost what they cost the first time."""
+    """Removes the questions' vectors from the cache, so that they are embedded again."""
     import sqlite3
 
     from surefind.store.vectors import _key
@@ -40,7 +40,7 @@ def forget_questions(kb: KnowledgeBase, texts: list[str]) -> None:
 
 
 def score(bench: Bench, plan: Plan, rankings: Sequence[Rankings], documents: Mapping[str, str]) -> None:
-    """Every measure of the plan, from the judgments on; all contenders search one view."""
+    """Computes every measure of the plan, including the gains; all contenders search the same view."""
     views = [bench.view(contender) for contender in plan.contenders]
     judge = Judge(plan.exam.queries, places_of(views[0].spans(), documents))
     bench._scores(plan, rankings, views, {id(views[0]): judge}, documents)

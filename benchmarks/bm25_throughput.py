@@ -1,11 +1,12 @@
-"""BM25 on 100,000 passages: ours against bm25s (numba backend) and tantivy, top 100, per CPU-second of one thread.
+"""Compares our BM25 with bm25s (numba backend) and tantivy: 100,000 passages, top 100, queries per CPU-second of one
+thread.
 
     python benchmarks/bm25_throughput.py data/train-pairs.jsonl.xz
 
-Three sets of queries: natural questions; function words (no engine drops stop words); frequent content words.
-"search only" hands all three engines the same terms, made by our analyzer, so that they do the same work on the
-same postings. "with analysis" starts from the query as text, and each engine analyses it in its own way. The
-top 100 are also checked against the formula written out in float64.
+There are three sets of queries: natural questions; function words (no engine drops stop words); frequent content words.
+"search only" gives all three engines the same terms, made by our analyzer, so that they do the same work on the same
+postings. "with analysis" starts from the query as text, and each engine analyses it in its own way. The top 100 are
+also checked against the formula written out in float64.
 """
 
 from __future__ import annotations
@@ -63,16 +64,16 @@ def bm25s_index(tokens: object) -> bm25s.BM25:
 
 
 def search_only(postings: Postings, peer: bm25s.BM25, tant: tantivy.Index, queries: Terms) -> dict[str, float]:
-    """Queries per CPU-second on terms that are ready."""
+    """Queries per CPU-second on terms that are already analysed."""
     terms, offsets = postings.terms_of(queries)
     kept = [[peer.vocab_dict[t] for t in query if t in peer.vocab_dict] for query in queries]
-    searcher, asked = tant.searcher(), [tantivy_query(tant, query) for query in queries]
+    searcher, prepared = tant.searcher(), [tantivy_query(tant, query) for query in queries]
 
     def bm25s_search() -> None:
         peer.retrieve(kept, k=TOP, show_progress=False, n_threads=1)
 
     def tantivy_search() -> None:
-        for query in asked:
+        for query in prepared:
             searcher.search(query, TOP, count=False)
 
     work = {
@@ -80,12 +81,12 @@ def search_only(postings: Postings, peer: bm25s.BM25, tant: tantivy.Index, queri
         "bm25s": lambda: cpu(bm25s_search),
         "tantivy": lambda: cpu(tantivy_search),
     }
-    medians(work, 1)  # compiling
+    medians(work, 1)  # compiles the kernels
     return {name: len(queries) / seconds for name, seconds in medians(work, ROUNDS).items()}
 
 
 def with_analysis(texts: Sequence[str], queries: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
-    """Queries per CPU-second from text, and the CPU-seconds of indexing from text, each with its own analyzer."""
+    """Queries per CPU-second and CPU-seconds of indexing, both from text, each engine with its own analyzer."""
     stemmer = Stemmer.Stemmer("english")
     built: dict[str, object] = {}
 
@@ -100,7 +101,7 @@ def with_analysis(texts: Sequence[str], queries: Sequence[str]) -> tuple[dict[st
         built["tantivy"] = tantivy_index(texts, "en_stem")
 
     builders = {"surefind": ours, "bm25s": theirs, "tantivy": tantivys}
-    Postings.build(texts[:100], English())  # compiling
+    Postings.build(texts[:100], English())  # compiles the kernels
     seconds = medians({name: lambda build=build: cpu(build) for name, build in builders.items()}, 3)
     postings, peer, tant = built["surefind"], built["bm25s"], built["tantivy"]
     searcher = tant.searcher()
@@ -161,8 +162,8 @@ def main(data: Path) -> None:
             sets["natural questions"] = [analyze(analyzer, question) for question in questions]
             sets["frequent content words, 5 of the first 100"] = [chance.sample(frequent[:100], 5) for _ in questions]
         else:
-            said = analyze(analyzer, "what is the difference between the use of a and the one that is in this")
-            sets["function words, one sentence"] = [said] * 300
+            sentence = analyze(analyzer, "what is the difference between the use of a and the one that is in this")
+            sets["function words, one sentence"] = [sentence] * 300
             sets["function words, 10 of the first 40"] = [chance.sample(frequent[:40], 10) for _ in range(500)]
             sets["natural questions, stop words kept"] = [analyze(analyzer, question) for question in questions]
         for name, queries in sets.items():

@@ -1,11 +1,11 @@
-"""What `semantic` costs in embedding against `fixed`, on the text of a BEIR folder.
+"""Compares the embedding cost of `semantic` with that of `fixed`, on the text of a BEIR folder.
 
     python benchmarks/chunking_cost.py data/covidqa-partial
 
-Seconds that the bundled encoder takes for everything a layout has embedded (sentences to find turns, then chunks),
-without a cache, on the same text, and the tokens it is given, read or not. `fixed` stands there twice: at 700 tokens,
-of which the encoder reads the first 256 word pieces, and at the mean size of `semantic`'s chunks. "Cuts kept" is the
-share of cuts that stay where they are if sentences are embedded whole and not by their first 32 tokens.
+Measured are the seconds that the bundled encoder takes for all texts that a layout embeds (sentences to find topic
+changes, then chunks), without a cache, and the tokens given to the encoder, read or not. `fixed` is measured twice: at
+700 tokens, of which the encoder reads the first 256 word pieces, and at the mean size of `semantic`'s chunks. "Cuts
+kept" is the share of cuts that do not move if sentences are embedded whole instead of by their first 32 tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEMANTIC = "semantic(threshold=80, buffer=1, max_tokens={limit})"
 
 
 class Timed(Services):
-    """Adds up the time that embedding takes, and the tokens that the encoder is given, read or not."""
+    """Adds up the time of embedding, and the tokens given to the encoder, read or not."""
 
     def __init__(self) -> None:
         super().__init__()

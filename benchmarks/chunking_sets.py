@@ -1,10 +1,10 @@
-"""Parts of the gold-span collections that two cores can embed in many layouts, as BEIR folders.
+"""Writes parts of the gold-span collections as BEIR folders, small enough to embed in many layouts on two cores.
 
     python benchmarks/chunking_sets.py data sets/
 
 - chunking-eval-third: the first third of each of the five texts, and the questions whose gold spans all lie there;
 - covidqa-third: every third article;
-- chunking-eval-ninth, covidqa-tenth, squad2-quarter: likewise smaller, for the grid of `--preset chunking`.
+- chunking-eval-ninth, covidqa-tenth, squad2-quarter: smaller parts, for the grid of `--preset chunking`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write(path: Path, content: list[Row]) -> None:
 
 
 def part(source: Path, target: Path, choose: Callable[[list[Row]], list[Row]]) -> None:
-    """The chosen documents, whole or shortened at the end, and the questions whose gold they still hold."""
+    """Writes the chosen documents, whole or shortened at the end, and the questions whose gold they still contain."""
     corpus = choose(sorted(rows(source / "corpus.jsonl"), key=lambda row: row["_id"]))
     length = {row["_id"]: len(row["text"]) for row in corpus}
     spans = rows(source / "spans.jsonl")

@@ -1,17 +1,18 @@
-"""The core under load: processes of threads search while a writer makes generation after generation.
+"""Tests the core under load: threads of several processes search while a writer makes generation after generation.
 
     python benchmarks/core_stress.py SCRATCH [--searches 100000] [--switches 100] [--threads 8] [--processes 2]
 
-SCRATCH is a folder for the knowledge base; what an earlier run left in it is deleted. Its documents are pages of the
-bundled sample whose every version can be told from every other (`_stress_pages.py`), so it is known what a generation
-must answer to whom. Each search is checked for pages that its generation does not have, text of another generation,
-pages that the caller may not read, the page that it must find, the count of withheld documents, and whether the same
-search of the same generation was answered otherwise elsewhere.
+SCRATCH is a folder for the knowledge base; the results of an earlier run in it are deleted. The documents are pages of
+the bundled sample, and every version of every page is unique (`_stress_pages.py`), so the script knows the right answer
+of each generation for each caller. Each search is checked for pages that its generation does not have, text of another
+generation, pages that the caller may not read, the page that it must find, the count of withheld documents, and a
+different answer to the same search of the same generation elsewhere.
 
-Readers go through `kb.search`, by three pipelines and five kinds of access. The writer syncs (pages are changed, added,
+Readers use `kb.search`, with three pipelines and five kinds of access. The writer syncs (pages are changed, added,
 removed and restricted), publishes drafts, rolls back, and deletes an index of the newest generation from the disk
-before it syncs again. Once it holds its lock and a transaction for five seconds, to see whether a search waits for it.
-Before all this, without a writer: the searches a second of one thread and of two. Exits with 1 if anything was wrong.
+before it syncs again. Once it holds its lock and a transaction for five seconds, to see whether searches wait for it.
+Before all this, the script measures the searches per second of one thread and of two, without a writer. The exit code
+is 1 if anything was wrong.
 """
 
 from __future__ import annotations
@@ -55,26 +56,26 @@ fuse = "convex(alpha=0.5, missing=score)"
 """
 PIPELINES = ("words", "pairs", "hybrid")
 ASKED = ("words", "words", "pairs", "pairs", "hybrid")
-"""As often as this: a hybrid search takes ten times as long as the others."""
+"""Pipelines to draw from. Only one in five searches is hybrid, because it takes ten times as long as the others."""
 COMMON = ("member", "branch", "policy", "account", "report")
-"""Words that many pages share, so that a search finds more than the one page that it asks for."""
+"""Words that many pages share, so that a search finds other pages besides the one it asks for."""
 AFTER = 0.1
-"""Seconds after a switch that are looked at on their own."""
+"""Seconds after a switch to another generation for which latencies are reported separately."""
 SPARE = 16
-"""Open files that a reader process may have more at the end than at the start."""
+"""How many more open files a reader process may have at the end than at the start."""
 
 
 # ------------------------------------------------------------ the readers
 
 
 class Readings(NamedTuple):
-    """What one process saw."""
+    """The results of one reader process."""
 
     searches: list[Search]
     files: tuple[int, int]
-    """Open at the start and at the end."""
+    """The number of open files at the start and at the end."""
     memory: tuple[float, float]
-    """MB at most until the start, and until the end."""
+    """Peak memory in MB, up to the start and up to the end."""
 
 
 def search(kb: KnowledgeBase, page: int, word: str, pipeline: str, access: str) -> Search:
@@ -93,7 +94,7 @@ def search(kb: KnowledgeBase, page: int, word: str, pipeline: str, access: str) 
 
 
 def read(home: Path, number: int, threads: int, counts: Any, ready: Any, stop: Any) -> None:
-    """A reader process: threads that search until they are told to stop."""
+    """Runs a reader process, whose threads search until `stop` is set."""
     found: list[list[Search]] = [[] for _ in range(threads)]
     warm = threading.Barrier(threads + 1)
 
@@ -131,7 +132,7 @@ def peak_mb() -> float:
 
 
 def throughput(home: Path, pipeline: str, answer: Any, seconds: float = 4.0) -> None:
-    """Sends the searches a second of one thread and of two, in turns, of which the better one counts."""
+    """Measures the searches per second of one thread and of two, in alternation, and sends the better rate of each."""
 
     def rate(threads: int) -> float:
         done = [0] * threads
@@ -162,7 +163,7 @@ Spans = Sequence[tuple[float, float]]
 
 
 def overlap(searches: Sequence[Search], spans: Spans) -> np.ndarray:
-    """Which searches ran at some moment of any of the spans."""
+    """Which searches overlap in time with any of the spans."""
     found = np.zeros(len(searches), bool)
     began, ended = (np.array([one[side] for one in searches]) for side in (0, 1))
     for low, high in spans:
@@ -171,7 +172,7 @@ def overlap(searches: Sequence[Search], spans: Spans) -> np.ndarray:
 
 
 def switches(searches: Sequence[Search]) -> dict[int, float]:
-    """Generation -> when the process first began a search that it answered from it."""
+    """Maps each generation to the start of the process's first search that was answered from it."""
     seen: dict[int, float] = {}
     for one in searches:
         if not one.error:
@@ -187,7 +188,7 @@ def line(what: str, seconds: np.ndarray) -> str:
 
 
 def waited(searches: Sequence[Search], held: tuple[float, float]) -> int:
-    """How many began in the first half of the time that the writer held its lock, and ended only after it."""
+    """How many searches began in the first half of the time that the writer held its lock, and ended after it."""
     began, ended = held
     return sum(began < one.began < (began + ended) / 2 and one.ended > ended for one in searches)
 
@@ -231,7 +232,7 @@ def show_writer(readings: Sequence[Readings], writer: Writer, commits: dict[int,
 
 
 def judge(readings: Sequence[Readings], writer: Writer, held: tuple[float, float]) -> list[str]:
-    """What was wrong, in words."""
+    """Lists what was wrong, in words."""
     searches = [one for reading in readings for one in reading.searches]
     errors = Counter(one.error for one in searches if one.error)
     wrong = check([reading.searches for reading in readings], writer.expected)
@@ -240,7 +241,7 @@ def judge(readings: Sequence[Readings], writer: Writer, held: tuple[float, float
     found = [*writer.problems, *(f"{count} searches: {what}" for what, count in wrong.most_common())]
     found += [f"{count} searches failed:\n{error}" for error, count in errors.most_common(5)]
     if blocked:
-        found.append(f"{blocked} searches waited until the writer gave its lock back")
+        found.append(f"{blocked} searches waited until the writer released its lock")
     for number, reading in enumerate(readings):
         seen = switches(reading.searches)
         (before, after), (least, most) = reading.files, reading.memory
@@ -249,7 +250,7 @@ def judge(readings: Sequence[Readings], writer: Writer, held: tuple[float, float
             f"memory {least:.0f} -> {most:.0f} MB at most"
         )
         if max(seen, default=0) != max(writer.expected):
-            found.append(f"reader {number} never got to generation {max(writer.expected)}")
+            found.append(f"reader {number} never reached generation {max(writer.expected)}")
         if after > before + SPARE:
             found.append(f"reader {number} had {before} files open at the start and {after} at the end")
     return found
@@ -280,7 +281,7 @@ def show_throughput(home: Path, context: Any) -> None:
 
 
 def drive(writer: Writer, options: argparse.Namespace, counts: Any) -> tuple[int, tuple[float, float]]:
-    """Make the switches, spread over the searches. Returns how many, and when the lock was held."""
+    """Makes the generations, spread over the searches. Returns how many, and when the lock was held."""
     end = time.monotonic() + options.minutes * 60
     made, held = 0, (0.0, 0.0)
 
@@ -297,7 +298,7 @@ def drive(writer: Writer, options: argparse.Namespace, counts: Any) -> tuple[int
         if number == options.switches // 2:
             held = writer.hold()
     until(options.searches)
-    last = time.monotonic() + 5  # for the readers to open the last generation, and to be asked from it
+    last = time.monotonic() + 5  # time for the readers to open the last generation and to search it
     before = sum(counts)
     while time.monotonic() < last or (sum(counts) < before + 100 and time.monotonic() < last + 30):
         time.sleep(0.01)
@@ -352,7 +353,7 @@ def main(options: argparse.Namespace) -> int:
     found += [problem for problem in writer.problems if problem not in found]
     for problem in found:
         print(f"  WRONG: {problem}")
-    print("Nothing was wrong." if not found else f"{len(found)} kinds of things were wrong.")
+    print("Nothing was wrong." if not found else f"{len(found)} problems were found.")
     return int(bool(found))
 
 

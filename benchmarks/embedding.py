@@ -1,10 +1,10 @@
-"""Texts a second of our encoder against sentence-transformers on torch, in the same run, and how close the vectors are.
+"""Compares our encoder with sentence-transformers on torch, in one run: texts per second and similarity of vectors.
 
     python benchmarks/embedding.py data/scifact FP32_MODEL_FOLDER
 
-96 abstracts that fill 128 tokens, cut to 128 by both; both use all cores. FP32_MODEL_FOLDER is a folder with
-all-MiniLM-L6-v2 as sentence-transformers reads it (models/scripts/make_minilm.py says where it comes from).
-"Batches of 32" is our own model file run in batches over all cores, the usual way; ours runs one text a core.
+Both embed 96 abstracts of more than 128 tokens, cut to 128, and use all cores. FP32_MODEL_FOLDER is a folder with
+all-MiniLM-L6-v2 in the format of sentence-transformers (models/scripts/make_minilm.py says where to get it). "batches
+of 32" is our own model file run in batches over all cores, the usual way; ours runs one text per core.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Does learned fusion pay? Every model on every exam, each question judged by a model that has not seen it.
+"""Measures what learned fusion gains: every model on every exam, each question tested with a model that never saw it.
 
     python benchmarks/fusion.py DATA WORK [--exams NAME …] [--models NAME …] [--out TABLE.json]
     python benchmarks/fusion.py DATA WORK --time
 
-DATA holds the sets (scifact, cranfield, hotpotqa-sub, kb-govuk-devdocs, kb-openshift-runbooks); WORK is for knowledge
-bases, kept between runs. BEIR splits are taken together. An exam is halved (`exam.split`); a model of each half is
-judged on the other, as `surefind train fusion --cross` does. Printed: nDCG@10, and the gain over the better of RRF k=60
-and the best single retriever with its 95% interval and p (Holm over the four rows a model is compared with).
+DATA contains the sets (scifact, cranfield, hotpotqa-sub, kb-govuk-devdocs, kb-openshift-runbooks); WORK is a folder for
+knowledge bases, kept between runs. BEIR splits are merged. An exam is halved (`exam.split`); a model trained on each
+half is tested on the other, as `surefind train fusion --cross` does. Printed are nDCG@10 and the gain over the better
+of RRF k=60 and the best single retriever, with its 95% interval and p (Holm over the four rows a model is compared
+with).
 
-With --time: training on 5,000 questions (govuk's tuning half, repeated) and predicting one query.
+With --time: the time to train on 5,000 questions (govuk's tuning half, repeated), and the time added to a query.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ FOLDERS = {"govuk": "kb-govuk-devdocs/source", "openshift": "kb-openshift-runboo
 EXAMS = ("sample", "questions", *FOLDERS, *BEIR)
 PAIR = ("bm25", "dense")
 SETTINGS = '[index]\nchunk = "markdown"\nenrich = ["headings"]\n'
-"""Passages cut as when the figures were first made, whatever the default is."""
+"""Cuts passages as in the first published figures, whatever the default layout is now."""
 
 
 def exams(data: Path, work: Path, wanted: list[str]) -> Iterator[tuple[str, KnowledgeBase, Exam]]:
@@ -103,7 +104,7 @@ def timed(kb: KnowledgeBase, exam: Exam, models: list[str]) -> None:
 
 
 def _added(kb: KnowledgeBase, texts: list[str], pipeline: Pipeline, static: Pipeline) -> tuple[float, float]:
-    """The fusion step of a search, and what of it is not there with a fixed weight; milliseconds a query."""
+    """Milliseconds that learned fusion adds to a search, compared with a fixed weight: p50 and p95."""
     view = kb.reader().view
     view.ready(pipeline.retrieve)
     times = []
@@ -127,18 +128,18 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--out", type=Path)
     parser.add_argument("--time", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print(machine("numpy", "xgboost-cpu", "scikit-learn"))
     rows = []
-    for name, kb, exam in exams(asked.data, asked.work, ["govuk"] if asked.time else asked.exams):
-        if asked.time:
-            timed(kb, exam, asked.models)
+    for name, kb, exam in exams(options.data, options.work, ["govuk"] if options.time else options.exams):
+        if options.time:
+            timed(kb, exam, options.models)
             continue
-        for model in asked.models:
+        for model in options.models:
             rows.append(judged(kb, name, exam, model))
             print(show(rows[-1]), flush=True)
-    if asked.out and rows:
-        asked.out.write_text(json.dumps(rows, ensure_ascii=False, indent=1), encoding="utf-8")
+    if options.out and rows:
+        options.out.write_text(json.dumps(rows, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

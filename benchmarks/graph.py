@@ -1,9 +1,10 @@
-"""What the graph costs: building against embedding, memory per edge, a query, the first query of a new mask.
+"""Measures what the graph costs: building compared with embedding, memory per edge, a query, the first query of a new
+mask.
 
     python benchmarks/graph.py KB [--chunks 10000]
 
-KB is a knowledge base whose passages are embedded already (its cache is used); passages are repeated under other
-documents, with other numbers in their names, until there are `--chunks`.
+KB is a knowledge base whose passages are already embedded (its cache is used). Passages are repeated under other
+document names, with a number added to their text, until there are `--chunks`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from surefind.kb import KnowledgeBase
 from surefind.types import EVERY, Chunk, Mask, Query
 
 _EMBEDDED = 60
-_ASKED = 100
+"""Passages embedded to estimate the cost of embedding all."""
+_QUERIES = 100
+"""Queries timed in each measurement."""
 
 
 def passages(kb: KnowledgeBase, count: int) -> list[Chunk]:
@@ -65,7 +68,7 @@ def main() -> None:
         building = time.process_time() - started
         edges = len(graph.entities)
         print(f"{len(chunks):,} passages, {len(graph.keys):,} entities, {edges:,} edges between them")
-        print(f"build {building:.1f} s of CPU against {embedding:.0f} s to embed the same: {building / embedding:.1%}")
+        print(f"build {building:.1f} s of CPU; embedding the same {embedding:.0f} s: {building / embedding:.1%}")
         folder = Path(kb.data / "graph-benchmark")
         folder.mkdir(exist_ok=True)
         facts.save(folder)
@@ -83,11 +86,11 @@ def main() -> None:
 
 
 def ask(index: GraphIndex, chunks: list[Chunk]) -> None:
-    """Walks as a search makes them, from ten passages and the entities of a question made of a passage's beginning."""
+    """Times walks as in a search: from ten passages and the entities of a question, the first words of a passage."""
     stage = spec.make("retrieve", "ppr")
     rng = np.random.default_rng(1)
     times = []
-    for i in rng.integers(0, len(chunks), _ASKED).tolist():
+    for i in rng.integers(0, len(chunks), _QUERIES).tolist():
         query = Query(" ".join(chunks[i].text.split()[:15]))
         near = rng.integers(0, len(chunks), 10).tolist()
         started = time.perf_counter()
@@ -103,7 +106,7 @@ def ask(index: GraphIndex, chunks: list[Chunk]) -> None:
 
 
 def search(kb: KnowledgeBase) -> None:
-    """Whole queries over the knowledge base as it is: with the question's vector, and where `dense` has made it."""
+    """Times whole queries over the knowledge base: with embedding the question, and after `dense` has embedded it."""
     dense, ppr = (spec.make("retrieve", name) for name in ("dense", "ppr"))
     kb.build_for([dense, ppr])
     view, access = kb.reader().view, Access.owner()
@@ -112,7 +115,7 @@ def search(kb: KnowledgeBase) -> None:
     rng = np.random.default_rng(2)
     for before in ((), (dense,)):
         times = []
-        for i in rng.integers(0, len(texts), _ASKED).tolist():
+        for i in rng.integers(0, len(texts), _QUERIES).tolist():
             query = [Query(" ".join(texts[i].split()[:15]))]
             for stage in before:
                 view.search(stage, query, 100, access)

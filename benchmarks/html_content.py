@@ -1,12 +1,11 @@
-"""How much of a page's text reading HTML keeps, and how much of what is around it.
+"""Measures how much of a page's text the HTML reader keeps, and how much of the navigation around it.
 
     pip install mkdocs mkdocs-material trafilatura
     python benchmarks/html_content.py FOLDER-OF-MARKDOWN
 
-Builds a web site from the Markdown files in three themes (mkdocs, readthedocs, material), so that what a page says is
-known: the words of its Markdown. Then each contender extracts the text of every page, and its words are counted
-against those: recall is the share of the page's words that were kept, precision the share of what was kept that is
-the page's.
+Builds a web site from the Markdown files in three themes (mkdocs, readthedocs, material), so that the true content of a
+page is known: the words of its Markdown. Then each contender extracts the text of every page. Recall is the share of
+the true words that were kept; precision is the share of kept words that are true ones.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _ADDRESS = re.compile(r"\]\([^)]*\)")
 
 
 def words(text: str) -> Counter[str]:
-    """Without the addresses of links, which are the page's but not in its visible text."""
+    """Counts the words of a text without the URLs of links, which are not visible on the page."""
     return Counter(_WORD.findall(_ADDRESS.sub("]", text).lower()))
 
 
@@ -58,7 +57,7 @@ CONTENDERS: dict[str, Callable[[str], str]] = {
 
 
 def copy(source: Path, docs: Path) -> dict[str, Counter[str]]:
-    """The Markdown files, without front matter, and the words of each."""
+    """Copies the Markdown files without front matter, and returns the words of each."""
     truth = {}
     for number, path in enumerate(sorted(source.rglob("*.md"))):
         try:

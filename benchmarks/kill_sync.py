@@ -1,10 +1,10 @@
-"""Kill `sync` with SIGKILL at random moments: nothing may be lost, and nothing half-written may be seen.
+"""Kills `sync` with SIGKILL at random moments: nothing may be lost, and nothing half-written may be visible.
 
     python benchmarks/kill_sync.py [BM25_KILLS] [HYBRID_KILLS]        (30 and 6)
 
-A copy of examples/quillhaven is edited at random (files changed, added, removed), a process starts to sync it and is
-killed after a random part of the time that this takes. (Hybrid kills use every fourth file, for time's sake.) Then
-the knowledge base must
+A copy of examples/quillhaven is edited at random (files changed, added, removed); a process starts to sync it and is
+killed after a random part of the usual time. (Hybrid kills use every fourth file, to save time.) Then the knowledge
+base must
 
   1. open and answer exactly as before the edits (or, if the kill came after the commit, as after them);
   2. sync to the end, and answer exactly like a knowledge base that is built from nothing.
@@ -45,7 +45,7 @@ def edit(folder: Path, chance: random.Random) -> None:
 
 
 def answers(folder: Path) -> tuple[int, Answers]:
-    """The generation, and the hits with their scores."""
+    """Returns the generation, and the hits with their scores."""
     with KnowledgeBase.open(folder) as kb:
         found = [kb.search(question, Access.owner()) for question in QUESTIONS]
         hits = [[(hit.document, hit.chunk, round(hit.score, 5)) for hit in result.hits] for result in found]
@@ -60,7 +60,8 @@ def build(settings: str, folder: Path, docs: Path) -> None:
 
 
 def sync_and_kill(folder: Path, docs: Path, after: float | None) -> tuple[bool, float]:
-    """Whether it was still at work when it was killed, and the seconds that it ran; without `after` it may end."""
+    """Starts a sync and kills it after `after` seconds; None lets it finish. Returns whether it was killed while still
+    running, and how many seconds it ran."""
     command = [sys.executable, "-c", SYNC, str(folder), str(docs)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout
@@ -73,7 +74,7 @@ def sync_and_kill(folder: Path, docs: Path, after: float | None) -> tuple[bool, 
 
 
 def rounds(title: str, settings: str, kills: int, every: int, chance: random.Random) -> int:
-    """How many kills, of so many, did no harm. A process that ended before its kill does not count."""
+    """Kills `kills` syncs and returns how many did no harm. A sync that ended before its kill does not count."""
     held = done = 0
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)

@@ -1,12 +1,12 @@
-"""BM25 in other languages: known-item nDCG@10 of the analyzer as it was, as it is, and of ways not taken.
+"""Measures BM25 in other languages: known-item nDCG@10 of the old analyzer, the current one, and rejected variants.
 
-    python benchmarks/languages.py LANGUAGE=FOLDER …            # before and after
-    python benchmarks/languages.py --ways LANGUAGE=FOLDER …     # and every way that was tried
-    python benchmarks/languages.py --speed LANGUAGE=FOLDER …    # seconds to analyze all of it, before and now
+    python benchmarks/languages.py LANGUAGE=FOLDER …            # before and now
+    python benchmarks/languages.py --ways LANGUAGE=FOLDER …     # also every variant that was tried
+    python benchmarks/languages.py --speed LANGUAGE=FOLDER …    # seconds to analyze all texts, before and now
     python benchmarks/languages.py --bare LANGUAGE=FOLDER …     # questions typed without accents and particles
 
-A folder holds HTML or Markdown pages, such as the translations of one manual, or a BEIR corpus. All contestants search
-the same passages (the default layout) for the same questions, so differences are paired.
+A folder contains HTML or Markdown pages, such as the translations of one manual, or a BEIR corpus. All contestants
+search the same passages (the layout `markdown + headings`) for the same questions, so differences are paired.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _READERS = {".html": "html", ".md": "markdown"}
 
 
 class Before:
-    """The analyzer before it knew other scripts: a clause of Chinese is one word."""
+    """The analyzer before it supported other scripts: a clause of Chinese is one word."""
 
     _TOKEN = re.compile(
         r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|,\d)"
@@ -62,7 +62,7 @@ class Before:
 
 @dataclass(frozen=True)
 class Way:
-    """`english` with other terms for other scripts."""
+    """A variant of `english` with other terms for other scripts."""
 
     han: str = "pairs and singles"
     hangul: str = "pairs"
@@ -139,7 +139,7 @@ def documents(folder: Path) -> list[Document]:
 
 
 def bare(text: str) -> str:
-    """As people type: without accents, and Korean nouns without the particle."""
+    """The text as people type it: without accents, and Korean nouns without the particle."""
     text = re.sub(r"(?<=[가-힣]{2})(?:에서|으로|은|는|이|가|을|를|의|에|로|와|과|도)(?![가-힣])", "", text)
     spread = unicodedata.normalize("NFD", text)
     return unicodedata.normalize("NFC", re.sub(r"(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+", "", spread))
@@ -195,7 +195,7 @@ def main() -> None:
         now = scores["now"]
         for name, values in scores.items():
             if name not in ("before", "now") and np.array_equal(values, now):
-                continue  # a way for scripts that these documents do not have
+                continue  # a variant for scripts that these documents do not contain
             mean = bootstrap(values[:, None])[0]
             change = bootstrap((now - values)[:, None])[0]
             against = "" if name == "now" else f"   now {change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"

@@ -1,10 +1,10 @@
-"""What the language-model service costs beside the model: overhead per call, throughput, and a job that is killed.
+"""Measures the language-model service without the model: overhead per call, throughput, and a job that is killed.
 
     python benchmarks/llm_service.py
 
-The model is a server of its own process on the loopback that answers after a fixed time. `bare` is an httpx client that
-posts the same body and reads the same JSON: no cache, no budget, no retries. Peers are timed in turns, and the ratio of
-each turn is taken, so that other work on the machine hits both.
+The model is a local server in its own process that answers after a fixed time. `bare` is an httpx client that posts the
+same body and reads the same JSON, without cache, budget and retries. Both are timed in alternation and compared turn by
+turn, so that other work on the machine affects both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ANSWER = {
 
 
 def serve(port: Any, seen: Any, delay: float) -> None:
-    """A model server: reads a request, waits, answers; counts each prompt."""
+    """Runs a model server that reads a request, waits, answers, and counts each prompt."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         data = json.dumps(ANSWER).encode()
@@ -106,8 +106,8 @@ def services(url: str, folder: Path, concurrency: int = 8) -> Services:
 
 
 def overhead(calls: int, turns: int) -> None:
-    """One call at a time against a server that answers at once; ours writes every answer into the cache. In processor
-    time as well, which other work on the machine does not lengthen."""
+    """Times one call at a time to a server that answers at once; our client also writes every answer into the cache.
+    Processor time is measured as well, because other work on the machine does not affect it."""
     model = Model(0.0)
     added, worked, alone = [], [], []
     with tempfile.TemporaryDirectory() as folder, httpx.Client(trust_env=False) as client:
@@ -123,13 +123,13 @@ def overhead(calls: int, turns: int) -> None:
         cached = timed(lambda i: chat.complete(prompt(f"o{turns}", i)), calls)
         given.close()
     model.process.kill()
-    print(f"overhead a call: {statistics.median(worked):.2f} ms of processor time, turns {min(worked):.2f} to "
+    print(f"overhead per call: {statistics.median(worked):.2f} ms of processor time, turns {min(worked):.2f} to "
           f"{max(worked):.2f}; {statistics.median(added):.2f} ms by the clock, {min(added):.2f} to {max(added):.2f} "
           f"(bare client {statistics.median(alone):.2f} ms; an answer from the cache {cached[1]:.2f} ms)")  # fmt: skip
 
 
 def timed(work: Callable[[int], object], calls: int) -> tuple[float, float]:
-    """Milliseconds a call, by the clock and of processor time."""
+    """Milliseconds per call, by the clock and of processor time."""
     clock, processor = time.perf_counter(), time.process_time()
     for i in range(calls):
         work(i)
@@ -173,7 +173,7 @@ def job(url: str, folder: Path, calls: int) -> None:
 
 
 def killed(calls: int, how: signal.Signals) -> None:
-    """A job in a process of its own, stopped half-way and started again."""
+    """Stops a job in a process of its own half-way, starts it again, and counts the prompts paid for twice."""
     model = Model(0.05)
     with tempfile.TemporaryDirectory() as folder:
         call = [sys.executable, __file__, "--job", model.url, folder, str(calls)]

@@ -1,13 +1,13 @@
-"""What the steps that ask a language model cost beside the model, and how much of a small model's answers they can use.
+"""Measures the overhead of steps that ask a language model, and the share of a small model's answers that they can use.
 
-    python benchmarks/llm_steps.py KB                         # our own CPU time, calls and tokens a query
-    python benchmarks/llm_steps.py KB --model gguf:SMALL      # the share of answers that a real model's steps can use
+    python benchmarks/llm_steps.py KB                         # our own CPU time, calls and tokens per query
+    python benchmarks/llm_steps.py KB --model gguf:SMALL      # the share of a real model's answers that can be used
 
-KB is a synced knowledge base with an exam called `known-item`. In the first form the model is a server in a process of
-its own on the loopback that answers at once, so what is left is the step: prompts, fences, checks, searches and the
-wire; it is counted in CPU time of this process, which other work on the machine does not touch. In the second the
-model is real; one of 135 million parameters cannot rank, so only the form of its answers is counted, and nothing is
-said about quality.
+KB is a synced knowledge base with an exam called `known-item`. In the first form, the model is a local server in a
+process of its own that answers at once, so only the step itself is measured: prompts, fences, checks, searches and
+network calls, in CPU time of this process, which other work on the machine does not affect. In the second form, the
+model is real. A model of 135 million parameters cannot rank, so only the form of its answers is counted, not their
+quality.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STEPS = {
 
 
 class _Instant(BaseHTTPRequestHandler):
-    """Answers at once with something that the step asking can use."""
+    """Answers at once, in the form that the asking step expects."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -115,11 +115,11 @@ def usable(kb: KnowledgeBase, questions: list[str], model: str) -> None:
         right = repaired = without = 0
         started = time.perf_counter()
         for question in questions:
-            said = "; ".join(entry.note for entry in kb.search(question, PUBLIC, pipeline=pipeline).trace)
+            notes = "; ".join(entry.note for entry in kb.search(question, PUBLIC, pipeline=pipeline).trace)
             failed = ("fell back", "kept the order", "as it is", "alone", "by rule", "stopped early")
-            if any(words in said for words in failed):
+            if any(words in notes for words in failed):
                 without += 1
-            elif "put right" in said:
+            elif "put right" in notes:
                 repaired += 1
             else:
                 right += 1

@@ -1,8 +1,8 @@
-"""Our rank measures against two others, query by query, on a BM25 run over SciFact.
+"""Compares our rank measures with two other implementations, query by query, on a BM25 run over SciFact.
 
     python benchmarks/measures.py data/scifact
 
-The first other is written out below in plain Python; the second is pytrec_eval, where it installs.
+One implementation is written out below in plain Python; the other is pytrec_eval, if it is installed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main(data: Path) -> None:
     try:
         import pytrec_eval
     except ImportError:
-        print("pytrec_eval is not installed: not compared with it.")
+        print("pytrec_eval is not installed, so it was not compared.")
         return
     run = {q: {id: float(-rank) for rank, id in enumerate(row)} for q, row in ranked.items()}
     theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map_cut.10", "recall.10", "P.10", "success.10"})

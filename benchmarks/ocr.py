@@ -1,8 +1,9 @@
-"""How much of a scanned page is read: sample documents printed, rendered, slightly turned and soiled, and recognised.
+"""Measures how much of a scanned page OCR reads: sample documents are printed, rendered, slightly rotated, made noisy
+and recognised.
 
     python benchmarks/ocr.py [PAGES]
 
-A page is right as far as its words (letters and digits) come out, in order.
+The score of a page is the share of its words (letters and digits) that are recognised, in order.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from surefind.ingest.markdown import Markdown
 
 SAMPLE = Path(__file__).parent.parent / "examples" / "quillhaven"
 WORDS = 380
-"""As many as fit on a page."""
+"""The most words on a page, so that they fit."""
 
 
 def printed(text: str) -> bytes:
@@ -38,7 +39,7 @@ def printed(text: str) -> bytes:
 
 
 def scanned(page: bytes, turn: float, seed: int) -> bytes:
-    """The page as a scanner gives it: 150 dpi, a little askew, with noise; `turn` further degrees."""
+    """Renders the page as a scanner would: 150 dpi, slightly askew, with noise, and rotated by `turn` degrees."""
     from liteparse import LiteParse
 
     with tempfile.NamedTemporaryFile(suffix=".pdf") as file:

@@ -1,13 +1,13 @@
-"""Whether the bundled models give on one processor what they give on another.
+"""Compares the results of the bundled models on different processors.
 
     python benchmarks/platforms.py write HERE.npz           # on each machine
     python benchmarks/platforms.py compare HERE.npz THERE.npz
     python benchmarks/platforms.py nudge HERE.npz
 
 `write` first multiplies integers as the models do, with weights of 7 and of 8 bits, and counts the sums that are not
-exact: on x86_64 without VNNI the latter may overflow, which is why the models have the former. Then it embeds 40
-sentences of the sample and scores 20 of them for 8 of its questions. `nudge` embeds the sentences again, on one
-machine, with every weight of the layer norms moved by its last bit: as little as two processors may differ by.
+exact: on x86_64 without VNNI, sums with 8 bits may overflow, which is why the models use 7. Then it embeds 40 sentences
+of the sample and scores 20 of them for 8 of its questions. `nudge` embeds the sentences again on the same machine, with
+every weight of the layer norms changed in its last bit: the smallest difference that two processors may have.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from surefind.types import Chunk
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SENTENCES, QUESTIONS, NUDGES = 40, 8, 5
 SHAPES = (1, 384, 384), (7, 384, 1536), (33, 1536, 384), (128, 384, 1152)
-"""Tokens, and the sides of the models' matrices."""
+"""Shapes of matrix products in the models: tokens, input size, output size."""
 
 
 def spread(items: list[Any], count: int) -> list[Any]:
@@ -52,7 +52,7 @@ def sample() -> tuple[list[str], list[str]]:
 
 
 def wrong_sums(low: int, high: int) -> tuple[int, int]:
-    """How many sums of uint8 activations times int8 weights are not exact, and of how many."""
+    """Counts the sums of uint8 activations times int8 weights that are not exact, and all sums."""
     chance = np.random.default_rng(0)
     wrong = total = 0
     for rows, inner, columns in SHAPES:
@@ -81,7 +81,8 @@ def wrong_sums(low: int, high: int) -> tuple[int, int]:
 
 
 def nudged(texts: list[str], seed: int) -> np.ndarray:
-    """The vectors of the bundled encoder, each weight of a layer norm (their names all have "orm") next to its own."""
+    """Embeds texts with the bundled encoder after changing each layer-norm weight in its last bit (the names of these
+    weights all contain "orm")."""
     folder = surefind_models.path("minilm")
     model = onnx.load(folder / "model.onnx")
     chance = np.random.default_rng(seed)
@@ -101,12 +102,12 @@ def nudged(texts: list[str], seed: int) -> np.ndarray:
     return np.array(vectors)
 
 
-def said(name: str, one: np.ndarray, other: np.ndarray) -> str:
+def difference(name: str, one: np.ndarray, other: np.ndarray) -> str:
     cosines = (one * other).sum(axis=1)
     between = np.abs(one @ one.T - other @ other.T).max()
     return (
         f"{name}: cosine of a sentence to itself mean {cosines.mean():.4f}, median {np.median(cosines):.6f}, "
-        f"min {cosines.min():.4f}; cosines between sentences moved by {between:.3f} at most"
+        f"min {cosines.min():.4f}; cosines between sentences changed by at most {between:.3f}"
     )
 
 
@@ -126,21 +127,21 @@ def write(path: Path) -> None:
 def compare(one: Path, other: Path) -> None:
     a, b = np.load(one), np.load(other)
     assert (a["texts"] == b["texts"]).all()
-    print(said("encoder", a["vectors"], b["vectors"]))
+    print(difference("encoder", a["vectors"], b["vectors"]))
     apart = np.abs(a["scores"] - b["scores"])
     ranks = [np.argsort(np.argsort(scores, axis=1), axis=1) for scores in (a["scores"], b["scores"])]
     correlation = min(np.corrcoef(x, y)[0, 1] for x, y in zip(*ranks, strict=True))
     same = int((a["scores"].argmax(axis=1) == b["scores"].argmax(axis=1)).sum())
     print(
-        f"reranker: scores differ by {apart.mean():.3f}, {apart.max():.3f} at most; rank correlation of a question "
-        f"{correlation:.3f} at least; the same passage first for {same} of {len(ranks[0])} questions"
+        f"reranker: scores differ by {apart.mean():.3f} on average, at most {apart.max():.3f}; lowest rank correlation "
+        f"of a question {correlation:.3f}; the same passage first for {same} of {len(ranks[0])} questions"
     )
 
 
 def nudge(path: Path) -> None:
     found = np.load(path)
     for seed in range(NUDGES):
-        print(said(f"nudge {seed}", found["vectors"], nudged(found["texts"].tolist(), seed)))
+        print(difference(f"nudge {seed}", found["vectors"], nudged(found["texts"].tolist(), seed)))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""How fast files are read and cut into passages, without embedding.
+"""Measures how fast files are read and cut into passages, without embedding.
 
     python benchmarks/read_files.py FOLDER [FOLDER …]
 
-For each folder: every file that has a reader is read as a sync reads it and cut by the default layout. By reader: files
-a second by the clock and by processor time (best of three; the start of the child process is in it), and the ratio to
-a peer in the same run, markdown-it-py parsing the same extracted text once in full, which is what a Markdown chunker
-pays at least. On a machine that others use, processor time and ratio are what to look at.
+In each folder, every file that has a reader is read as in a sync and cut by the default layout. Printed for each reader
+are the files per second by the clock and by processor time (best of three, with the start of the child process), and
+the ratio to a peer in the same run: markdown-it-py parsing the same extracted text once, which is the least a Markdown
+chunker must do. On a shared machine, look at processor time and the ratio.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def used() -> tuple[float, float]:
-    """The clock and the processor time of this process and its ended children."""
+    """The clock, and the processor time of this process and its ended children, in seconds."""
     ours, theirs = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.perf_counter(), ours.ru_utime + ours.ru_stime + theirs.ru_utime + theirs.ru_stime
 

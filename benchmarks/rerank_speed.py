@@ -1,10 +1,10 @@
-"""How long a cross-encoder takes for one query: our way against batches, and against torch, in one run.
+"""Times a cross-encoder on one query: our way against batches and against torch, in one run.
 
     python benchmarks/rerank_speed.py [--model FOLDER] [--passages 20] [--tokens 200]
 
-torch and transformers are timed where they are installed: a BERT of the same shape in float32 (its weights do not
-matter for time), one padded batch on all cores, as sentence-transformers runs it. Turns are taken round by round, so
-that whatever else the machine does falls on all of them. `CPU / core` is what an idle machine would take.
+torch and transformers are timed if they are installed: a BERT of the same shape in float32 (its weights do not matter
+for time), one padded batch on all cores, as sentence-transformers runs it. Every round times all of them, so that other
+work on the machine affects them equally. `CPU / core` is the time that an idle machine would take.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORDS = (
 
 
 def passages(count: int, tokens: int, seed: int = 0) -> list[Chunk]:
-    """Of about `tokens` tokens with the query: every word here is one token."""
+    """Makes passages that have about `tokens` tokens together with the query; every word in WORDS is one token."""
     rng = np.random.default_rng(seed)
     texts = [" ".join(rng.choice(WORDS, tokens - 14).tolist()) for _ in range(count)]
     return [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(texts)]
@@ -83,7 +83,9 @@ def with_torch(folder: Path, found: list[Chunk]) -> Callable[[], Any] | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, help="a folder with model.onnx and tokenizer.json; the bundled one")
+    parser.add_argument(
+        "--model", type=Path, help="a folder with model.onnx and tokenizer.json (default: the bundled reranker)"
+    )
     parser.add_argument("--passages", type=int, default=20)
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=9)
@@ -119,7 +121,7 @@ def main() -> None:
         print(f"  {name:<26}{wall:9.3f}{fastest:9.3f}{cpu:9.3f}{cpu / cores:12.3f}{shares}")
     alone, together = first["one pair a core (ours)"], first["one batch, int8"]
     spread = alone.max() - alone.min()
-    print(f"  a score's change by its neighbours: up to {abs(alone - together).max() / spread:.1%} of the range")
+    print(f"  batching changes a score by up to {abs(alone - together).max() / spread:.1%} of the range")
 
 
 if __name__ == "__main__":

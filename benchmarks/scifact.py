@@ -1,9 +1,10 @@
-"""nDCG@10 on SciFact: our BM25 against bm25s on the same text, our MiniLM against its target.
+"""Measures nDCG@10 on SciFact: our BM25 against bm25s on the same text, our MiniLM against its fp32 original.
 
     python benchmarks/scifact.py data/scifact [CACHE_FOLDER]
 
-300 test queries, 5,183 abstracts, title and text. bm25s runs with method lucene, k1=1.5, b=0.75, its English stop
-words and the Snowball stemmer. Vectors are kept in CACHE_FOLDER if one is given; the first run takes minutes.
+SciFact has 300 test queries and 5,183 abstracts; title and text are used. bm25s runs with method lucene, k1=1.5,
+b=0.75, its English stop words and the Snowball stemmer. Vectors are cached in CACHE_FOLDER if it is given; the first
+run takes minutes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from surefind.services import LocalServices
 from surefind.types import EVERY
 
 FP32 = 0.645
-"""The fp32 model on the same data, from models/src/surefind_models/minilm/MODEL_CARD.md."""
+"""nDCG@10 of the fp32 model on the same data, from models/src/surefind_models/minilm/MODEL_CARD.md."""
 
 
 def main(data: Path, cache: Path | None) -> None:
@@ -38,12 +39,12 @@ def main(data: Path, cache: Path | None) -> None:
         return mean
 
     chunks = [Chunk(row["_id"], 0, len(row["text"]), row["text"], context=row["title"]) for row in corpus]
-    asked = [Query(text, id) for id, text in queries.items()]
+    batch = [Query(text, id) for id, text in queries.items()]
     services = LocalServices(cache)
     ours = {}
     for retriever in (BM25(), Dense()):
         index = retriever.build(chunks, services)
-        ours[retriever.name] = score(retriever.name, index.search(retriever, asked, 10, EVERY).ids.tolist())
+        ours[retriever.name] = score(retriever.name, index.search(retriever, batch, 10, EVERY).ids.tolist())
 
     stemmer = Stemmer.Stemmer("english")
     peer = bm25s.BM25(method="lucene", k1=1.5, b=0.75)

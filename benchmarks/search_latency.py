@@ -1,11 +1,11 @@
-"""The time of one hybrid query over 100,000 passages: `bm25 + dense >> convex(alpha=0.3)`, top 10, encoder left out.
+"""Times one hybrid query over 100,000 passages: `bm25 + dense >> convex(alpha=0.3)`, top 10, without the encoder.
 
     python benchmarks/search_latency.py data/train-pairs.jsonl.xz
 
-Through KnowledgeBase.search, so reading the hits' text from the catalogue counts. The passages and questions are
-real; the vectors are random unit vectors (the encoder is replaced before anything is built, which makes the scan
-cost what it always costs and the encoder cost nothing). Every query is asked alone. The dense scores are
-checked against an exact scan in float32.
+Queries go through KnowledgeBase.search, one at a time, so the time includes reading the hits' text from the catalogue.
+The passages and questions are real; the vectors are random unit vectors (the encoder is replaced before anything is
+built, so the scan costs the same as always and the encoder almost nothing). The dense scores are checked against an
+exact scan in float32.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ fuse = "convex(alpha=0.3)"
 
 
 def random_vectors(self: MiniLM, texts: list[str], progress: object = None) -> np.ndarray:
-    """The same text always gives the same vector."""
+    """Replaces the encoder: a random unit vector for each text, the same for the same text."""
     vectors = np.stack([np.random.default_rng(list(text.encode()[:400])).normal(size=384) for text in texts])
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
@@ -77,7 +77,7 @@ def main(data: Path) -> None:
             for entry in result.trace:
                 stages.setdefault(entry.spec.partition("(")[0], []).append(entry.ms)
         encoder = statistics.median(encode_ms(question) for question in questions)
-        print(f"(the stand-in for the encoder takes {encoder:.2f} ms of each: taken off below)")
+        print(f"(the random vectors take {encoder:.2f} ms of each query; the times below are without them)")
         stages["dense"] = [ms - encoder for ms in stages["dense"]]
         show("query", [ms - encoder for ms in whole])
         for stage, times in stages.items():

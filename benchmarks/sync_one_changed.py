@@ -1,10 +1,10 @@
-"""How long `surefind sync` takes when one file among 10,000 has changed.
+"""Times `surefind sync` when one file among 10,000 has changed.
 
-    python benchmarks/sync_one_changed.py            BM25 and MiniLM, as the default settings have it
+    python benchmarks/sync_one_changed.py            BM25 and MiniLM, as in the default settings
     python benchmarks/sync_one_changed.py bm25       BM25 only
 
-Writes the files into a temporary folder, syncs once, then changes one file and syncs, five times over, timed from
-outside: wall clock and processor time, the start of the process and the embedding of the changed file included.
+Writes the files into a temporary folder, syncs once, then five times changes one file and syncs. Measured are wall
+clock and processor time, including the start of the process and the embedding of the changed file.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def write(path: Path, title: str, chance: random.Random) -> None:
 
 
 def sync(folder: Path, *paths: str) -> tuple[float, float, str]:
-    """Seconds by the clock and of the processor, and what it said."""
+    """Syncs; returns the seconds by the clock and of the processor, and the first line of output."""
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "surefind", "sync", *paths]
-    said = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return wall, used, said.splitlines()[0]
+    return wall, used, output.splitlines()[0]
 
 
 def main() -> None:

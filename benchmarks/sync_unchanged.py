@@ -1,9 +1,9 @@
-"""How long `surefind sync` takes when nothing has changed: 5,000 Markdown files, BM25 only.
+"""Times `surefind sync` when nothing has changed: 5,000 Markdown files, BM25 only.
 
     python benchmarks/sync_unchanged.py
 
-Writes the files into a temporary folder, syncs once, then times five more syncs from outside: wall clock, the
-start of the process included.
+Writes the files into a temporary folder, syncs once, then times five more syncs by the wall clock, including the start
+of the process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORDS = [a + b for a in "ledger wire member branch claim audit policy escrow".sp
 
 
 def write(folder: Path, chance: random.Random) -> None:
-    """Files of about 2 kB in folders of 100, with a title and four sections."""
+    """Writes files of about 2 kB in folders of 100, each with a title and four sections."""
     for i in range(FILES):
         path = folder / f"{i // 100:03}" / f"{i:05}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,8 +35,8 @@ def write(folder: Path, chance: random.Random) -> None:
 def sync(folder: Path, *paths: str) -> tuple[float, str]:
     started = time.perf_counter()
     command = [Path(sys.executable).with_name("surefind"), "sync", *paths]
-    said = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
-    return time.perf_counter() - started, said.splitlines()[0]
+    output = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+    return time.perf_counter() - started, output.splitlines()[0]
 
 
 def main() -> None:

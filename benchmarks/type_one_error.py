@@ -1,4 +1,4 @@
-"""How often is a configuration called better when none is? It must be at most 5% of benchmarks.
+"""Measures how often a benchmark calls a configuration better when none is. It must be at most 5% of benchmarks.
 
     python benchmarks/type_one_error.py [--benchmarks 500] [--configurations 15] [--queries 200]
 
@@ -26,15 +26,16 @@ WHAT = ("any pair of the table", "the winner", "anything in the verdict")
 
 
 def simulate(rng: np.random.Generator, queries: int, configurations: int) -> NDArray[np.float64]:
-    """nDCG@10 of identical configurations: (queries, configurations), ranks geometric with a chance per query."""
+    """Draws nDCG@10 of identical configurations, as (queries, configurations). Ranks are geometric, with a probability
+    for each query."""
     chance = rng.beta(0.7, 0.7, size=(queries, 1)).clip(0.02, 1.0)
     rank = rng.geometric(np.broadcast_to(chance, (queries, configurations)))
     return np.where(rank <= K, 1 / np.log2(rank + 1), 0.0)
 
 
 def announces(scores: NDArray[np.float64]) -> tuple[bool, bool, bool]:
-    """Whether any pair is called different; whether the winner is called better than another; and whether the
-    verdict calls any better at all, be it on all questions or on the third that shares few words."""
+    """Three answers: whether any pair is called different, whether the winner is called better than another, and
+    whether the verdict calls any better at all, on all questions or on the third that shares few words."""
     few = [i % 3 == 0 for i in range(len(scores))]
     comparisons, hard = compare(scores, few)
     names = [str(i) for i in range(scores.shape[1])]
@@ -44,7 +45,7 @@ def announces(scores: NDArray[np.float64]) -> tuple[bool, bool, bool]:
         measure="nDCG@10",
         scores=scores,
         held_out=[False] * len(scores),
-        few_shared=few,
+        low_overlap=few,
         comparisons=comparisons,
         hard_comparisons=hard,
         intervals=intervals,

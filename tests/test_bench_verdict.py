@@ -20,18 +20,18 @@ BASE = RNG.random(80)
 
 
 def verdict(
-    latency: list[float | None], *columns: NDArray[np.float64], few_shared: NDArray[np.bool_] | None = None
+    latency: list[float | None], *columns: NDArray[np.float64], low_overlap: NDArray[np.bool_] | None = None
 ) -> Verdict:
     scores = np.stack(columns, axis=1)
     halves = [i % 2 == 1 for i in range(len(scores))]
-    few = [False] * len(scores) if few_shared is None else few_shared.tolist()
+    few = [False] * len(scores) if low_overlap is None else low_overlap.tolist()
     comparisons, hard = compare(scores, few)
     return decide(
         names=list("abcdef"[: len(columns)]),
         measure="nDCG@10",
         scores=scores,
         held_out=halves,
-        few_shared=few,
+        low_overlap=few,
         comparisons=comparisons,
         hard_comparisons=hard,
         intervals=bootstrap(scores, 200),
@@ -101,7 +101,7 @@ FLATTERED = BASE + np.where(FEW, -0.3, 0.3) + RNG.normal(0, 0.01, len(BASE))
 
 
 def test_cheaper_tie_that_falls_behind_where_few_words_are_shared_is_not_taken() -> None:
-    found = verdict([5.0, 1.0], BASE + 0.01, FLATTERED, few_shared=FEW)
+    found = verdict([5.0, 1.0], BASE + 0.01, FLATTERED, low_overlap=FEW)
     assert (found.ties, found.recommended) == ((1,), 0)
     assert "On the 40 low-overlap questions, which share few words with their passage, a leads with" in found.text
     assert "Recommendation: a, the fastest of the tied configurations that hold up on low-overlap" in found.text
@@ -109,7 +109,7 @@ def test_cheaper_tie_that_falls_behind_where_few_words_are_shared_is_not_taken()
 
 def test_cheaper_tie_is_taken_where_the_exam_has_too_few_such_questions() -> None:
     few = np.arange(len(BASE)) < 20
-    assert verdict([5.0, 1.0], BASE + 0.01, FLATTERED, few_shared=few).recommended == 1
+    assert verdict([5.0, 1.0], BASE + 0.01, FLATTERED, low_overlap=few).recommended == 1
 
 
 def test_long_list_of_ties_is_cut() -> None:

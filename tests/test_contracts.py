@@ -9,7 +9,7 @@ import pytest
 import real_files
 from helpers import EXAMPLE
 from surefind import spec
-from surefind.abilities import Local, Reacher, ReaderWithParts, ScoresMissing, Stamped, TextOnly, Trained
+from surefind.abilities import Local, NeedsExtra, Reacher, ScoresMissing, Stamped, TextOnly, Trained
 from surefind.protocols import Composite, Wrapper
 from surefind.services import LocalServices
 from surefind.store.vectors import CachedEmbedder, VectorCache
@@ -125,7 +125,7 @@ def test_declared_protocols_are_found_where_they_are_meant() -> None:
     assert isinstance(made["ppr"], Composite) and isinstance(made["graph_local"], Composite)
     assert isinstance(made["hyde"], Wrapper) and isinstance(made["hyde"], Stamped)
     assert isinstance(made["learned"], Trained) and isinstance(made["learned"], ScoresMissing)
-    assert isinstance(made["pdf"], ReaderWithParts) and not isinstance(made["text"], ReaderWithParts)
+    assert isinstance(made["pdf"], NeedsExtra) and not isinstance(made["text"], NeedsExtra)
     assert isinstance(made["markdown"], TextOnly) and not isinstance(made["semantic"], TextOnly)
 
 

@@ -23,7 +23,7 @@ from toy_stages import ToyEmbedder
 
 
 class Counting:
-    """The toy encoder, remembering what it was asked."""
+    """The toy encoder, cached_scorer what it was asked."""
 
     dimension = ToyEmbedder.dimension
 

@@ -55,10 +55,10 @@ def test_odd_answers_do_no_harm(llm: LLMServer, entities: object) -> None:
 @pytest.mark.parametrize("act", [act for act in BROKEN if act not in ("hang", "drip")])
 def test_model_that_fails_leaves_the_shape_of_words(llm: LLMServer, act: str) -> None:
     llm.script = [act] * 10
-    with collecting() as heard:
+    with collecting() as collected:
         found = spec.make("extract", "llm").extract([TEXT], services_for(llm))
     assert found == spec.make("extract", "phrases").extract([TEXT], services_for(llm))
-    assert "entities by the shape of words" in heard.text
+    assert "entities by the shape of words" in collected.text
 
 
 def test_types_and_relations_reach_the_graph(llm: LLMServer) -> None:

@@ -13,7 +13,7 @@ import pytest
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind.errors import ConfigError, SourceError
-from surefind.files.opening import SwappedError, held, read_bytes
+from surefind.files.opening import ReplacedError, held, read_bytes
 from surefind.files.readers import Readers
 from surefind.files.scan import FileRules, Missed, scan
 from surefind.write.intake import Intake
@@ -382,7 +382,7 @@ def test_file_that_was_swapped_is_read_when_it_is_back(home: Home, monkeypatch: 
 def test_file_swapped_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text("alpha")
-    with pytest.raises(SwappedError), held(path, str(path)):
+    with pytest.raises(ReplacedError), held(path, str(path)):
         path.unlink()
         path.symlink_to("/etc/passwd")
 
@@ -395,7 +395,7 @@ def test_link_that_was_turned_elsewhere_is_refused(tmp_path: Path) -> None:
     assert read_bytes(link, str(tmp_path / "one")) == b"one"
     link.unlink()
     link.symlink_to("two")
-    with pytest.raises(SwappedError):
+    with pytest.raises(ReplacedError):
         read_bytes(link, str(tmp_path / "one"))
 
 

@@ -108,9 +108,9 @@ def test_entities_that_were_no_list_are_asked_for_again(llm: LLMServer, tmp_path
     texts = ["The vault of Alder Row."]
     LLM().extract(texts, services(llm, tmp_path))
     llm.say(json.dumps({"entities": [{"text": "Alder Row", "type": "place", "relationships": []}]}))
-    with collecting() as heard:
+    with collecting() as collected:
         (found,) = LLM().extract(texts, services(llm, tmp_path))
-    assert heard.without == 0
+    assert collected.without == 0
     assert [mention.name for mention in found.mentions] == ["Alder Row"]
 
 

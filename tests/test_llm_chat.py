@@ -164,9 +164,9 @@ def test_a_prompt_that_the_server_cut_is_told(llm: LLMServer) -> None:
     """35,000 bytes are about 10,000 tokens; a server that counts 4,096 of them read those and no more."""
     for counted, told in ((4096, True), (8000, False)):
         llm.usage = {"prompt_tokens": counted, "completion_tokens": 1}
-        with collecting() as heard:
+        with collecting() as collected:
             services(llm).chat().complete([Message("user", "x" * 35_000)])
-        assert (f"{llm.model} read 4,096 tokens of a prompt of about 10,000: raise" in heard.text) is told
+        assert (f"{llm.model} read 4,096 tokens of a prompt of about 10,000: raise" in collected.text) is told
 
 
 def test_half_a_character_does_not_keep_answers_out_of_the_cache(llm: LLMServer, tmp_path: Path) -> None:
@@ -185,9 +185,9 @@ def test_thoughts_without_an_answer_are_told_and_paid_for(
     llm.script = ["thought"]
     name = model or llm.model
     given = services(llm, prices={name: (0.0, 1e6)})
-    with pytest.raises(AnswerError, match="used all 100 tokens before it wrote an answer"), collecting() as heard:
+    with pytest.raises(AnswerError, match="used all 100 tokens before it wrote an answer"), collecting() as collected:
         given.chat(model).complete(ask(), max_tokens=100)
-    assert (heard.calls, heard.dollars, given.llm.meter.spent.dollars) == (1, 100.0, 100.0)
+    assert (collected.calls, collected.dollars, given.llm.meter.spent.dollars) == (1, 100.0, 100.0)
 
 
 def test_schema_is_asked_for(llm: LLMServer) -> None:
@@ -242,12 +242,12 @@ def test_fallback_has_time_left_where_the_model_hangs_and_the_trace_says_so(
     """Of ten seconds, the model may use one or two; without a share of its own the fallback would get none."""
     monkeypatch.setattr("surefind.llm.chat._FALLBACK", 0.85)
     llm.script = ["hang"]
-    with collecting() as heard:
+    with collecting() as collected:
         done = services(llm, fallback=f"{llm.url}#second", timeout=20.0, total_timeout=10.0).chat().complete(ask())
     assert done.model == f"{llm.url}#second"
-    assert heard.stood_in == 1
-    assert heard.text.startswith(f"{llm.url}#second answered for {llm.model}: ")
-    assert re.search(r"did not answer within [12]\.?\d* s", heard.text)
+    assert collected.stood_in == 1
+    assert collected.text.startswith(f"{llm.url}#second answered for {llm.model}: ")
+    assert re.search(r"did not answer within [12]\.?\d* s", collected.text)
 
 
 def test_fallback_that_fails_too_is_told(llm: LLMServer) -> None:
@@ -326,9 +326,9 @@ def test_stage_hears_what_its_calls_cost_also_from_the_cache(llm: LLMServer, tmp
     """An answer of 4 characters is 1 token of $2; what is paid now is paid once."""
     given = services(llm, tmp_path, prices={llm.model: (0.0, 2e6)})
     for paid in (6.0, 6.0):
-        with collecting() as heard:
+        with collecting() as collected:
             complete_many(given.chat(), [ask("a"), ask("b"), ask("c")])
-        assert (heard.calls, heard.tokens_out, heard.dollars) == (3, 3, 6.0)
+        assert (collected.calls, collected.tokens_out, collected.dollars) == (3, 3, 6.0)
         assert given.llm.meter.spent.dollars == paid
 
 

@@ -68,11 +68,11 @@ def test_a_wrong_answer_is_asked_for_again_with_the_complaint(llm: LLMServer) ->
 
 def test_after_three_tries_the_base_chunker_cuts(llm: LLMServer) -> None:
     llm.say("99")
-    with collecting() as heard:
+    with collecting() as collected:
         made = SEGMENTS.chunk(DOCUMENT, services_for(llm))
     assert made == chunks_of()
     assert len(llm.bodies) == 3
-    assert heard.text.startswith(
+    assert collected.text.startswith(
         "paper.md was cut by fixed(tokens=40, overlap=0, unit=tokens): after 3 tries, 99 is not"
     )
 
@@ -80,10 +80,10 @@ def test_after_three_tries_the_base_chunker_cuts(llm: LLMServer) -> None:
 @pytest.mark.parametrize("act", BROKEN)
 def test_every_misbehaviour_ends_in_the_base_chunker(llm: LLMServer, act: str) -> None:
     llm.script = [act] * 10
-    with collecting() as heard:
+    with collecting() as collected:
         made = SEGMENTS.chunk(DOCUMENT, services_for(llm, timeout=0.3, total_timeout=0.5))
     assert made == chunks_of()
-    assert "was cut by fixed" in heard.text
+    assert "was cut by fixed" in collected.text
 
 
 def test_a_long_document_is_asked_for_in_parts(llm: LLMServer) -> None:
@@ -129,12 +129,12 @@ def test_context_is_cut_to_its_length(llm: LLMServer) -> None:
 @pytest.mark.parametrize("act", [act for act in BROKEN if act != "garbage"])  # prose is what is asked for
 def test_without_an_answer_there_is_no_context(llm: LLMServer, act: str) -> None:
     llm.script = [act] * 20
-    with collecting() as heard:
+    with collecting() as collected:
         made = spec.make("enrich", "llm_context").enrich(
             DOCUMENT, chunks_of(), services_for(llm, timeout=0.3, total_timeout=0.5)
         )
     assert made == chunks_of()
-    assert "no context in paper.md" in heard.text
+    assert "no context in paper.md" in collected.text
     assert len(llm.bodies) == 1
 
 

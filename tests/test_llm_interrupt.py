@@ -111,9 +111,9 @@ def test_results_come_in_order_and_notes_are_heard() -> None:
         notes.note(f"saw {item}")
         return -item
 
-    with notes.collecting() as heard, Workers(3) as workers:
+    with notes.collecting() as collected, Workers(3) as workers:
         assert list(workers.map(work, range(10))) == [-i for i in range(10)]
-    assert sorted(heard.notes) == [f"saw {i}" for i in range(10)]
+    assert sorted(collected.notes) == [f"saw {i}" for i in range(10)]
 
 
 def test_an_error_drops_what_has_not_begun_and_waits_for_what_has() -> None:

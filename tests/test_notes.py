@@ -60,16 +60,16 @@ def test_each_stage_has_its_own_notes_and_costs() -> None:
 def test_outside_a_run_nothing_happens() -> None:
     note("nobody hears this")
     spend(1, 1, 1, 1.0)
-    with collecting() as heard:
+    with collecting() as collected:
         pass
-    assert (heard.text, heard.calls) == ("", 0)
+    assert (collected.text, collected.calls) == ("", 0)
 
 
 def test_the_same_note_is_made_once() -> None:
-    with collecting() as heard:
+    with collecting() as collected:
         for text in ("cut", "cut", "slow"):
             note(text)
-    assert heard.text == "cut; slow"
+    assert collected.text == "cut; slow"
 
 
 def test_an_inner_collector_hears_for_itself_and_the_outer_one_goes_on() -> None:
@@ -82,8 +82,8 @@ def test_an_inner_collector_hears_for_itself_and_the_outer_one_goes_on() -> None
 
 
 def test_threads_that_run_in_a_copy_of_the_context_are_heard() -> None:
-    with collecting() as heard, ThreadPoolExecutor(4) as pool:
+    with collecting() as collected, ThreadPoolExecutor(4) as pool:
         work = [pool.submit(contextvars.copy_context().run, spend, 1, 10, 2, 0.5) for _ in range(200)]
         for one in work:
             one.result()
-    assert (heard.calls, heard.tokens_in, heard.tokens_out, heard.dollars) == (200, 2000, 400, 100.0)
+    assert (collected.calls, collected.tokens_in, collected.tokens_out, collected.dollars) == (200, 2000, 400, 100.0)

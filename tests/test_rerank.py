@@ -131,11 +131,11 @@ def test_time_limit_reads_what_fits_and_says_so(model: str, monkeypatch: pytest.
     monkeypatch.setattr(rerank_onnx, "usable_cores", lambda: 1)
     shelf, many = Shelf(*(["alpha"] * 39), "cash report"), ([*range(40)], [float(40 - i) for i in range(40)])
     stage = CrossEncoder(model, top=40, keep=40, max_ms=100)
-    with collecting() as heard:
+    with collecting() as collected:
         found = stage.rerank(QUERIES[:1], rankings_of([many]), shelf, 40, LocalServices())
     read = int((found.row(0)[1] >= 0).sum())
     assert 1 <= read < 40
-    assert heard.text == f"read {read} of 40 passages in 100 ms; the others keep their places"
+    assert collected.text == f"read {read} of 40 passages in 100 ms; the others keep their places"
     assert found.row(0)[0].tolist()[read:] == list(range(read, 40))
     check_rankings(found, 1, 40, 40)
 
@@ -351,18 +351,18 @@ def test_conditional_contract(model: str) -> None:
 
 def test_only_unsure_queries_are_reranked(model: str) -> None:
     stage = Conditional(f"cross_encoder(model={json.dumps(model)}, blend=1)", "max", 5.0)
-    with collecting() as heard:
+    with collecting() as collected:
         found = stage.rerank(QUERIES, rankings_of(ROWS), Shelf(*TEXTS), 10, LocalServices())
     assert found.row(0)[0].tolist() == [5, 0, 3, 2]  # its first score is 9
     assert found.row(3)[0].tolist() == [2, 1, 6]  # 3 is under 5: reranked by "deadline" and "report"
-    assert heard.text == "max under 5 for 1 of 4 queries"  # the others found fewer than two
+    assert collected.text == "max under 5 for 1 of 4 queries"  # the others found fewer than two
 
 
 def test_trace_says_why_a_query_was_left_alone(model: str) -> None:
     stage = Conditional(f"cross_encoder(model={json.dumps(model)})", "margin", 0.5)
-    with collecting() as heard:
+    with collecting() as collected:
         stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, LocalServices())
-    assert heard.text == "margin 0.750, not under 0.5"  # (9 - 3) / (9 - 1)
+    assert collected.text == "margin 0.750, not under 0.5"  # (9 - 3) / (9 - 1)
 
 
 @pytest.mark.parametrize(

@@ -189,10 +189,10 @@ def test_search_falls_back_and_says_so(server: Server, tmp_path: Path) -> None:
 
 def test_what_it_costs_is_counted(server: Server) -> None:
     services = LocalServices()
-    with collecting() as heard:
+    with collecting() as collected:
         rerank(server.stage(api="voyage", price=0.05), services)
-    assert (heard.calls, heard.tokens_in, heard.dollars) == (1, 1000, pytest.approx(0.05 * 1000 / 1e6))
-    assert services.llm.meter.spent.dollars == pytest.approx(heard.dollars)
+    assert (collected.calls, collected.tokens_in, collected.dollars) == (1, 1000, pytest.approx(0.05 * 1000 / 1e6))
+    assert services.llm.meter.spent.dollars == pytest.approx(collected.dollars)
     assert server.stage(api="cohere", price=2.0).cost_per_1k == 2.0
     assert server.stage().cost_per_1k == 0  # on this machine
     assert Hosted().cost_per_1k == 2.0

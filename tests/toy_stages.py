@@ -12,7 +12,7 @@ import numpy as np
 
 from surefind.errors import SurefindError
 from surefind.llm.chat import complete_many
-from surefind.notes import went_without
+from surefind.notes import count_without_model
 from surefind.prompts.values import Calls, Completion, Message, Workload
 from surefind.protocols import Passages, Progress, Services
 from surefind.retrieve.bm25 import BM25
@@ -96,7 +96,7 @@ class AsksModel(Stage):
             for query, row in zip(queries, rows, strict=True)
         ]
         answers = complete_many(services.chat(), prompts, max_tokens=4)
-        went_without(sum(not isinstance(a, Completion) for a in answers))
+        count_without_model(sum(not isinstance(a, Completion) for a in answers))
         best = [int(a.text) if isinstance(a, Completion) else 0 for a in answers]
         ordered = [[row[i], *row[:i], *row[i + 1 :]] if row else [] for row, i in zip(rows, best, strict=True)]
         return rankings_of([(row[:k], [-float(i) for i in range(len(row[:k]))]) for row in ordered], self.name)

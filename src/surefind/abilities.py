@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class ReaderWithParts(Reader, Protocol):
+class NeedsExtra(Reader, Protocol):
     """A reader that needs packages which an extra installs."""
 
     needs: ClassVar[tuple[str, ...]]
@@ -34,7 +34,7 @@ class TextOnly(Protocol):
 
 
 @runtime_checkable
-class Falling(Protocol):
+class HasFallback(Protocol):
     """A chunker that falls back to another one if its model fails."""
 
     @property
@@ -135,7 +135,7 @@ Kind = TypeVar("Kind")
 _KEPT: dict[tuple[type, object], bool] = {}
 
 
-def keeps(thing: object, protocol: Callable[..., Kind]) -> TypeGuard[Kind]:
+def implements(thing: object, protocol: Callable[..., Kind]) -> TypeGuard[Kind]:
     """Does what `isinstance` does for a protocol, but computes it once per class: Python takes some 20 µs each time."""
     key = (type(thing), protocol)
     if key not in _KEPT:
@@ -145,34 +145,34 @@ def keeps(thing: object, protocol: Callable[..., Kind]) -> TypeGuard[Kind]:
 
 def runs_here(stage: object) -> bool:
     """Returns whether a stage is a reranker that runs on this machine."""
-    return keeps(stage, Local) and stage.runs_here
+    return implements(stage, Local) and stage.runs_here
 
 
 def reaches(stage: object) -> bool:
     """Returns whether a stage is a reranker that looks beyond its ranking."""
-    return keeps(stage, Reacher) and stage.reaches
+    return implements(stage, Reacher) and stage.reaches
 
 
 def stamp_of(stage: object, services: Services) -> str:
     """Returns the stamp of a stage, or "" if it has none."""
-    return stage.stamp(services) if keeps(stage, Stamped) else ""
+    return stage.stamp(services) if implements(stage, Stamped) else ""
 
 
 def learnt_by(stage: object, services: Services) -> frozenset[str]:
     """Returns the questions that a stage was trained on; none if it was not trained."""
-    return stage.learnt(services) if keeps(stage, Trained) else frozenset()
+    return stage.learnt(services) if implements(stage, Trained) else frozenset()
 
 
 def name_of(stage: object) -> str:
     """Returns the name of a stage in reports."""
-    return stage.name if keeps(stage, Named) else type(stage).__name__
+    return stage.name if implements(stage, Named) else type(stage).__name__
 
 
 def embed_queries(encoder: Embedder, texts: Sequence[str]) -> FloatArray:
     """Encodes questions, with `embed_queries` if the encoder has it, else with `embed`."""
-    return encoder.embed_queries(texts) if keeps(encoder, QueryEmbedder) else encoder.embed(texts)
+    return encoder.embed_queries(texts) if implements(encoder, QueryEmbedder) else encoder.embed(texts)
 
 
 def query_fingerprint(encoder: Embedder) -> str:
     """Returns the fingerprint that applies to the vectors of questions."""
-    return encoder.query_fingerprint if keeps(encoder, QueryEmbedder) else encoder.fingerprint
+    return encoder.query_fingerprint if implements(encoder, QueryEmbedder) else encoder.fingerprint

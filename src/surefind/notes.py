@@ -1,8 +1,8 @@
 """Collects what a stage reports and spends while it runs, for its entry in the trace.
 
-    with collecting() as heard:          # the pipeline, around a stage
+    with collecting() as collected:          # the pipeline, around a stage
         note("reranked 12 of 20 …")      # anywhere below it
-    heard.text, heard.calls
+    collected.text, collected.calls
 
 Outside `collecting`, notes and costs are dropped. The collector is in a `ContextVar`: work that a stage hands to
 threads is collected if it runs in a copy of the context (`contextvars.copy_context().run`).
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Heard:
+class Collected:
     """The notes and costs collected so far."""
 
     notes: list[str] = field(default_factory=list)
@@ -42,68 +42,68 @@ class Heard:
 FELL_BACK = "fell back: "
 """Begins the note of an optional stage that failed, so that the ranking before it was used."""
 
-_heard: ContextVar[Heard | None] = ContextVar("heard", default=None)
+_heard: ContextVar[Collected | None] = ContextVar("collected", default=None)
 
 
 @contextlib.contextmanager
-def collecting() -> Iterator[Heard]:
+def collecting() -> Iterator[Collected]:
     """Collects all notes and costs inside the block, except those that an inner `collecting` takes."""
-    token = _heard.set(heard := Heard())
+    token = _heard.set(collected := Collected())
     try:
-        yield heard
+        yield collected
     finally:
         _heard.reset(token)
 
 
 def note(text: str) -> None:
     """Adds a note to the trace entry of the running stage. The same note is added only once."""
-    heard = _heard.get()
-    if heard is not None:
-        with heard._lock:
-            if text not in heard.notes:
-                heard.notes.append(text)
+    collected = _heard.get()
+    if collected is not None:
+        with collected._lock:
+            if text not in collected.notes:
+                collected.notes.append(text)
 
 
-def went_without(count: int) -> None:
+def count_without_model(count: int) -> None:
     """Counts queries (or chunks) for which the running stage used its fallback; benchmarks report them."""
-    heard = _heard.get()
-    if heard is not None:
-        with heard._lock:
-            heard.without += count
+    collected = _heard.get()
+    if collected is not None:
+        with collected._lock:
+            collected.without += count
 
 
 def stood_in(count: int) -> None:
     """Counts calls of the running stage that the fallback model answered; benchmarks report them."""
-    heard = _heard.get()
-    if heard is not None:
-        with heard._lock:
-            heard.stood_in += count
+    collected = _heard.get()
+    if collected is not None:
+        with collected._lock:
+            collected.stood_in += count
 
 
 def spend(calls: int, tokens_in: int, tokens_out: int, dollars: float) -> None:
     """Adds to the cost of the running stage."""
-    heard = _heard.get()
-    if heard is not None:
-        with heard._lock:
-            heard.calls += calls
-            heard.tokens_in += tokens_in
-            heard.tokens_out += tokens_out
-            heard.dollars += dollars
+    collected = _heard.get()
+    if collected is not None:
+        with collected._lock:
+            collected.calls += calls
+            collected.tokens_in += tokens_in
+            collected.tokens_out += tokens_out
+            collected.dollars += dollars
 
 
 def wait(seconds: float) -> None:
     """Adds seconds that the running stage would have taken without a cache."""
-    heard = _heard.get()
-    if heard is not None:
-        with heard._lock:
-            heard.waited += seconds
+    collected = _heard.get()
+    if collected is not None:
+        with collected._lock:
+            collected.waited += seconds
 
 
-def pass_on(inner: Heard, waited: float) -> None:
+def pass_on(inner: Collected, waited: float) -> None:
     """Adds what an inner `collecting` collected to the outer one; `waited` is how long the calls took in parallel."""
     for text in inner.notes:
         note(text)
-    went_without(inner.without)
+    count_without_model(inner.without)
     stood_in(inner.stood_in)
     spend(inner.calls, inner.tokens_in, inner.tokens_out, inner.dollars)
     wait(waited)

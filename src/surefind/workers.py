@@ -87,7 +87,7 @@ def still_working() -> bool:
     return any(thread.is_alive() for thread in _abandoned)
 
 
-def within(seconds: float, work: Callable[[], Any]) -> Any:
+def with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     """Returns the result of `work`, or abandons it and raises TimeoutError: for clients that have no time limit."""
     future: Future[Any] = Future()
 

@@ -25,7 +25,7 @@ from surefind.exam.relocate import relocate
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
-from surefind.notes import Heard, collecting
+from surefind.notes import Collected, collecting
 from surefind.protocols import OnProgress, Retriever
 from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline
@@ -153,24 +153,26 @@ class Bench:
         what = f"Retrieving {retriever.name}"
         view, depth = self.view(contender), contender.pipeline.depth
         parts = []
-        with collecting() as heard:
+        with collecting() as collected:
             for at in range(0, len(queries), _BATCH):
                 self.report(what, at, len(queries))
                 parts.append(view.search(retriever, queries[at : at + _BATCH], depth, OWNER))
                 self.kb.services.llm.meter.check()
         rankings = stack(parts)
-        if not self._fell_back(retriever.name, heard):
+        if not self._fell_back(retriever.name, collected):
             self.cache.put_rankings(key, rankings)
         self.report(what, len(queries), len(queries))
         return rankings
 
-    def _fell_back(self, stage: str, heard: Heard) -> bool:
+    def _fell_back(self, stage: str, collected: Collected) -> bool:
         """Whether the model failed for some questions; if so, adds this to the problems of the report."""
-        if heard.without:
-            self._problems.append(f"{stage}: the model failed for {heard.without} questions ({heard.text})")
-        elif heard.stood_in:
-            self._problems.append(f"{stage} got {heard.stood_in} answers from the fallback model ({heard.text})")
-        return bool(heard.without or heard.stood_in)
+        if collected.without:
+            self._problems.append(f"{stage}: the model failed for {collected.without} questions ({collected.text})")
+        elif collected.stood_in:
+            self._problems.append(
+                f"{stage} got {collected.stood_in} answers from the fallback model ({collected.text})"
+            )
+        return bool(collected.without or collected.stood_in)
 
     def _finish(
         self,
@@ -183,10 +185,10 @@ class Bench:
         and the effect of each reranker."""
         pipeline, view, services = contender.pipeline, self.view(contender), self.kb.services
         lists = [found[str(contender.layout or ""), str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
-        with collecting() as heard:
+        with collecting() as collected:
             best = pipeline.join(queries, lists, view, services, OWNER)
         services.meter.check()
-        self._fell_back(contender.name, heard)
+        self._fell_back(contender.name, collected)
         steps: list[Step] = []
         reranking = self.reranking(contender, plan.exam)
         for reranker in pipeline.rerank:

@@ -16,7 +16,7 @@ import numpy as np
 from surefind.abilities import name_of
 from surefind.access import Access
 from surefind.bench.plan import Contender
-from surefind.notes import Heard, collecting
+from surefind.notes import Collected, collecting
 from surefind.protocols import Passages, QueryFuser, Reranker, Retriever, Services
 from surefind.search.pipeline import Pipeline
 from surefind.search.reach import Reach
@@ -44,7 +44,7 @@ def measure_latency(
     step = max(1, len(queries) // SAMPLE)
     sample = queries[::step][:SAMPLE]
     timed: dict[str, list[float]] = {}
-    spent: dict[str, list[Heard]] = {}
+    spent: dict[str, list[Collected]] = {}
     found: dict[str, list[Rankings]] = {}
 
     def stage(
@@ -70,12 +70,12 @@ def measure_latency(
                     break
                 if before:
                     before(i)
-                with collecting() as heard:
+                with collecting() as collected:
                     started = time.perf_counter()
                     result = work(i)
                     ended = time.perf_counter()
-                timed[key].append((ended - started + heard.waited) * 1000)
-                spent[key].append(heard)
+                timed[key].append((ended - started + collected.waited) * 1000)
+                spent[key].append(collected)
                 found[key].append(result)
         return found[key]
 
@@ -146,7 +146,7 @@ def _search_again(pipeline: Pipeline, sample: Sequence[Query], view: View, acces
 
 
 def _by_stage(
-    keys: Sequence[tuple[str, str]], timed: dict[str, list[float]], spent: dict[str, list[Heard]]
+    keys: Sequence[tuple[str, str]], timed: dict[str, list[float]], spent: dict[str, list[Collected]]
 ) -> dict[str, dict[str, float]]:
     """Times and costs by stage name; the second `bm25` of a pipeline is `bm25:2`, as in a trace."""
     found: dict[str, dict[str, float]] = {}
@@ -156,10 +156,10 @@ def _by_stage(
     return found
 
 
-def _costs(heard: Sequence[Heard]) -> dict[str, float]:
+def _costs(collected: Sequence[Collected]) -> dict[str, float]:
     """Mean calls and dollars per query; empty for a stage that calls no language model."""
-    calls = sum(one.calls for one in heard) / max(1, len(heard))
-    dollars = sum(one.dollars for one in heard) / max(1, len(heard))
+    calls = sum(one.calls for one in collected) / max(1, len(collected))
+    dollars = sum(one.dollars for one in collected) / max(1, len(collected))
     return {"calls": round(calls, 3), "dollars": round(dollars, 8)} if calls else {}
 
 

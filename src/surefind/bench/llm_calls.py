@@ -8,7 +8,7 @@ from surefind.kb import KnowledgeBase
 from surefind.llm.prices import tokens
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Priced
-from surefind.write.quote import paid_reader
+from surefind.write.quote import paid_extractor
 
 
 def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
@@ -33,7 +33,7 @@ def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]
         stages += [(f"{before} {stage}", stage) for stage in (layout.chunk, *layout.enrich)]
     for retriever in pipeline.retrieve:
         stages.append((f"{before} {retriever}", retriever))
-        reader = paid_reader(retriever)
+        reader = paid_extractor(retriever)
         if reader and kb.missing([retriever], layout):
             stages.append((f"{before} {reader}", reader))
     path = " + ".join([before, *map(str, pipeline.retrieve)])

@@ -93,13 +93,15 @@ class Reranking:
             try:
                 if in_a_row >= _GIVE_UP:
                     raise SurefindError(why)
-                with collecting() as heard:
+                with collecting() as collected:
                     parts.append(reranker.rerank(queries[at : at + size], rows, self._passages, k, self._services))
                 self._services.meter.check()
                 in_a_row = 0
-                if heard.without or heard.stood_in:  # no failure, but some answers are missing or the fallback's
-                    failed, stood_in = failed + heard.without, stood_in + heard.stood_in
-                    why = why or heard.text
+                if (
+                    collected.without or collected.stood_in
+                ):  # no failure, but some answers are missing or the fallback's
+                    failed, stood_in = failed + collected.without, stood_in + collected.stood_in
+                    why = why or collected.text
             except _STOP:
                 raise
             except SurefindError as error:

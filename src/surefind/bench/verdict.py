@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.measure.statistics import Comparison, Interval, compare_all, compare_families
+from surefind.measure.statistics import Comparison, Interval, compare_all, compare_together
 from surefind.types import Floats
 
 _ENOUGH = 30
@@ -31,14 +31,14 @@ class Verdict:
     text: str
 
 
-def compare(scores: Floats, few_shared: Sequence[bool]) -> tuple[list[Comparison], list[Comparison]]:
+def compare(scores: Floats, low_overlap: Sequence[bool]) -> tuple[list[Comparison], list[Comparison]]:
     """Compares all pairs on all questions, and again on the low-overlap questions if there are enough of them.
 
-    `few_shared` marks the low-overlap questions. The second list is empty if they are too few, or all there are.
+    `low_overlap` marks the low-overlap questions. The second list is empty if they are too few, or all there are.
     """
-    hard = scores[np.array(few_shared)]
+    hard = scores[np.array(low_overlap)]
     if scores.shape[1] > 1 and _ENOUGH <= len(hard) < len(scores):
-        everything, part = compare_families([scores, hard])
+        everything, part = compare_together([scores, hard])
         return everything, part
     return compare_all(scores), []
 
@@ -48,7 +48,7 @@ def decide(
     measure: str,
     scores: Floats,
     held_out: Sequence[bool],
-    few_shared: Sequence[bool],
+    low_overlap: Sequence[bool],
     comparisons: Sequence[Comparison],
     hard_comparisons: Sequence[Comparison],
     intervals: Sequence[Interval],
@@ -57,7 +57,7 @@ def decide(
 ) -> Verdict:
     """Picks the winner, its ties and the recommendation, and explains them.
 
-    `few_shared` marks the low-overlap questions (overlap below two thirds); `hard_comparisons` are the comparisons on
+    `low_overlap` marks the low-overlap questions (overlap below two thirds); `hard_comparisons` are the comparisons on
     these questions alone.
     """
     means = scores.mean(axis=0)
@@ -73,7 +73,7 @@ def decide(
         )
     behind: set[int] = set()
     if hard_comparisons:
-        hard = scores[np.array(few_shared)]
+        hard = scores[np.array(low_overlap)]
         behind, sentences = _on_hard_questions(names, [winner, *ties], hard, hard_comparisons)
         text.append(sentences)
     recommended = _fastest([i for i in (winner, *ties) if i not in behind], means, latency)

@@ -21,8 +21,8 @@ from surefind.chunk._spans import make_chunk
 from surefind.errors import SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask
-from surefind.llm.reply import spoken
-from surefind.notes import note, went_without
+from surefind.llm.reply import without_reasoning
+from surefind.notes import count_without_model, note
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Completion, Workload
 from surefind.protocols import Chunker
@@ -78,7 +78,7 @@ class LLMSegments(Stage):
             if not isinstance(found, list):
                 note(f"{document.id} was cut by {self.base}: {found}")
                 # Count errors only, so that they are tried again: an invalid answer would stay invalid.
-                went_without(isinstance(found, SurefindError))
+                count_without_model(isinstance(found, SurefindError))
                 return cast(Chunker, spec.make("chunk", self.base)).chunk(document, services)
             starts += [first, *(first + point for point in found)]
         edges = [*starts, len(sentences)]
@@ -109,7 +109,7 @@ class LLMSegments(Stage):
         complaint = ""
 
         def read(answer: Completion) -> list[int] | str:
-            return read_breakpoints(spoken(answer.text), len(sentences), low, high)
+            return read_breakpoints(without_reasoning(answer.text), len(sentences), low, high)
 
         def right(at: int, answer: Completion) -> bool:
             return isinstance(read(answer), list)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from surefind.errors import SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, mention
-from surefind.llm.reply import spoken
+from surefind.llm.ask import ask, note_failures
+from surefind.llm.reply import without_reasoning
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
 from surefind.spec import Stage, require
@@ -61,7 +61,7 @@ class LLMContext(Stage):
         else:
             answers += ask(services, self.model, prompts[1:], max_tokens=2 * _LONGEST)
         failed = [answer for answer in answers if isinstance(answer, SurefindError)]
-        mention(failed, len(chunks), f"no context in {document.id}")
+        note_failures(failed, len(chunks), f"no context in {document.id}")
         return [
             chunk if isinstance(answer, SurefindError) else _with(chunk, answer.text)
             for chunk, answer in zip(chunks, answers, strict=True)
@@ -87,7 +87,7 @@ def around(document: Document, chunk: Chunk, tokens: int) -> str:
 
 
 def _with(chunk: Chunk, reply: str) -> Chunk:
-    text = " ".join(spoken(reply).split())
+    text = " ".join(without_reasoning(reply).split())
     spans = token_spans(text)
     if len(spans) > _LONGEST:
         text = text[: spans[_LONGEST - 1][1]]

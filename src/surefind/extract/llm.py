@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from surefind.errors import AnswerError, SurefindError
 from surefind.extract.phrases import Phrases
 from surefind.llm import estimate
-from surefind.llm.ask import ask, mention
+from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import read_object
 from surefind.prompts.fence import Data
 from surefind.prompts.prompt import Prompt
@@ -81,7 +81,7 @@ class LLM(Stage):
                 found.append(otherwise)
             else:
                 found.append(replace(read, aliases=otherwise.aliases))
-        mention(failed, len(texts), "entities by the shape of words")
+        note_failures(failed, len(texts), "entities by the shape of words")
         return found
 
     def llm_calls(self, work: Workload) -> Calls:

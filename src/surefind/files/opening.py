@@ -22,7 +22,7 @@ _KINDS = {
 }
 
 
-class SwappedError(OSError):
+class ReplacedError(OSError):
     """The path no longer leads to the file that was found. It is an `OSError`, which the next sync tries again, and not
     a `SourceError`, because it says nothing about the file that was found."""
 
@@ -38,7 +38,7 @@ def kind_of(mode: int) -> str:
 @contextlib.contextmanager
 def held(path: Path, real: str) -> Iterator[None]:
     """Checks at the start and at the end of the block that `path` leads to the regular file `real`, as it did when it
-    was found. Raises `SwappedError` if not. For readers that open `path` by name."""
+    was found. Raises `ReplacedError` if not. For readers that open `path` by name."""
     number, found = _opened(real)
     try:
         _check(path, real, number, found)
@@ -49,7 +49,7 @@ def held(path: Path, real: str) -> Iterator[None]:
 
 
 def read_bytes(path: Path, real: str) -> bytes:
-    """Reads the file at `path`. Raises `SwappedError` if the path does not lead to `real`."""
+    """Reads the file at `path`. Raises `ReplacedError` if the path does not lead to `real`."""
     number, found = _opened(real)
     try:
         pieces = [os.read(number, found.st_size + 1)]  # reads all of a regular file, unless it is growing
@@ -66,17 +66,17 @@ def _opened(real: str) -> tuple[int, os.stat_result]:
         number = os.open(real, _FLAGS)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
-            raise SwappedError from None
+            raise ReplacedError from None
         raise
     found = os.fstat(number)
     if not stat.S_ISREG(found.st_mode):
         os.close(number)
-        raise SwappedError
+        raise ReplacedError
     return number, found
 
 
 def _check(path: Path, real: str, number: int, found: os.stat_result) -> None:
-    """Raises `SwappedError` unless the opened file is the one that `path` leads to now. It compares the opened file, so
+    """Raises `ReplacedError` unless the opened file is the one that `path` leads to now. It compares the opened file, so
     that a link that was there for a moment is noticed too."""
     try:
         if str(path) == real == os.readlink(f"/proc/self/fd/{number}"):  # noqa: PTH115 - one fast system call
@@ -88,4 +88,4 @@ def _check(path: Path, real: str, number: int, found: os.stat_result) -> None:
     except OSError:
         same = False
     if not same:
-        raise SwappedError
+        raise ReplacedError

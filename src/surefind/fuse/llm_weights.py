@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from surefind.errors import AnswerError, SpecError, SurefindError
 from surefind.fusion.weighing import as_table, check_weights, distributions, labels, methods, rule_weights
 from surefind.llm import estimate
-from surefind.llm.ask import ask, mention
+from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import read_object
 from surefind.llm.trained import Weighed, trained_prompt
 from surefind.notes import note
@@ -101,7 +101,7 @@ class LLMWeights(Stage):
             else:
                 failed.append(found if isinstance(found, SurefindError) else AnswerError(found))
                 made.append(rule_weights(query.text, signals))
-        mention(failed, len(queries), "weights by rule")
+        note_failures(failed, len(queries), "weights by rule")
         if len(queries) == 1:
             note("weights " + ", ".join(f"{name} {weight:.2f}" for name, weight in zip(names, made[0], strict=True)))
         return made

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from surefind.abilities import Concurrent
 from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageError
 from surefind.llm.chat import Usable, complete_many
-from surefind.notes import note, went_without
+from surefind.notes import count_without_model, note
 from surefind.prompts.values import Completion, Message
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ def _with_final_sum(services: Services, refused: BudgetError) -> BudgetError:
     return refused
 
 
-def mention(failures: Sequence[SurefindError], total: int, instead: str) -> None:
+def note_failures(failures: Sequence[SurefindError], total: int, instead: str) -> None:
     """If prompts failed, adds a note to the trace and a count for benchmarks; `instead` says what was done."""
     if not failures:
         return
     several = f"{len(failures)} of {total}: " if total > 1 else ""
     note(f"{several}{instead}: {failures[0]}")
-    went_without(len(failures))
+    count_without_model(len(failures))

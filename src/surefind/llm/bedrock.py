@@ -15,7 +15,7 @@ from surefind.llm.openai import closed, count
 from surefind.llm.settings import LLMSettings
 from surefind.net.bedrock import bedrock_client, explained
 from surefind.prompts.values import Completion, Request
-from surefind.workers import within
+from surefind.workers import with_timeout
 
 _ADVICE = {
     "ThrottlingException": "Lower concurrency. Run it again later: finished answers are in the cache.",
@@ -40,7 +40,7 @@ class BedrockChat:
             )
         with explained(self._model, _ADVICE, "Check region and network."):
             try:  # boto3 limits the time of each read, not of a call with all its retries
-                answer = within(total, partial(self._client.converse, **_body(self._model, request)))
+                answer = with_timeout(total, partial(self._client.converse, **_body(self._model, request)))
             except TimeoutError:
                 raise AnswerError(
                     f"Bedrock (model {self._model}) did not answer within {total:.3g} s. Raise total_timeout."

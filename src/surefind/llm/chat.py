@@ -250,9 +250,9 @@ def complete_many(
     by_key = dict(zip(keys, requests, strict=True))
     place = {key: i for i, key in enumerate(keys)}
     usable_key = (lambda key, completion: usable(place[key], completion)) if usable else None
-    with notes.collecting() as heard:
+    with notes.collecting() as collected:
         known: dict[bytes, Any] = dict(chat.known(list(by_key), usable_key))
-    notes.pass_on(heard, makespan((c.seconds for c in known.values()), chat.concurrency))
+    notes.pass_on(collected, makespan((c.seconds for c in known.values()), chat.concurrency))
     new = [key for key in by_key if key not in known]
     report = _after(len(known), len(by_key), progress)
     answers = map_calls(lambda key: chat.answer(by_key[key], looked=True), new, chat.concurrency, report)

@@ -8,7 +8,7 @@ from typing import Any
 
 from surefind import notes
 from surefind.errors import BudgetError, SurefindError
-from surefind.notes import Heard
+from surefind.notes import Collected
 from surefind.protocols import Progress
 from surefind.workers import Workers
 
@@ -24,22 +24,22 @@ def map_calls(
     if not items:
         return []
 
-    def one(item: Any) -> tuple[Any, Heard]:
-        with notes.collecting() as heard:
+    def one(item: Any) -> tuple[Any, Collected]:
+        with notes.collecting() as collected:
             try:
-                return work(item), heard
+                return work(item), collected
             except BudgetError:
                 raise
             except SurefindError as error:
-                return error, heard
+                return error, collected
 
     found: list[Any] = []
     waits: list[float] = []
     with Workers(concurrency) as workers:
-        for done, (result, heard) in enumerate(workers.map(one, items), 1):
+        for done, (result, collected) in enumerate(workers.map(one, items), 1):
             found.append(result)
-            waits.append(heard.waited)
-            notes.pass_on(heard, 0.0)
+            waits.append(collected.waited)
+            notes.pass_on(collected, 0.0)
             if progress:
                 progress(done, len(items))
     notes.wait(makespan(waits, concurrency))

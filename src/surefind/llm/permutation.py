@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from surefind.llm.reply import read_object, spoken
+from surefind.llm.reply import read_object, without_reasoning
 from surefind.prompts.fence import Data
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk
@@ -47,7 +47,7 @@ def read_order(reply: str, count: int, asked: int) -> tuple[list[int], list[str]
 
 def _numbers(reply: str) -> list[int]:
     """The numbers of the requested object, or else of the last list: models that think aloud end with the answer."""
-    text = spoken(reply)[-_LONGEST:]
+    text = without_reasoning(reply)[-_LONGEST:]
     listed = (read_object(text) or {}).get("ranking")
     if isinstance(listed, list):
         return [int(value) for value in listed if re.fullmatch(r"-?\d{1,18}", str(value))]

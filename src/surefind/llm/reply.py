@@ -17,11 +17,11 @@ _LONGEST = 100_000
 
 def read_object(text: str) -> dict[str, Any] | None:
     """Returns the last JSON object of an answer that is not inside another one, or None."""
-    plain = spoken(text)[:_LONGEST]
+    plain = without_reasoning(text)[:_LONGEST]
     return _last_object(plain) or _last_object(_TRAILING_COMMA.sub("", plain))
 
 
-def spoken(text: str) -> str:
+def without_reasoning(text: str) -> str:
     """Removes the reasoning that some models write before the answer."""
     return _THOUGHTS.sub("", text).strip()
 

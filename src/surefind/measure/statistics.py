@@ -84,10 +84,10 @@ def _draws(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
 
 def compare_all(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> list[Comparison]:
     """Compares every pair of columns, with Holm's correction over all pairs."""
-    return compare_families([scores], resamples, seed)[0]
+    return compare_together([scores], resamples, seed)[0]
 
 
-def compare_families(
+def compare_together(
     families: Sequence[Floats], resamples: int = RESAMPLES, seed: int = _SEED
 ) -> list[list[Comparison]]:
     """Compares every pair of columns within each set of questions, with Holm's correction over all of them: testing a

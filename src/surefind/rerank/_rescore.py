@@ -102,7 +102,7 @@ def min_max(scores: Floats, least: float = 0.0) -> Floats:
     return (scores - scores.min()) / max(spread, least) if spread > 0 else np.ones_like(scores)
 
 
-def remembering(model: Model, services: Services) -> Scorer:
+def cached_scorer(model: Model, services: Services) -> Scorer:
     """Puts a model behind the cache of scores: each pair of texts is scored once, for all configurations.
 
     For benchmarks. A single query is a user's search and goes straight to the model, so that a reader never writes.

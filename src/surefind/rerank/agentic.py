@@ -19,7 +19,7 @@ from typing import Any, ClassVar, cast
 from surefind import spec
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, mention
+from surefind.llm.ask import ask, note_failures
 from surefind.llm.permutation import in_order, shown
 from surefind.llm.reply import read_object
 from surefind.notes import note
@@ -104,7 +104,7 @@ class Agentic(Stage):
         failed = [state.failed for state in states if state.failed]
         if total and len(failed) == total and not any(state.evidence for state in states):
             raise failed[0]
-        mention(failed, total, "stopped early")
+        note_failures(failed, total, "stopped early")
         self._add_notes(states)
         return reordered(rankings, [_decided(state) for state in states], k, self.name)
 

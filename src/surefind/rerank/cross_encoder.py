@@ -25,7 +25,7 @@ from surefind.inference.folder import graph_version
 from surefind.inference.record import questions_learnt
 from surefind.notes import note
 from surefind.protocols import Passages, Services
-from surefind.rerank._rescore import Blend, remembering
+from surefind.rerank._rescore import Blend, cached_scorer
 from surefind.rerank._torch import TorchCrossEncoder
 from surefind.spec import Stage, require
 from surefind.store.version import FileVersion
@@ -81,7 +81,7 @@ class CrossEncoder(Stage):
         if self.max_ms is not None:
             scorer = lambda query, found: self._in_time(model, query, found)  # noqa: E731
         else:
-            scorer = remembering(model, services) if len(queries) > 1 else model.score
+            scorer = cached_scorer(model, services) if len(queries) > 1 else model.score
         blend = Blend(self.top, self.keep, self.blend, model.spread if self.spread is None else self.spread)
         return blend.rerank(queries, rankings, passages, k, self.name, scorer)
 

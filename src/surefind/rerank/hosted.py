@@ -26,7 +26,7 @@ from surefind.net.connections import shared
 from surefind.net.endpoint import Endpoint, is_local, need_httpx, refuse_secrets
 from surefind.notes import spend
 from surefind.protocols import Passages, Services
-from surefind.rerank._rescore import Blend, remembering
+from surefind.rerank._rescore import Blend, cached_scorer
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Floats, Query, Rankings
 
@@ -104,7 +104,7 @@ class Hosted(Stage):
     ) -> Rankings:
         need_httpx("Rerankers")
         model = _Service(self, services)
-        scorer = remembering(model, services) if len(queries) > 1 else model.score
+        scorer = cached_scorer(model, services) if len(queries) > 1 else model.score
         return self._blend().rerank(queries, rankings, passages, k, self.name, scorer, self.concurrency)
 
     def _blend(self) -> Blend:

@@ -22,7 +22,7 @@ from typing import ClassVar, Literal
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, mention
+from surefind.llm.ask import ask, note_failures
 from surefind.llm.listwise import SCHEMA, ListPrompt
 from surefind.llm.permutation import NO_ORDER, in_order, merge, read_order
 from surefind.llm.trained import trained_prompt
@@ -97,7 +97,7 @@ class LLMListwise(Stage):
                 decided[i] = in_order([heads[i][place] for place in order][: self.keep])
         if active and len(failed) == len(active):
             raise failed[0]
-        mention(failed, len(active), "kept the previous order")
+        note_failures(failed, len(active), "kept the previous order")
         return reordered(rankings, decided, k, self.name)
 
     def order(self, replies: Sequence[str | None], count: int) -> list[int] | None:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, mention
+from surefind.llm.ask import ask, note_failures
 from surefind.llm.permutation import describe
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Completion, Message, Workload
@@ -82,7 +82,7 @@ class Pointwise(Stage):
             decided[i] = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[: self.keep]
         if active and len(failed) == len(active):
             raise failed[0]
-        mention(failed, len(active), "kept the previous order")
+        note_failures(failed, len(active), "kept the previous order")
         return reordered(rankings, decided, k, self.name)
 
 

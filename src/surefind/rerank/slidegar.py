@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, mention
+from surefind.llm.ask import ask, note_failures
 from surefind.llm.listwise import SCHEMA, ListPrompt
 from surefind.llm.permutation import NO_ORDER, in_order, read_order
 from surefind.notes import note
@@ -80,7 +80,7 @@ class SlideGAR(Stage):
             failed += reasons
         if windows and len(failed) == windows:
             raise failed[0]
-        mention(failed, windows, "kept the order of a window")
+        note_failures(failed, windows, "kept the order of a window")
         adopted = sum(slide.adopted for slide in slides)
         if adopted:
             note(f"{adopted} neighbours of good hits were looked at")

@@ -23,7 +23,7 @@ import numpy as np
 from surefind import spec
 from surefind.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, Writer
 from surefind.llm import estimate
-from surefind.notes import note, went_without
+from surefind.notes import count_without_model, note
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Index, Progress, Retriever, Reuse
@@ -126,7 +126,7 @@ class GraphGlobal(Aided, Stage):
         if overview.failures:
             failed = f"{len(overview.failures)} of {len(overview.summaries)}"
             note(f"{failed} summaries taken from the text: {overview.failures[0]}")
-            went_without(len(queries))
+            count_without_model(len(queries))
         if not len(overview.summaries):
             return found
         member = overview.communities.small[: len(index)]

@@ -26,7 +26,7 @@ from surefind import spec
 from surefind.errors import SurefindError
 from surefind.extract.llm import LLM
 from surefind.llm import estimate
-from surefind.llm.ask import mention
+from surefind.llm.ask import note_failures
 from surefind.notes import note
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
@@ -143,7 +143,7 @@ class GraphLocal(Aided, Stage):
             if not named and otherwise:
                 note("names found in the graph, because the graph has none of the model's names")
             found.append(named or otherwise)
-        mention(failed, len(texts), "names found in the graph")
+        note_failures(failed, len(texts), "names found in the graph")
         return found
 
     def candidates(self, graph: Graph, ring: Sequence[int]) -> list[int]:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import keeps
+from surefind.abilities import implements
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, mention
-from surefind.llm.reply import spoken
+from surefind.llm.ask import ask, note_failures
+from surefind.llm.reply import without_reasoning
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Index, VectorIndex
@@ -75,13 +75,13 @@ class HyDE(Wrapping, Stage):
         warmth = _VARIED if self.drafts > 1 else 0.0
         answers = ask(
             services, self.model, prompts, max_tokens=_MAX_TOKENS, temperature=warmth,
-            usable=lambda at, answer: bool(spoken(answer.text)),
+            usable=lambda at, answer: bool(without_reasoning(answer.text)),
         )  # fmt: skip
-        texts = [None if isinstance(a, SurefindError) else spoken(a.text) for a in answers]
+        texts = [None if isinstance(a, SurefindError) else without_reasoning(a.text) for a in answers]
         made = [[t for t in texts[at : at + self.drafts] if t] for at in range(0, len(texts), self.drafts)]
         failed = [a if isinstance(a, SurefindError) else AnswerError("The draft was empty.") for a in answers]
         reasons = [failed[i * self.drafts] for i, drafts in enumerate(made) if not drafts]
-        mention(reasons, len(queries), "searched the question as it is")
+        note_failures(reasons, len(queries), "searched the question as it is")
         return made
 
 
@@ -94,7 +94,7 @@ class _Drafted(View):
         drafts = self._drafts(retriever, queries) if queries and len(self) else []
         if not any(drafts):
             found = self.plain(retriever, queries, k, allow)
-        elif keeps(self.inner, VectorIndex):
+        elif implements(self.inner, VectorIndex):
             found = self.inner.nearest(self._points(retriever, queries, drafts), k, allow)
         else:
             found = self.plain(retriever, _worded(retriever, queries, drafts), k, allow)
@@ -102,7 +102,7 @@ class _Drafted(View):
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         drafts = self._drafts(retriever, queries)
-        if keeps(self.inner, VectorIndex):
+        if implements(self.inner, VectorIndex):
             return self.inner.similarity(self._points(retriever, queries, drafts), ids)
         scores: FloatArray = self.inner.score(retriever.inner, _worded(retriever, queries, drafts), ids, allow)
         return scores

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from surefind import spec
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, mention
+from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import read_object
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
@@ -81,7 +81,7 @@ class MultiQuery(Wrapping, Stage):
             if not found:
                 none = AnswerError("The answer contained no queries.")
                 failed.append(answer if isinstance(answer, SurefindError) else none)
-        mention(failed, len(queries), "searched the question alone")
+        note_failures(failed, len(queries), "searched the question alone")
         return made
 
 

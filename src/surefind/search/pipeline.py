@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import ScoresMissing, keeps, name_of
+from surefind.abilities import ScoresMissing, implements, name_of
 from surefind.access import Access
 from surefind.errors import SpecError, SurefindError
 from surefind.grammar import split_outside
@@ -187,11 +187,11 @@ class Pipeline:
     @property
     def completes(self) -> bool:
         """Whether the fuser needs every candidate scored by every retriever (`missing=score`)."""
-        return keeps(self.fuse, ScoresMissing) and self.fuse.missing == "score"
+        return implements(self.fuse, ScoresMissing) and self.fuse.missing == "score"
 
     def check(self, corpus: Corpus, services: Services) -> None:
         """Raises `SpecError` if a trained fuser was trained on other retrievers or documents."""
-        if keeps(self.fuse, TrainedFuser):
+        if implements(self.fuse, TrainedFuser):
             self.fuse.check(self.retrieve, self.depth, corpus, services)
 
     def join(
@@ -210,7 +210,7 @@ class Pipeline:
         if self.completes:
             rankings = score_missing(rankings, queries, self.retrieve, view, access)
         width = sum(ranking.ids.shape[1] for ranking in rankings)
-        if keeps(self.fuse, QueryFuser):
+        if implements(self.fuse, QueryFuser):
             return self.fuse.fuse_for(queries, rankings, width, services)
         return self.fuse.fuse(rankings, width)
 

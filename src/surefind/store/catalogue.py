@@ -128,7 +128,7 @@ class Catalogue:
             self.db.execute("DELETE FROM members WHERE added > ?", (newest,))
             self.db.execute(f"UPDATE members SET removed = {NEVER} WHERE removed > ? AND removed < {NEVER}", (newest,))
             self.versions.end_retirements("retired")
-            return self.versions.delete_lost()
+            return self.versions.delete_unheld()
 
     def sweep(self, keep: Collection[int]) -> list[int]:
         """Deletes the generations whose sets are not in `keep`, and the versions that no kept set holds. Returns the
@@ -140,7 +140,7 @@ class Catalogue:
             held = " OR ".join(f"(added <= {int(s)} AND removed > {int(s)})" for s in kept) or "0"
             newest = kept[-1] if kept else 0
             self.db.execute(f"DELETE FROM members WHERE added <= {newest} AND NOT ({held})")
-            return self.versions.delete_lost()
+            return self.versions.delete_unheld()
 
     # ------------------------------------------------------------ sources and files
 

@@ -114,7 +114,7 @@ class Versions:
             (size, mtime_ns, seen_ns, *row.rows),
         )
 
-    def distrust(self, version: int) -> None:
+    def reread_file(self, version: int) -> None:
         """Makes the next sync read the file of a version again, as if it had changed."""
         self._db.execute(
             "UPDATE versions SET sha256 = '', mtime_ns = -1 "
@@ -122,7 +122,7 @@ class Versions:
             (version,),
         )
 
-    def delete_lost(self) -> list[int]:
+    def delete_unheld(self) -> list[int]:
         """Deletes the versions that no set holds, except drafts and retired versions. Returns their numbers."""
         lost = [row for (row,) in self._db.execute(f"SELECT row FROM versions WHERE {_LOST}")]
         for version in lost:

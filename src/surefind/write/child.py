@@ -20,7 +20,7 @@ from typing import IO, Any
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.inside import reading
 from surefind.files.limits import Limits
-from surefind.files.opening import SwappedError
+from surefind.files.opening import ReplacedError
 from surefind.files.readers import Readers
 from surefind.write.prepare import Task, prepare, to_data
 
@@ -66,7 +66,7 @@ def _answer(task: Task, limits: Limits, readers: Readers, alive: Callable[[], No
             return {"missing": str(error)}
         except SourceError as error:
             return {"refused": str(error)}
-        except SwappedError:
+        except ReplacedError:
             return {"swapped": True}
         except MemoryError:
             return {"memory": True}

@@ -252,7 +252,7 @@ class Intake:
         )
         self.backend.write([Delta(str(self.layout), version, chunks)])
         if incomplete:
-            self.catalogue.versions.distrust(version)
+            self.catalogue.versions.reread_file(version)
 
     def _checked(self, entry: FileEntry) -> str:
         """Returns the digest of a file. Raises `SourceError` if the file is too large or its name is not UTF-8."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from surefind import spec
-from surefind.abilities import Falling, TextOnly
+from surefind.abilities import HasFallback, TextOnly
 from surefind.grammar import split_outside
 from surefind.protocols import Chunker, Enricher, Priced, Services
 from surefind.types import Chunk, Document
@@ -47,7 +47,7 @@ class Layout:
         by its fallback, and enrichers that ask one are left out."""
         chunk = self.chunk
         if isinstance(chunk, Priced):
-            chunk = cast(Chunker, spec.make("chunk", chunk.base if isinstance(chunk, Falling) else "markdown"))
+            chunk = cast(Chunker, spec.make("chunk", chunk.base if isinstance(chunk, HasFallback) else "markdown"))
         return Layout(chunk, tuple(enricher for enricher in self.enrich if not isinstance(enricher, Priced)))
 
     def cut(self, document: Document, services: Services) -> list[Chunk]:

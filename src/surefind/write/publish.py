@@ -78,7 +78,7 @@ def discard(writer: Writer, number: int) -> None:
     _unpublished(writer, number)
     with writer.catalogue.transaction():
         writer.catalogue.versions.set_state(number, "published")
-        writer.catalogue.versions.delete_lost()
+        writer.catalogue.versions.delete_unheld()
 
 
 def retire(writer: Writer, document: str, retrievers: Sequence[Retriever]) -> int:

@@ -40,7 +40,7 @@ def sync_calls(
     this layout already, `missing` whether a retriever has no index. Repositories not fetched yet are not counted."""
     layout = settings.layout
     stages = [stage for stage in (layout.chunk, *layout.enrich) if isinstance(stage, Priced)]
-    extracting = {str(reader): (r, reader) for r in retrievers if (reader := paid_reader(r))}.values()
+    extracting = {str(reader): (r, reader) for r in retrievers if (reader := paid_extractor(r))}.values()
     if not stages and not extracting:
         return []
     there = [root.resolve() for root in roots if root.exists()]
@@ -63,7 +63,7 @@ def known_files(catalogue: Catalogue) -> dict[Path, tuple[int, int]]:
     }
 
 
-def paid_reader(retriever: Retriever) -> Priced | None:
+def paid_extractor(retriever: Retriever) -> Priced | None:
     """Returns the extractor that asks a language model about every passage while the retriever's index is built; None
     if there is none."""
     one = innermost(retriever)
@@ -74,4 +74,4 @@ def paid_reader(retriever: Retriever) -> Priced | None:
 def offline(retriever: Retriever) -> Retriever:
     """Returns the innermost retriever with a rule-based extractor, which can be timed free of charge."""
     found: Any = innermost(retriever)
-    return cast(Retriever, replace(found, extract="phrases") if paid_reader(found) else found)
+    return cast(Retriever, replace(found, extract="phrases") if paid_extractor(found) else found)

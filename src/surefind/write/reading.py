@@ -27,11 +27,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
-from surefind.abilities import ReaderWithParts
+from surefind.abilities import NeedsExtra
 from surefind.cores import usable_cores
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.limits import Limits
-from surefind.files.opening import SwappedError
+from surefind.files.opening import ReplacedError
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
 from surefind.write.prepare import Prepared, Task, from_data
@@ -86,7 +86,7 @@ class Reading:
 
     @cached_property
     def _circumstances(self) -> str:
-        with_parts = [reader for reader in self.readers.by_name.values() if isinstance(reader, ReaderWithParts)]
+        with_parts = [reader for reader in self.readers.by_name.values() if isinstance(reader, NeedsExtra)]
         needed = sorted({module for reader in with_parts for module in reader.needs})
         there = [module for module in needed if find_spec(module) is not None]
         return hashlib.blake2b(f"{self.limits} {there}".encode(), digest_size=6).hexdigest()
@@ -113,7 +113,7 @@ class Reading:
 
     def read(self, reader: Reader, path: Path, id: str, layout: str = "", real: str = "") -> Prepared:
         """Prepares a file in a child process. Raises `SourceError` or `MissingPartError` if it cannot be read, and
-        `SwappedError` if `path` does not lead to `real` any more."""
+        `ReplacedError` if `path` does not lead to `real` any more."""
         task = Task(str(reader), str(path), id, layout, real)
         child = self._waiting()
         if child is not None:
@@ -141,7 +141,7 @@ class Reading:
         if "missing" in answer:
             raise MissingPartError(answer["missing"])
         if "swapped" in answer:
-            raise SwappedError
+            raise ReplacedError
         if "refused" in answer:
             raise SourceError(answer["refused"])
         return from_data(answer)

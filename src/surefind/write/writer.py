@@ -89,7 +89,7 @@ class Writer:
             with self.catalogue.transaction():
                 self.backend.write(made)
                 for version in incomplete:
-                    self.catalogue.versions.distrust(version)
+                    self.catalogue.versions.reread_file(version)
         return problems
 
     def build(self, contents: int, retrievers: Sequence[Retriever]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefind.abilities import keeps
+from surefind.abilities import implements
 from surefind.access import Access, PathRule
 from surefind.errors import CorruptIndexError, NotBuiltError, SpecError, StoreError, UsageError, choices
 from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
@@ -82,14 +82,14 @@ class LocalView:
 
     def score(self, retriever: Retriever, queries: Sequence[Query], ids: IdArray, access: Access) -> FloatArray:
         index = self.index(retriever)
-        if not keeps(index, ScoringIndex):
+        if not implements(index, ScoringIndex):
             raise SpecError(f"{retriever} cannot score single passages. Remove missing=score or the retriever.")
         return index.score(retriever, queries, self._allowed(ids, access), self.mask(access))
 
     def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
         mask, one = self.mask(access), innermost(retriever)
         index = self.index(one)
-        if keeps(index, VectorIndex):
+        if implements(index, VectorIndex):
             return self._as_ids(index.near(self._allowed(ids, access).tolist(), k, mask))
         texts = [Query(chunk.searchable) for chunk in self.chunks(ids, access)]
         return self._as_ids(index.search(one, texts, k, mask))
