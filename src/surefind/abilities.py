@@ -9,10 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
-from surefind.protocols import Embedder, QueryEmbedder, Reader, Services
+from surefind.protocols import Analyzer, Embedder, QueryEmbedder, Reader, Services
 
 if TYPE_CHECKING:
     from surefind.types import FloatArray
+
+
+@runtime_checkable
+class QueryAnalyzer(Analyzer, Protocol):
+    """An analyzer that treats queries differently from documents."""
+
+    @property
+    def index_form(self) -> str:
+        """The part of the spec that decides what is indexed: analyzers with the same form share an index."""
+        ...
+
+    def query_tokens(self, text: str) -> list[str]:
+        """Splits a query into the tokens to search for."""
+        ...
 
 
 @runtime_checkable
@@ -176,3 +190,12 @@ def embed_queries(encoder: Embedder, texts: Sequence[str]) -> FloatArray:
 def query_fingerprint(encoder: Embedder) -> str:
     """Returns the fingerprint that applies to the vectors of questions."""
     return encoder.query_fingerprint if implements(encoder, QueryEmbedder) else encoder.fingerprint
+
+
+def query_tokens(analyzer: Analyzer, text: str) -> list[str]:
+    return analyzer.query_tokens(text) if implements(analyzer, QueryAnalyzer) else analyzer.tokens(text)
+
+
+def index_form(analyzer: Analyzer) -> str:
+    """The part of an analyzer's spec that decides what is indexed."""
+    return analyzer.index_form if implements(analyzer, QueryAnalyzer) else str(analyzer)

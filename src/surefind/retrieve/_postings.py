@@ -14,8 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.abilities import query_tokens
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels
+from surefind.spec import make
 from surefind.types import PAD, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
 _ARRAYS = ("starts", "docs", "tfs", "lengths")
@@ -35,6 +37,9 @@ class Saturation(Protocol):
 
     @property
     def b(self) -> float: ...
+
+    @property
+    def analyzer(self) -> str: ...
 
 
 class Postings:
@@ -109,7 +114,7 @@ class Postings:
     # ------------------------------------------------------------ search
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
-        terms, offsets = self._query_terms(queries)
+        terms, offsets = self._query_terms(retriever, queries)
         return self.search_terms(retriever, terms, offsets, k, allow)
 
     def search_terms(
@@ -140,7 +145,7 @@ class Postings:
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The scores of given chunks, (queries, chunks). A chunk with none of the words scores 0, padding -inf."""
-        terms, offsets = self._query_terms(queries)
+        terms, offsets = self._query_terms(retriever, queries)
         k1, b = retriever.k1, retriever.b
         weights = self._idf[terms] * (k1 + 1)
         norm = k1 * (1 - b + b * self.lengths / max(1.0, float(self.lengths.mean())))
@@ -159,16 +164,27 @@ class Postings:
         index for this k1 and b."""
         gains, table, _ = self._gains(retriever)
         shapes, _, _ = self._shapes
-        return *self._query_terms(queries), self._idf, self.starts, self.docs, shapes, gains, self._dense_of, table
+        return (
+            *self._query_terms(retriever, queries),
+            self._idf,
+            self.starts,
+            self.docs,
+            shapes,
+            gains,
+            self._dense_of,
+            table,
+        )
 
     def document_frequency(self, term: str) -> int:
         i = self._ids.get(term)
         return 0 if i is None else int(self.starts[i + 1] - self.starts[i])
 
-    def _query_terms(self, queries: Sequence[Query]) -> tuple[IntArray, NDArray[np.int64]]:
-        """The known terms of each query. A repeated word counts each time."""
-        tokens, of = self._analyzer.tokens, self._ids_of_token
-        return _stream(list(chain.from_iterable(map(of, tokens(query.text)))) for query in queries)
+    def _query_terms(self, retriever: Saturation, queries: Sequence[Query]) -> tuple[IntArray, NDArray[np.int64]]:
+        """The known terms of each query. A repeated word counts each time.
+
+        The analyzer is the retriever's: retrievers that treat queries differently may share this index."""
+        analyzer, of = make("analyze", retriever.analyzer), self._ids_of_token
+        return _stream(list(chain.from_iterable(map(of, query_tokens(analyzer, query.text)))) for query in queries)
 
     @cached_property
     def _ids_of_token(self) -> Callable[[str], tuple[int, ...]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from surefind import spec
+from surefind.abilities import index_form
 from surefind.analyze import VERSION
 from surefind.protocols import Analyzer, Progress, Reuse
 from surefind.spec import Stage, require
@@ -41,7 +42,7 @@ class BM25(Stage):
 
     @property
     def index_spec(self) -> str:
-        return f"bm25(analyzer={self._analyzer()})@{VERSION}"
+        return f"bm25(analyzer={index_form(self._analyzer())})@{VERSION}"
 
     def build(
         self,

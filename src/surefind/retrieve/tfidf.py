@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from surefind import spec
+from surefind.abilities import index_form
 from surefind.analyze import VERSION
 from surefind.protocols import Analyzer, Progress, Reuse
 from surefind.spec import Stage, require
@@ -44,7 +45,9 @@ class TfIdf(Stage):
 
     @property
     def index_spec(self) -> str:
-        return f"tfidf(ngrams={self.ngrams}, features={self.features}, analyzer={self._analyzer()})@{VERSION}"
+        return (
+            f"tfidf(ngrams={self.ngrams}, features={self.features}, analyzer={index_form(self._analyzer())})@{VERSION}"
+        )
 
     def build(
         self,
