@@ -164,16 +164,8 @@ class Postings:
         index for this k1 and b."""
         gains, table, _ = self._gains(retriever)
         shapes, _, _ = self._shapes
-        return (
-            *self._query_terms(retriever, queries),
-            self._idf,
-            self.starts,
-            self.docs,
-            shapes,
-            gains,
-            self._dense_of,
-            table,
-        )
+        terms = self._query_terms(retriever, queries)
+        return *terms, self._idf, self.starts, self.docs, shapes, gains, self._dense_of, table
 
     def document_frequency(self, term: str) -> int:
         i = self._ids.get(term)
