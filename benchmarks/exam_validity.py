@@ -1,0 +1,208 @@
+"""Measures whether a recommendation holds for real questions, leaving one corpus out at a time.
+
+    python benchmarks/exam_validity.py collect --data DATA --work WORK     scores of every configuration, once
+    python benchmarks/exam_validity.py report --work WORK                  the tables of docs/results/exam-validity.md
+    python benchmarks/exam_validity.py prior --work WORK                   writes src/surefind/bench/prior.json
+
+DATA holds collections in BEIR layout (a folder each); the bundled sample with its staff questions is added. `collect`
+needs the encoder for every corpus: about half an hour on 2 cores for ten collections.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from surefind import Access
+from surefind.bench.engine import Bench
+from surefind.bench.plan import Contender, Plan
+from surefind.bench.presets.context_layer import CONTENDERS
+from surefind.bench.prior import Belief, choose, evidence, fit_kind, fit_prior
+from surefind.exam.formats.beir import read_beir
+from surefind.exam.formats.table import read_table
+from surefind.exam.known_item import generate
+from surefind.exam.library import Library
+from surefind.exam.model import Exam
+from surefind.kb import KnowledgeBase
+from surefind.measure.names import parse_measure
+from surefind.sample import sample_folder, sample_questions
+from surefind.search.pipeline import Pipeline
+
+DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"
+CONFIGURATIONS = {
+    **CONTENDERS,
+    "hybrid": DEFAULT,
+    "hybrid α=0.3": "bm25 + dense >> convex(alpha=0.3, missing=score)",
+    "hybrid α=0.4": "bm25 + dense >> convex(alpha=0.4, missing=score)",
+    "hybrid α=0.6": "bm25 + dense >> convex(alpha=0.6, missing=score)",
+    "hybrid α=0.7": "bm25 + dense >> convex(alpha=0.7, missing=score)",
+    "TM2C2 α=0.5": "bm25 + dense >> tm2c2(alpha=0.5)",
+}
+MEASURE = parse_measure("nDCG@10")
+MOST = 1000
+"""Questions of a corpus that are scored; more are sampled down, the same each time."""
+SEED = 7
+
+
+def collect(data: Path, work: Path) -> None:
+    for name in ["sample", *sorted(path.parent.name for path in data.glob("*/queries.jsonl"))]:
+        target = work / f"{name}.npz"
+        if target.exists():
+            continue
+        folder = work / name
+        folder.mkdir(parents=True, exist_ok=True)
+        source = sample_folder() if name == "sample" else _corpus(data / name, work / "corpora" / name)
+        with KnowledgeBase.open(folder) as kb:
+            kb.sync(source)
+            library = Library(kb.documents(Access.owner()))
+            real = read_table(sample_questions(), library) if name == "sample" else read_beir(data / name, library)
+            written = generate(kb.documents(Access.owner()))
+            scores = {"real": _scores(kb, _fewer(real))}
+            for family in sorted({query.family for query in written.queries}):
+                part = tuple(query for query in written.queries if query.family == family)
+                scores[family] = _scores(kb, replace(written, name=f"known-item-{family}", queries=part))
+        np.savez_compressed(target, names=np.array(list(CONFIGURATIONS)), **scores)
+        means = {key: value.mean(axis=0).round(3).tolist() for key, value in scores.items()}
+        print(
+            json.dumps({"corpus": name, **{key: len(value) for key, value in scores.items()}, "means": means["real"]})
+        )
+
+
+def _corpus(source: Path, folder: Path) -> Path:
+    """The documents alone: a folder of data also holds questions and notes on its origin."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source / "corpus.jsonl", folder)
+    return folder
+
+
+def _fewer(exam: Exam) -> Exam:
+    if len(exam.queries) <= MOST:
+        return exam
+    chosen = sorted(np.random.default_rng(SEED).choice(len(exam.queries), MOST, replace=False))
+    return replace(exam, queries=tuple(exam.queries[i] for i in chosen))
+
+
+def _scores(kb: KnowledgeBase, exam: Exam) -> np.ndarray:
+    contenders = tuple(Contender(name, Pipeline.parse(text)) for name, text in CONFIGURATIONS.items())
+    return Bench(kb).run(Plan(contenders, exam, (MEASURE,))).scores[str(MEASURE)].astype(np.float32)
+
+
+# ---------------------------------------------------------------- leaving one corpus out
+
+
+Scores = dict[str, np.ndarray]
+"""Scores of one corpus: `real` and each family, (questions, configurations)."""
+MARGIN = 0.01
+REPEATS = 40
+"""Random samples of real questions for each number of them."""
+
+
+def load(work: Path) -> dict[str, Scores]:
+    found = {path.stem: dict(np.load(path)) for path in sorted(work.glob("*.npz"))}
+    for scores in found.values():
+        assert scores.pop("names").tolist() == list(CONFIGURATIONS)
+    return found
+
+
+def against_default(scores: np.ndarray) -> np.ndarray:
+    return np.asarray(scores - scores[:, [list(CONFIGURATIONS).index("hybrid")]], dtype=np.float64)
+
+
+def report(work: Path) -> None:
+    corpora = load(work)
+    families = sorted({family for scores in corpora.values() for family in scores if family != "real"})
+    rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    stated: dict[str, list[tuple[float, bool]]] = defaultdict(list)
+    picks: dict[str, dict[str, str]] = defaultdict(dict)
+    for name, scores in corpora.items():
+        others = [other for key, other in corpora.items() if key != name]
+        truth = scores["real"].mean(axis=0).astype(np.float64)
+        prior = fit_prior([against_default(other["real"]) for other in others])
+
+        def judge(row: str, estimate: np.ndarray, truth: np.ndarray = truth, name: str = name) -> None:
+            chosen = int(np.argmax(estimate))
+            rows[row].append((kendall(estimate, truth), 100 * float(truth.max() - truth[chosen])))
+            picks[row][name] = list(CONFIGURATIONS)[chosen]
+
+        def state(row: str, belief: Belief, truth: np.ndarray = truth) -> None:
+            choice = choose(belief, MARGIN)
+            stated[row].append((choice.within, bool(truth.max() - truth[choice.best] <= MARGIN)))
+
+        written = np.concatenate([scores[family] for family in families if family in scores])
+        judge("known-item exam alone", written.mean(axis=0))
+        judge("default (hybrid)", np.eye(len(truth))[list(CONFIGURATIONS).index("hybrid")])
+        judge("prior", prior.mean)
+        state("prior", prior)
+        joint = prior
+        for family in families:
+            if family not in scores or len(scores[family]) < 20:
+                continue
+            judge(f"{family} alone", scores[family].mean(axis=0))
+            known = [other for other in others if family in other and len(other[family]) >= 20]
+            kind = fit_kind(
+                [against_default(other[family]) for other in known], [against_default(other["real"]) for other in known]
+            )
+            seen = evidence(against_default(scores[family]), kind)
+            belief = prior.updated(seen)
+            judge(f"prior + {family}", belief.mean)
+            state(f"prior + {family}", belief)
+            if family == "heading_paraphrase":
+                joint = belief
+        real = against_default(scores["real"])
+        rng = np.random.default_rng(SEED)
+        for count in (10, 30, 75):
+            for _ in range(REPEATS):
+                drawn = rng.permutation(len(real))[: min(count, len(real) // 2)]
+                rest = np.setdiff1d(np.arange(len(real)), drawn)
+                judged = scores["real"][rest].mean(axis=0).astype(np.float64)
+                seen = evidence(real[drawn])
+                judge(f"{count} real questions alone", real[drawn].mean(axis=0), judged)
+                belief = prior.updated(seen)
+                judge(f"prior + {count} real questions", belief.mean, judged)
+                state(f"prior + {count} real questions", belief, judged)
+                judge(f"prior + paraphrase + {count} real questions", joint.updated(seen).mean, judged)
+        for _ in range(REPEATS):
+            order = rng.permutation(len(real))
+            half, rest = order[: len(order) // 2], order[len(order) // 2 :]
+            judge("the other half (ceiling)", real[half].mean(axis=0), scores["real"][rest].mean(axis=0).astype(float))
+    print("| basis of the choice | mean τ | mean regret | worst corpus |\n|---|---|---|---|")
+    for row, results in rows.items():
+        taus, regrets = np.array(results).T
+        by_corpus = regrets.reshape(len(corpora), -1).mean(axis=1) if len(regrets) % len(corpora) == 0 else regrets
+        print(f"| {row} | {np.nanmean(taus):.2f} | {by_corpus.mean():.2f} | {by_corpus.max():.2f} |")
+    print(
+        "\n| stated probability (margin 0.01) | recommendations | mean stated | within the margin |\n|---|---|---|---|"
+    )
+    for row, pairs in stated.items():
+        said, held = np.array(pairs, dtype=float).T
+        sure = said >= 0.9
+        high = f"; of {sure.sum()} given 90%: {held[sure].mean():.0%}" if sure.any() else ""
+        print(f"| {row} | {len(said)} | {said.mean():.2f} | {held.mean():.2f}{high} |")
+    for row in ("known-item exam alone", "prior", "prior + heading_paraphrase"):
+        print(row, json.dumps(picks[row], ensure_ascii=False))
+
+
+def kendall(a: np.ndarray, b: np.ndarray) -> float:
+    """Kendall's τ-b."""
+    first, second = np.triu_indices(len(a), 1)
+    x, y = np.sign(a[first] - a[second]), np.sign(b[first] - b[second])
+    size = np.sqrt((x != 0).sum() * (y != 0).sum())
+    return float((x * y).sum() / size) if size else float("nan")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=["collect", "report", "prior"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--work", type=Path, required=True)
+    given = parser.parse_args()
+    if given.step == "collect":
+        collect(given.data, given.work)
+    elif given.step == "report":
+        report(given.work)
