@@ -53,7 +53,7 @@ def announces(scores: NDArray[np.float64]) -> tuple[bool, bool, bool]:
         latency=[1.0] * len(names),
     )
     winner = len(verdict.ties) < len(names) - 1
-    return any(c.significant for c in comparisons), winner, winner or "significantly ahead" in verdict.text
+    return any(c.significant for c in comparisons), winner, winner or "significantly better" in verdict.text
 
 
 def main() -> None:

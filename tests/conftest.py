@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -11,6 +13,11 @@ from helpers import Home
 from llm_server import LLMServer, serving
 from surefind import spec
 from surefind.net import endpoint
+
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 # The gate asks the same questions every time; `pytest --hypothesis-profile explore` asks new ones.
 settings.register_profile("surefind", deadline=None, max_examples=50, derandomize=True)

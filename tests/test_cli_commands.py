@@ -424,7 +424,7 @@ def test_bench_complains_before_it_runs(ten: Path, options: tuple[str, ...], say
 
 def test_missing_baseline_is_refused(ten: Path) -> None:
     ran = surefind(*BENCH, "--check", "/nowhere/at/all.json", kb=ten)
-    assert ran.code == 2 and "all.json is not a report that surefind bench --save wrote" in ran.err
+    assert ran.code == 2 and "all.json is not a report written by surefind bench --save" in ran.err
 
 
 def test_missing_baseline_is_refused_before_anything_runs(ten: Path) -> None:

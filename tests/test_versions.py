@@ -243,7 +243,7 @@ def test_metadata_alone_is_a_change_and_the_command_says_that_the_text_is_the_sa
     two.write("docs/a.md", "---\nstatus: approved\n---\nalpha common", age=50)
     two.sync()
     assert "~ a.md" in surefind("diff", kb=two.folder).out
-    assert "The text of a.md is the same in both." in surefind("diff", "-d", "a.md", kb=two.folder).out
+    assert "The text of a.md is the same in both generations." in surefind("diff", "-d", "a.md", kb=two.folder).out
 
 
 def test_command_shows_what_changed(three: Home) -> None:

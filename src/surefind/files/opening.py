@@ -76,8 +76,9 @@ def _opened(real: str) -> tuple[int, os.stat_result]:
 
 
 def _check(path: Path, real: str, number: int, found: os.stat_result) -> None:
-    """Raises `ReplacedError` unless the opened file is the one that `path` leads to now. It compares the opened file, so
-    that a link that was there for a moment is noticed too."""
+    """Raises `ReplacedError` unless the opened file is the one that `path` leads to now.
+
+    The opened file is compared, so that a link that was there for a moment is noticed too."""
     try:
         if str(path) == real == os.readlink(f"/proc/self/fd/{number}"):  # noqa: PTH115 - one fast system call
             return

@@ -1,1 +1,1 @@
-"""The doors: they only call `KnowledgeBase` and show what it returns."""
+"""The interfaces for users (the doors). They only call `KnowledgeBase` and show its results."""

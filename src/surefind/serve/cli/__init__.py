@@ -1,4 +1,4 @@
-"""The command line. One command a file; heavy imports happen inside the commands."""
+"""The command line, with one file per command. Heavy imports happen inside the commands, so that help stays fast."""
 
 from __future__ import annotations
 

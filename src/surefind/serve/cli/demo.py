@@ -43,10 +43,11 @@ def demo(
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / FILE_NAME).exists():
         (folder / FILE_NAME).write_text(TEMPLATE, encoding="utf-8")
-    with KnowledgeBase.open(folder) as base, progress(quiet=as_json) as report:
+    with KnowledgeBase.open(folder) as base:
         if not as_json:
             typer.echo(f"Building a knowledge base in {folder} from the sample (about a minute on 2 cores) …")
-        synced = base.sync(sample_folder(), report=report)
+        with progress(quiet=as_json) as report:
+            synced = base.sync(sample_folder(), report=report)
         results = [base.search(query, Access.of(*groups), k=2) for query, groups in _QUESTIONS]
         if not as_json:
             sync.show(synced)
@@ -55,7 +56,8 @@ def demo(
                 typer.echo(f'\n$ surefind search "{result.query}"{as_group} -k 2 --explain\n')
                 _hits.show(result, explain=True, full=False, groups=groups)
             typer.echo("\nNow running fifteen configurations on questions written from these documents …")
-        reports = _benchmark(base, report)
+        with progress(quiet=as_json) as report:
+            reports = _benchmark(base, report)
     if as_json:
         searches = [as_data(result) for result in results]
         print_json(
