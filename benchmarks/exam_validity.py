@@ -57,13 +57,10 @@ def collect(data: Path, work: Path) -> None:
             continue
         folder = work / name
         folder.mkdir(parents=True, exist_ok=True)
-        source = sample_folder() if name == "sample" else _corpus(data / name, work / "corpora" / name)
         with KnowledgeBase.open(folder) as kb:
-            kb.sync(source)
-            library = Library(kb.documents(Access.owner()))
-            real = read_table(sample_questions(), library) if name == "sample" else read_beir(data / name, library)
+            real = questions_of(kb, name, data, work)
             written = generate(kb.documents(Access.owner()))
-            scores = {"real": _scores(kb, _fewer(real))}
+            scores = {"real": _scores(kb, fewer(real))}
             for family in sorted({query.family for query in written.queries}):
                 part = tuple(query for query in written.queries if query.family == family)
                 scores[family] = _scores(kb, replace(written, name=f"known-item-{family}", queries=part))
@@ -74,6 +71,13 @@ def collect(data: Path, work: Path) -> None:
         )
 
 
+def questions_of(kb: KnowledgeBase, name: str, data: Path, work: Path) -> Exam:
+    """Syncs a collection, or the sample, and returns its real questions."""
+    kb.sync(sample_folder() if name == "sample" else _corpus(data / name, work / "corpora" / name))
+    library = Library(kb.documents(Access.owner()))
+    return read_table(sample_questions(), library) if name == "sample" else read_beir(data / name, library)
+
+
 def _corpus(source: Path, folder: Path) -> Path:
     """The documents alone: a folder of data also holds questions and notes on its origin."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +85,7 @@ def _corpus(source: Path, folder: Path) -> Path:
     return folder
 
 
-def _fewer(exam: Exam) -> Exam:
+def fewer(exam: Exam) -> Exam:
     if len(exam.queries) <= MOST:
         return exam
     chosen = sorted(np.random.default_rng(SEED).choice(len(exam.queries), MOST, replace=False))
