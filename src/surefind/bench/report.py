@@ -17,6 +17,7 @@ from surefind.bench.engine import Outcome
 from surefind.bench.graph_value import graph_value
 from surefind.bench.llm_value import calls_of, cost_of, llm_value
 from surefind.bench.movement import Movement
+from surefind.bench.recommendation import MEASURE, Recommendation, recommend
 from surefind.bench.reranking import Step
 from surefind.bench.sweep import alpha_sweep
 from surefind.bench.verdict import compare, decide
@@ -48,8 +49,9 @@ def build_report(
     marks = letters(means, comparisons)
     p50 = [timing.get("p50") for timing in outcome.latency]
     scores = outcome.scores[primary]
+    found = _recommendation(outcome, primary)
     verdict = decide(
-        names, primary, scores, out.tolist(), few, comparisons, hard, intervals[primary], held[primary], p50
+        names, primary, scores, out.tolist(), few, comparisons, hard, intervals[primary], held[primary], p50, found
     )
     families = _groups(outcome, [query.family for query in exam.queries])
     bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)
@@ -104,6 +106,7 @@ def build_report(
         "winner": names[verdict.winner],
         "ties": [names[i] for i in verdict.ties],
         "recommended": names[verdict.recommended],
+        "recommendation": asdict(found) if found else None,
         "verdict": " ".join(filter(None, [verdict.text, *assessments])),
         "comparisons": [{**asdict(c), "a": names[c.a], "b": names[c.b]} for c in comparisons],
         "leakage": asdict(known) if known else None,
@@ -112,6 +115,15 @@ def build_report(
         "problems": [*outcome.problems, *_problems(names, outcome.steps)],
         **_samples(outcome, titles),
     }  # fmt: skip
+
+
+def _recommendation(outcome: Outcome, primary: str) -> Recommendation | None:
+    """What is best for real questions; None where the prior does not apply: another measure, or several layouts."""
+    contenders = outcome.plan.contenders
+    if primary != MEASURE or len(contenders) < 2 or len({view.layout for view in outcome.views}) > 1:
+        return None
+    families = [query.family for query in outcome.plan.exam.queries]
+    return recommend([str(contender.pipeline) for contender in contenders], outcome.scores[primary], families)
 
 
 def _problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str]:

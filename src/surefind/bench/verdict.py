@@ -1,5 +1,9 @@
 """Names the winner, the configurations tied with it and the one to use, as numbers and as text.
 
+For nDCG@10 the recommendation is the configuration that should serve real questions best (`recommendation`); the rest
+of the text describes the exam. For other measures, and where layouts are compared, nothing is known from other corpora,
+and the exam decides:
+
 The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
 gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
 The fastest of the winner and its ties is recommended if it also holds up on low-overlap questions. Questions written
@@ -14,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surefind.bench.recommendation import Recommendation, corpora, describe
 from surefind.measure.statistics import Comparison, Interval, compare_all, compare_together
 from surefind.types import Floats
 
@@ -54,8 +59,11 @@ def decide(
     intervals: Sequence[Interval],
     held_out_intervals: Sequence[Interval],
     latency: Sequence[float | None],
+    recommendation: Recommendation | None = None,
 ) -> Verdict:
     """Picks the winner, its ties and the recommendation, and explains them.
+
+    With a `recommendation` for real questions, that is the one; the winner on the exam is only described.
 
     `low_overlap` marks the low-overlap questions (overlap below two thirds); `hard_comparisons` are the comparisons on
     these questions alone.
@@ -76,6 +84,9 @@ def decide(
         hard = scores[np.array(low_overlap)]
         behind, sentences = _on_hard_questions(names, [winner, *ties], hard, hard_comparisons)
         text.append(sentences)
+    if recommendation is not None:
+        text = [describe(names, recommendation, corpora()), f"On this exam: {text[0]}", *text[1:]]
+        return Verdict(winner, ties, recommendation.best, " ".join(text))
     recommended = _fastest([i for i in (winner, *ties) if i not in behind], means, latency)
     if ties:
         text.append(_recommendation(names, winner, recommended, latency, behind))

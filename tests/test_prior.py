@@ -1,0 +1,203 @@
+"""The prior from other corpora, and the recommendation that it gives together with an exam."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from surefind import Pipeline
+from surefind.bench import recommendation
+from surefind.bench.presets.context_layer import CONTENDERS
+from surefind.bench.prior import (
+    Belief,
+    Evidence,
+    Kind,
+    choose,
+    evidence,
+    fit_kind,
+    fit_prior,
+    regret_after,
+    sampling_error,
+)
+from surefind.bench.recommendation import VERBATIM, describe, recommend
+from surefind.types import Floats
+
+DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"
+SPECS = [str(Pipeline.parse(text)) for text in (DEFAULT, "bm25", "dense", "bm25 + dense >> rrf(k=60)")]
+
+
+def belief(mean: list[float], covariance: list[list[float]]) -> Belief:
+    return Belief(np.array(mean), np.array(covariance))
+
+
+def seen(differences: list[float], error: list[list[float]], bias: list[float] | None = None) -> Evidence:
+    return Evidence(np.array(differences), np.array(error), np.array(bias or [0.0] * len(differences)))
+
+
+def test_prior_and_evidence_of_equal_weight_meet_in_the_middle() -> None:
+    after = belief([0.0], [[4.0]]).updated(seen([2.0], [[4.0]]))
+    assert after.mean.tolist() == pytest.approx([1.0])  # 0 + 4/(4+4) · 2
+    assert after.covariance.tolist() == [pytest.approx([2.0])]  # 4 - 4/(4+4) · 4
+
+
+def test_evidence_on_one_configuration_moves_a_correlated_one() -> None:
+    after = belief([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]]).updated(seen([1.0, 0.0], [[0.5, 0.0], [0.0, 1e9]]))
+    assert after.mean.tolist() == pytest.approx([1 / 1.5, 0.8 / 1.5], rel=1e-6)
+
+
+def test_the_bias_of_a_kind_is_taken_off() -> None:
+    after = belief([0.0], [[1.0]]).updated(seen([0.5], [[1e-12]], [0.3]))
+    assert after.mean.tolist() == pytest.approx([0.2])
+
+
+def test_evidence_that_is_all_error_changes_nothing() -> None:
+    before = belief([0.1, -0.2], [[1.0, 0.2], [0.2, 1.0]])
+    after = before.updated(seen([9.0, -9.0], [[1e12, 0.0], [0.0, 1e12]]))
+    assert after.mean == pytest.approx(before.mean, abs=1e-9)
+
+
+def test_updates_in_either_order_agree() -> None:
+    before = belief([0.0, 0.0], [[1.0, 0.5], [0.5, 2.0]])
+    a, b = seen([0.3, 0.1], [[0.2, 0.1], [0.1, 0.3]]), seen([-0.2, 0.4], [[0.5, 0.0], [0.0, 0.5]])
+    one, other = before.updated(a).updated(b), before.updated(b).updated(a)
+    assert one.mean == pytest.approx(other.mean)
+    assert one.covariance == pytest.approx(other.covariance)
+
+
+def test_the_prior_of_many_corpora_is_what_they_were_drawn_from() -> None:
+    rng = np.random.default_rng(1)
+    mean, covariance = np.array([0.05, -0.1]), np.array([[0.004, 0.002], [0.002, 0.003]])
+    corpora = [rng.multivariate_normal(truth, np.eye(2) * 0.04, 400) for truth in _truths(rng, mean, covariance, 300)]
+    found = fit_prior(corpora, shrink=0.0)
+    assert found.mean == pytest.approx(mean, abs=0.01)
+    assert found.covariance == pytest.approx(covariance, abs=0.001)
+
+
+def test_shrinking_keeps_variances_and_takes_the_correlations_of_questions() -> None:
+    rng = np.random.default_rng(2)
+    within = np.array([[1.0, 0.9], [0.9, 1.0]])
+    corpora = [rng.multivariate_normal(rng.normal(0, 1, 2), within, 5000) for _ in range(200)]
+    whole = fit_prior(corpora, shrink=1.0).covariance
+    assert whole[0, 1] / np.sqrt(whole[0, 0] * whole[1, 1]) == pytest.approx(0.9, abs=0.02)
+    assert whole[0, 0] == pytest.approx(1.0, rel=0.3)
+
+
+def test_a_kind_has_the_bias_that_it_showed() -> None:
+    rng = np.random.default_rng(3)
+    real = [rng.normal(0.0, 0.2, (500, 2)) for _ in range(40)]
+    exams = [scores + np.array([0.3, -0.1]) for scores in real]
+    kind = fit_kind(exams, real)
+    assert kind.bias == pytest.approx(np.array([0.3, -0.1]), abs=1e-9)
+
+
+def test_sampling_error_is_that_of_the_mean() -> None:
+    scores = np.array([[1.0], [3.0]])
+    assert sampling_error(scores)[0, 0] == pytest.approx(1.0, abs=1e-6)  # variance 2 of 2 questions
+
+
+def test_the_stated_probability_is_how_often_it_holds() -> None:
+    """Truths are drawn, exams are drawn from them, and the recommendation is judged by the truth."""
+    rng = np.random.default_rng(4)
+    mean, covariance = np.zeros(4), np.diag([1e-8, 4e-4, 9e-4, 16e-4])
+    said, held, lost, regret = [], [], [], []
+    for truth in _truths(rng, mean, covariance, 300):
+        exam = rng.multivariate_normal(truth, np.eye(4) * 0.09, 60)
+        choice = choose(Belief(mean, covariance).updated(evidence(exam)), 0.01)
+        said.append(choice.within)
+        regret.append(choice.regret)
+        held.append(truth.max() - truth[choice.best] <= 0.01)
+        lost.append(truth.max() - truth[choice.best])
+    assert np.mean(said) == pytest.approx(np.mean(held), abs=0.06)
+    assert np.mean(regret) == pytest.approx(np.mean(lost), abs=0.004)
+
+
+def test_more_questions_lose_less() -> None:
+    before = belief([0.0, 0.0, 0.01], [[1e-8, 0, 0], [0, 0.002, 0], [0, 0, 0.002]])
+    losses = [regret_after(before, np.eye(3) * 0.04, count) for count in (5, 50, 500)]
+    assert losses == sorted(losses, reverse=True)
+    assert choose(before, 0.01).regret > losses[-1]
+
+
+# ---------------------------------------------------------------- the recommendation
+
+
+def test_every_configuration_of_the_first_preset_has_a_prior() -> None:
+    known = recommendation._table()
+    assert {str(Pipeline.parse(text)) for text in [*CONTENDERS.values(), DEFAULT]} <= set(known["specs"])
+    size = len(known["specs"])
+    assert np.array(known["covariance"]).shape == np.array(known["per_question"]).shape == (size, size)
+    assert known["mean"][known["specs"].index(str(Pipeline.parse(known["default"])))] == 0.0
+
+
+def exam(favourite: int, size: int, gain: float = 0.3) -> Floats:
+    rng = np.random.default_rng(5)
+    scores = rng.uniform(0.3, 0.6, (size, 1)) + rng.normal(0, 0.05, (size, len(SPECS)))
+    scores[:, favourite] += gain
+    return np.asarray(np.clip(scores, 0, 1))
+
+
+def test_verbatim_questions_never_choose() -> None:
+    families = [sorted(VERBATIM)[i % 4] for i in range(400)]
+    alone = recommend(SPECS, exam(1, 400), families)
+    nothing = recommend(SPECS, np.zeros((0, len(SPECS))), [])
+    assert alone.best == nothing.best != 1
+    assert alone.means == pytest.approx(nothing.means)
+    assert alone.real == 0 and alone.other == {}
+
+
+def test_many_real_questions_overrule_the_prior() -> None:
+    found = recommend(SPECS, exam(2, 300), ["questions"] * 300)
+    assert (found.best, found.real) == (2, 300)
+    assert found.within > 0.99
+    assert found.more is None
+
+
+def test_a_handful_of_real_questions_does_not() -> None:
+    few = recommend(SPECS, exam(2, 9), ["questions"] * 9)
+    assert (few.best, few.real) == (recommend(SPECS, np.zeros((0, len(SPECS))), []).best, 0)
+
+
+def test_the_choice_does_not_depend_on_which_configuration_is_the_reference() -> None:
+    scores = exam(3, 60, 0.02)
+    whole = recommend(SPECS, scores, ["questions"] * 60)
+    turned = recommend(SPECS[::-1], scores[:, ::-1], ["questions"] * 60)
+    assert len(SPECS) - 1 - turned.best == whole.best
+    assert turned.within == pytest.approx(whole.within, abs=0.02)
+
+
+def test_a_configuration_without_a_prior_needs_real_questions() -> None:
+    specs = [*SPECS, "bm25(k1=0.9, b=0.4, analyzer=english)"]
+    found = recommend(specs, np.zeros((0, len(specs))), [])
+    assert found.unknown == [4] and found.best != 4
+    scores = np.concatenate([exam(0, 300, 0.0), exam(0, 300, 0.0)[:, :1] + 0.2], axis=1)
+    assert recommend(specs, scores, ["questions"] * 300).best == 4
+
+
+def test_the_text_says_what_how_sure_and_why() -> None:
+    found = recommend(SPECS, exam(2, 300), ["questions"] * 300)
+    text = describe(["hybrid", "BM25", "dense", "RRF"], found, 10)
+    assert text.startswith("Recommendation for real questions: dense. The probability is more than 99%")
+    assert "300 real questions of this exam" in text
+    offline = describe(["hybrid", "BM25", "dense", "RRF"], recommend(SPECS, np.zeros((0, 4)), []), 10)
+    assert "real questions on 10 other collections" in offline
+    assert "questions cut from the documents do not choose" in offline
+
+
+def test_paraphrased_headings_count_less_than_real_questions() -> None:
+    scores = exam(2, 200, 0.05)
+    written = recommend(SPECS, scores, ["heading_paraphrase"] * 200)
+    real = recommend(SPECS, scores, ["questions"] * 200)
+    assert written.other == {"heading_paraphrase": 200}
+    assert real.within >= written.within or real.best != written.best
+
+
+def test_kind_may_be_given_or_not() -> None:
+    scores = exam(0, 50)
+    plain = evidence(scores)
+    told = evidence(scores, Kind(np.ones(4), np.eye(4)))
+    assert told.error == pytest.approx(plain.error + np.eye(4))
+    assert told.bias.tolist() == [1.0] * 4
+
+
+def _truths(rng: np.random.Generator, mean: Floats, covariance: Floats, count: int) -> Floats:
+    return rng.multivariate_normal(mean, covariance, count)
