@@ -20,10 +20,11 @@ from pathlib import Path
 import numpy as np
 
 from surefind import Access
+from surefind.bench import prior
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.presets.context_layer import CONTENDERS
-from surefind.bench.prior import Belief, choose, evidence, fit_kind, fit_prior
+from surefind.bench.prior import Belief, Kind, choose, evidence, fit_kind, fit_prior, pooled
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.table import read_table
 from surefind.exam.known_item import generate
@@ -51,7 +52,7 @@ SEED = 7
 
 
 def collect(data: Path, work: Path) -> None:
-    for name in ["sample", *sorted(path.parent.name for path in data.glob("*/queries.jsonl"))]:
+    for name in collections(data):
         target = work / f"{name}.npz"
         if target.exists():
             continue
@@ -69,6 +70,10 @@ def collect(data: Path, work: Path) -> None:
         print(
             json.dumps({"corpus": name, **{key: len(value) for key, value in scores.items()}, "means": means["real"]})
         )
+
+
+def collections(data: Path) -> list[str]:
+    return ["sample", *sorted(path.parent.name for path in data.glob("*/queries.jsonl"))]
 
 
 def questions_of(kb: KnowledgeBase, name: str, data: Path, work: Path) -> Exam:
@@ -103,6 +108,8 @@ def _scores(kb: KnowledgeBase, exam: Exam) -> np.ndarray:
 Scores = dict[str, np.ndarray]
 """Scores of one corpus: `real` and each family, (questions, configurations)."""
 MARGIN = 0.01
+FEWEST_CORPORA = 4
+"""Corpora that a kind of questions must have been compared with real ones on, for its error to be estimated."""
 REPEATS = 40
 """Random samples of real questions for each number of them."""
 
@@ -127,7 +134,8 @@ def report(work: Path) -> None:
     for name, scores in corpora.items():
         others = [other for key, other in corpora.items() if key != name]
         truth = scores["real"].mean(axis=0).astype(np.float64)
-        prior = fit_prior([against_default(other["real"]) for other in others])
+        before = fit_prior([against_default(other["real"]) for other in others])
+        typical = pooled([against_default(other["real"]) for other in others])
 
         def judge(row: str, estimate: np.ndarray, truth: np.ndarray = truth, name: str = name) -> None:
             chosen = int(np.argmax(estimate))
@@ -141,19 +149,26 @@ def report(work: Path) -> None:
         written = np.concatenate([scores[family] for family in families if family in scores])
         judge("known-item exam alone", written.mean(axis=0))
         judge("default (hybrid)", np.eye(len(truth))[list(CONFIGURATIONS).index("hybrid")])
-        judge("prior", prior.mean)
-        state("prior", prior)
-        joint = prior
+        judge("prior", before.mean)
+        state("prior", before)
+        joint = before
         for family in families:
             if family not in scores or len(scores[family]) < 20:
                 continue
             judge(f"{family} alone", scores[family].mean(axis=0))
             known = [other for other in others if family in other and len(other[family]) >= 20]
-            kind = fit_kind(
-                [against_default(other[family]) for other in known], [against_default(other["real"]) for other in known]
+            if len(known) < FEWEST_CORPORA and family != "heading_paraphrase":
+                continue
+            kind = (
+                Kind(np.zeros(len(truth)), before.covariance)
+                if len(known) < FEWEST_CORPORA
+                else fit_kind(
+                    [against_default(other[family]) for other in known],
+                    [against_default(other["real"]) for other in known],
+                )
             )
-            seen = evidence(against_default(scores[family]), kind)
-            belief = prior.updated(seen)
+            seen = evidence(against_default(scores[family]), kind, typical)
+            belief = before.updated(seen)
             judge(f"prior + {family}", belief.mean)
             state(f"prior + {family}", belief)
             if family == "heading_paraphrase":
@@ -165,9 +180,9 @@ def report(work: Path) -> None:
                 drawn = rng.permutation(len(real))[: min(count, len(real) // 2)]
                 rest = np.setdiff1d(np.arange(len(real)), drawn)
                 judged = scores["real"][rest].mean(axis=0).astype(np.float64)
-                seen = evidence(real[drawn])
+                seen = evidence(real[drawn], None, typical)
                 judge(f"{count} real questions alone", real[drawn].mean(axis=0), judged)
-                belief = prior.updated(seen)
+                belief = before.updated(seen)
                 judge(f"prior + {count} real questions", belief.mean, judged)
                 state(f"prior + {count} real questions", belief, judged)
                 judge(f"prior + paraphrase + {count} real questions", joint.updated(seen).mean, judged)
@@ -192,6 +207,33 @@ def report(work: Path) -> None:
         print(row, json.dumps(picks[row], ensure_ascii=False))
 
 
+def write_prior(work: Path) -> None:
+    """Writes the table that ships with the package."""
+    corpora = load(work)
+    real = {name: against_default(scores["real"]) for name, scores in corpora.items()}
+    belief = fit_prior(list(real.values()))
+    table = {
+        "measure": str(MEASURE),
+        "default": str(Pipeline.parse(DEFAULT)),
+        "corpora": {
+            name: {"questions": len(scores), "differences": scores.mean(axis=0).round(4).tolist()}
+            for name, scores in real.items()
+        },
+        "specs": [str(Pipeline.parse(text)) for text in CONFIGURATIONS.values()],
+        "mean": belief.mean.round(5).tolist(),
+        "covariance": belief.covariance.round(8).tolist(),
+        "per_question": pooled(list(real.values())).round(6).tolist(),
+        "kinds": {},
+    }
+    place = Path(prior.__file__).with_name("prior.json")
+    place.write_text(
+        json.dumps(table, indent=None, separators=(",", ":")).replace('],"', '],\n"') + "\n", encoding="utf-8"
+    )
+    print(f"{place}: {len(table['specs'])} configurations, {len(real)} corpora")
+    for spec, mean, spread in zip(CONFIGURATIONS, belief.mean, np.sqrt(np.diag(belief.covariance)), strict=True):
+        print(f"| {spec} | {100 * mean:+.1f} | {100 * spread:.1f} |")
+
+
 def kendall(a: np.ndarray, b: np.ndarray) -> float:
     """Kendall's τ-b."""
     first, second = np.triu_indices(len(a), 1)
@@ -210,3 +252,5 @@ if __name__ == "__main__":
         collect(given.data, given.work)
     elif given.step == "report":
         report(given.work)
+    else:
+        write_prior(given.work)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from exam_validity import MEASURE, fewer, questions_of
+from exam_validity import MEASURE, collections, fewer, questions_of
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan
 from surefind.kb import KnowledgeBase
@@ -31,7 +31,7 @@ def main() -> None:
     heads = [f"{name}: kept | dropped | points [95%] | p" for name in PAIRS]
     print(f"| collection | questions | {' | '.join(heads)} |")
     print("|---" * (2 + 4 * len(PAIRS)) + "|")
-    for name in ["sample", *sorted(path.parent.name for path in given.data.glob("*/queries.jsonl"))]:
+    for name in collections(given.data):
         (given.work / name).mkdir(parents=True, exist_ok=True)
         with KnowledgeBase.open(given.work / name) as kb:
             exam = fewer(questions_of(kb, name, given.data, given.work))

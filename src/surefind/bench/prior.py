@@ -27,6 +27,8 @@ from surefind.types import Floats
 
 SHRINK = 0.5
 """Weight of the target in a covariance between corpora; chosen on left-out corpora (docs/results/exam-validity.md)."""
+TYPICAL = 50
+"""How many questions the typical covariance of a question counts for."""
 DRAWS = 20_000
 _SEED = 20_240_607
 _RIDGE = 1e-8
@@ -109,9 +111,17 @@ def regret_after(belief: Belief, per_question: Floats, questions: int, draws: in
     return float((truth.max(axis=1) - truth[np.arange(draws), means.argmax(axis=1)]).mean())
 
 
-def sampling_error(differences: Floats) -> Floats:
-    """Covariance of the mean of per-question differences, (questions, configurations)."""
-    return np.atleast_2d(np.cov(differences, rowvar=False)) / len(differences) + _ridge(differences[0])
+def sampling_error(differences: Floats, typical: Floats | None = None) -> Floats:
+    """Covariance of the mean of per-question differences, (questions, configurations).
+
+    Few questions say little about their own covariance, and nothing about most directions if there are fewer of them
+    than configurations. So it is blended with the `typical` covariance of one question, which counts as `TYPICAL`
+    questions (the mean of an inverse-Wishart posterior)."""
+    count = len(differences)
+    own = np.atleast_2d(np.cov(differences, rowvar=False))
+    if typical is not None:
+        own = ((count - 1) * own + TYPICAL * typical) / (count - 1 + TYPICAL)
+    return np.asarray(own / count + _ridge(differences[0]))
 
 
 def fit_prior(corpora: Sequence[Floats], shrink: float = SHRINK) -> Belief:
@@ -129,9 +139,9 @@ def fit_kind(exams: Sequence[Floats], real: Sequence[Floats], shrink: float = SH
     return Kind(gaps.mean(axis=0), error * (1 + 1 / len(gaps)))
 
 
-def evidence(differences: Floats, kind: Kind | None = None) -> Evidence:
+def evidence(differences: Floats, kind: Kind | None = None, typical: Floats | None = None) -> Evidence:
     """What per-question differences say; without a kind they are of real questions."""
-    error, bias = sampling_error(differences), np.zeros(differences.shape[1])
+    error, bias = sampling_error(differences, typical), np.zeros(differences.shape[1])
     if kind is not None:
         error, bias = error + kind.error, kind.bias
     return Evidence(differences.mean(axis=0), error, bias)

@@ -3,8 +3,8 @@
 Questions written from the documents repeat their words and would choose wrongly, so the recommendation starts from a
 prior: how each configuration did on real questions of other corpora (`prior.json`, made by
 benchmarks/exam_validity.py). The exam's questions then count by what their kind has been measured to be worth: real
-questions by their sampling error alone, paraphrased headings with the bias and error they had on those corpora,
-verbatim questions not at all (`prior` has the arithmetic).
+questions by their sampling error alone, questions in other words than the document's with an error on top, verbatim
+questions not at all (`prior` has the arithmetic).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from surefind.bench.prior import Belief, Choice, Kind, choose, evidence, regret_after
+from surefind.bench.prior import Belief, Choice, Kind, choose, evidence, regret_after, sampling_error
 from surefind.types import Floats
 
 MEASURE = "nDCG@10"
@@ -33,8 +33,9 @@ _UNKNOWN_SPREAD = 0.05
 """Standard deviation of the prior of a configuration that was not measured on other corpora."""
 _UNKNOWN_QUESTION = 0.25
 """Standard deviation of one question's difference for such a configuration."""
-_LIKE = {"sf1h": "heading_paraphrase", "sf2h": "heading_paraphrase", "mf2h": "heading_paraphrase"}
-"""Families that a language model writes: their error was not measured, so they count like paraphrased headings."""
+WRITTEN = frozenset({"heading_paraphrase", "sf1h", "sf2h", "mf2h"})
+"""Families that are written in other words than the document's: by rules, or by a language model. Too few collections
+have them beside real questions to measure their error, so they count like the real questions of another corpus."""
 _MORE = (5, 10, 20, 40, 80, 160, 320, 640)
 
 
@@ -71,17 +72,17 @@ def recommend(specs: Sequence[str], scores: Floats, families: Sequence[str]) -> 
     )
     per_question = _turned(against, _part(known["per_question"], columns, _UNKNOWN_QUESTION**2))
     differences = np.asarray(scores, dtype=np.float64) @ against.T
-    groups = np.array([_group(family, known) for family in families])
+    groups = np.array([_group(family) for family in families])
     counted: dict[str, int] = {}
     for group in dict.fromkeys(groups.tolist()):
         part = differences[groups == group]
         if group and len(part) >= _FEWEST:
             counted[group] = len(part)
-            belief = belief.updated(evidence(part, _kind(group, columns, against, known)))
+            belief = belief.updated(evidence(part, _kind(group, columns, against, known), per_question))
     choice = choose(belief, MARGIN)
     real = counted.pop("real", 0)
     if real:
-        per_question = np.atleast_2d(np.cov(differences[groups == "real"], rowvar=False))
+        per_question = real * sampling_error(differences[groups == "real"], per_question)
     more = _halving(belief, per_question, choice)
     unknown = [i for i, column in enumerate(columns) if column < 0]
     return Recommendation(choice.best, choice.within, choice.regret, more, belief.mean.tolist(), real, counted, unknown)
@@ -132,9 +133,11 @@ def _kind(group: str, columns: Sequence[int], against: Floats, known: dict[str, 
     """Bias and error of a kind of questions; None for real ones."""
     if group == "real":
         return None
-    row = known["kinds"][_LIKE.get(group, group)]
-    bias = np.zeros(len(columns)) if group in _LIKE else _row(np.array(row["bias"]), columns, 0.0)
-    return Kind(against @ bias, _turned(against, _part(row["error"], columns, 1.0)))
+    measured = known["kinds"].get(group)
+    if measured is None:
+        return Kind(np.zeros(len(columns)), _turned(against, _part(known["covariance"], columns, 1.0)))
+    bias = _row(np.array(measured["bias"]), columns, 0.0)
+    return Kind(against @ bias, _turned(against, _part(measured["error"], columns, 1.0)))
 
 
 def _row(values: Floats, columns: Sequence[int], otherwise: float) -> Floats:
@@ -154,9 +157,9 @@ def _part(matrix: Any, columns: Sequence[int], otherwise: float) -> Floats:
     return found
 
 
-def _group(family: str, known: dict[str, Any]) -> str:
-    """`real`, a measured kind, or "" for questions that never choose."""
-    if family in known["kinds"] or family in _LIKE:
+def _group(family: str) -> str:
+    """`real`, the family itself if it counts as evidence, or "" for questions that never choose."""
+    if family in WRITTEN:
         return family
     return "" if family in VERBATIM else "real"
 
