@@ -14,7 +14,7 @@ import numpy as np
 
 from surefind.types import Rankings
 
-_FORMAT = 8
+_FORMAT = 9
 
 
 class RunCache:
