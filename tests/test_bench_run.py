@@ -7,7 +7,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,10 +24,13 @@ from surefind.bench.files import markdown, write_files, write_runs
 from surefind.bench.plan import Plan, from_texts, parse_measures
 from surefind.bench.run import Finished, beir_base, known_item_exam, run_bench
 from surefind.errors import ExamError
+from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
+from surefind.measure.clusters import FEWEST
 from surefind.measure.names import SPAN_MEASURES
+from surefind.measure.statistics import bootstrap
 from surefind.retrieve._postings import Postings
 from surefind.testing import rankings_of
 from surefind.types import Query, Rankings
@@ -80,12 +83,22 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_report_has_the_promised_keys(finished: Finished) -> None:
-    assert {"exam", "rows", "winner", "ties", "query_ids", "query_texts"} <= finished.report.keys()
+    assert {"exam", "rows", "winner", "ties", "query_ids", "query_texts", "query_clusters"} <= finished.report.keys()
     for row in finished.report["rows"]:
         assert {"name", "spec", "measures", "latency_ms", "cost_per_1k"} <= row.keys()
         assert {"p50", "p95"} <= row["latency_ms"].keys()
         assert list(row["measures"]) == list(MEASURES)
         assert all(set(interval) == {"mean", "low", "high"} for interval in row["measures"].values())
+
+
+def test_intervals_and_tests_treat_the_questions_about_a_document_together(finished: Finished) -> None:
+    assert finished.outcome is not None
+    clusters = clusters_of(finished.outcome.plan.exam.queries)
+    assert FEWEST <= len(set(clusters.tolist())) < len(clusters)
+    assert finished.report["query_clusters"] == clusters.tolist()
+    primary = finished.report["primary"]
+    found = [row["measures"][primary] for row in finished.report["rows"]]
+    assert found == [asdict(interval) for interval in bootstrap(finished.outcome.scores[primary], clusters=clusters)]
 
 
 def test_report_is_json(finished: Finished) -> None:

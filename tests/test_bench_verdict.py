@@ -116,6 +116,15 @@ def test_long_list_of_ties_is_cut() -> None:
     assert "b, c, d, e and 1 more" in verdict([1] * 6, *[BASE] * 6).text
 
 
+def test_better_on_the_questions_of_one_document_is_no_significant_difference() -> None:
+    scores = np.stack([BASE, BASE], axis=1)
+    scores[:30, 0] += 0.2
+    few = np.arange(len(BASE)) < 45
+    assert all(part[0].significant for part in compare(scores, few.tolist()))
+    clusters = np.array([0] * 30 + list(range(1, len(BASE) - 29)))
+    assert not any(part[0].significant for part in compare(scores, few.tolist(), clusters))
+
+
 # ---------------------------------------------------------------- the gate
 
 
@@ -123,7 +132,8 @@ def report(scores: NDArray[np.float64], name: str = "words", primary: str = "nDC
     ids = [f"q{i}" for i in range(len(scores))]
     texts = [f"what about {i}?" for i in range(len(scores))]
     return {
-        "primary": primary, "query_ids": ids, "query_texts": texts, "rows": [{"name": name, "scores": scores.tolist()}],
+        "primary": primary, "query_ids": ids, "query_texts": texts, "query_clusters": list(range(len(scores))),
+        "rows": [{"name": name, "scores": scores.tolist()}],
     }  # fmt: skip
 
 
@@ -155,6 +165,15 @@ def test_one_question_that_got_worse_passes(tmp_path: Path) -> None:
     worse = BASE.copy()
     worse[3] = 0
     assert not checked(tmp_path, report(BASE), report(worse)).failed
+
+
+def test_questions_about_one_document_that_got_worse_pass(tmp_path: Path) -> None:
+    worse = BASE.copy()
+    worse[:20] -= 0.2
+    after = report(worse)
+    assert checked(tmp_path, report(BASE), after).failed
+    after["query_clusters"] = [0] * 20 + list(range(1, len(BASE) - 19))
+    assert not checked(tmp_path, report(BASE), after).failed
 
 
 def test_only_questions_of_both_reports_are_compared(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""Intervals, tests, corrections, letters: against written-out values, enumeration and simulation."""
+"""Intervals, corrections, letters: against written-out values and simulation."""
 
 from __future__ import annotations
 
 import re
-from itertools import product
 from math import comb, sqrt
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from surefind.measure.statistics import Comparison, bootstrap, compare_all, holm, letters, permutation_p, wilson
+from surefind.measure.statistics import Comparison, bootstrap, compare_all, holm, letters, wilson
 
 Floats = NDArray[np.float64]
 
@@ -58,57 +57,6 @@ def test_interval_covers_the_true_mean_about_as_often_as_it_says() -> None:
     samples = rng.beta(0.5, 0.5, size=(60, 300))
     covered = sum(found.low <= 0.5 <= found.high for found in bootstrap(samples, 1000))
     assert 0.90 <= covered / 300 <= 0.99
-
-
-# ---------------------------------------------------------------- permutation
-
-
-def enumerated(differences: Floats) -> float:
-    """p over all 2^n ways to flip signs."""
-    signs = np.array(list(product((-1, 1), repeat=len(differences))))
-    sums = np.abs(signs @ differences)
-    return float((sums >= abs(differences.sum()) - 1e-12).mean())
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_permutation_p_is_that_of_full_enumeration(seed: int) -> None:
-    differences = np.random.default_rng(seed).normal(0.35, 1, 10)
-    exact = enumerated(differences)
-    (found,) = permutation_p(differences[:, None])
-    assert found == pytest.approx(exact, abs=4 * sqrt(exact * (1 - exact) / 10_000) + 1e-4)
-
-
-def test_permutation_p_counts_ties_as_reached() -> None:
-    # One difference only: either sign reaches it.
-    assert permutation_p(column(0.4, *[0] * 30))[0] == 1
-
-
-def test_permutation_p_of_no_difference_is_1() -> None:
-    assert permutation_p(column(*[0] * 10))[0] == 1
-
-
-def test_permutation_p_of_all_one_way_is_two_in_all_flips() -> None:
-    assert permutation_p(column(*[0.2] * 8))[0] == pytest.approx(2 / 2**8, rel=0.3)
-
-
-def test_permutation_p_is_two_sided() -> None:
-    differences = np.random.default_rng(3).normal(0.3, 1, (15, 1))
-    assert permutation_p(differences)[0] == permutation_p(-differences)[0]
-
-
-def test_small_p_survives_a_correction_over_many_pairs() -> None:
-    # 10,000 flips alone could not go below 1/10,001.
-    assert permutation_p(column(*[0.5] * 60))[0] < 1e-9
-
-
-def test_permutation_p_is_never_below_what_enumeration_allows() -> None:
-    for n in range(5, 26):
-        assert permutation_p(column(*[1.0] * n))[0] > 0.5 * 2 / 2**n
-
-
-def test_permutation_p_does_not_depend_on_the_scale_of_the_scores() -> None:
-    differences = np.random.default_rng(4).normal(0.2, 1, (30, 1))
-    assert permutation_p(differences * 1e-3)[0] == pytest.approx(permutation_p(differences)[0])
 
 
 # ---------------------------------------------------------------- Holm

@@ -171,6 +171,14 @@ def test_verdict_recommends_a_single_retriever_that_is_no_worse() -> None:
     assert verdict(rows, 1, "nDCG@10", alone=(3,))[1] == "L"
 
 
+def test_questions_about_one_document_alone_do_not_make_a_model_better() -> None:
+    static = np.random.default_rng(1).random(60)
+    trained = ("learned", "L", static + np.where(np.arange(60) < 30, 0.2, 0.0))
+    clusters = np.array([0] * 30 + list(range(1, 31)))
+    assert compare(trained, {("static", "S"): static}, {})[1].significant
+    assert not compare(trained, {("static", "S"): static}, {}, clusters)[1].significant
+
+
 def test_comparison_written_out() -> None:
     a, b = np.array([1.0, 0.5, 1.0, 0.0]), np.array([0.5, 0.5, 0.5, 0.0])
     first, second, oracle = compare(("a", "A", a), {("b", "B"): b}, {"oracle": np.ones(4)})

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from surefind.errors import UsageError
-from surefind.measure.statistics import ALPHA, holm, permutation_p
+from surefind.measure.permutation import permutation_p
+from surefind.measure.statistics import ALPHA, holm
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,11 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def _scores(report: dict[str, Any]) -> dict[str, dict[Question, float]]:
-    questions = list(zip(report["query_texts"], report["query_ids"], strict=True))
-    return {row["name"]: dict(zip(questions, row["scores"], strict=True)) for row in report["rows"]}
+    return {row["name"]: dict(zip(_questions(report), row["scores"], strict=True)) for row in report["rows"]}
+
+
+def _questions(report: dict[str, Any]) -> list[Question]:
+    return list(zip(report["query_texts"], report["query_ids"], strict=True))
 
 
 def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
@@ -95,7 +99,9 @@ def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
         )
     old = np.array([[before[name][question] for name in names] for question, _ in shared])
     new = np.array([[after[name][question] for name in names] for _, question in shared])
-    p = holm(permutation_p(new - old))
+    numbers = dict(zip(_questions(report), report["query_clusters"], strict=True))
+    clusters = np.array([numbers[question] for _, question in shared], dtype=np.int64)
+    p = holm(permutation_p(new - old, clusters))
     rows = zip(names, old.mean(axis=0), new.mean(axis=0), p, strict=True)
     return CheckResult(tuple(Regression(name, float(b), float(a), float(q)) for name, b, a, q in rows), len(shared))
 

@@ -24,7 +24,7 @@ def write_files(report: dict[str, Any], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
     (folder / "report.md").write_text(markdown(report), encoding="utf-8")
-    for_the_gate = ("query_ids", "query_texts")
+    for_the_gate = ("query_ids", "query_texts", "query_clusters")
     shown = {key: value for key, value in report.items() if key not in for_the_gate}
     (folder / "report.html").write_text(render(shown), encoding="utf-8")
     _write_csv(report, folder / "table.csv")

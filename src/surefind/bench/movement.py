@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.bench.reranking import Step
+from surefind.exam.clusters import clusters_of
 from surefind.exam.model import ExamQuery
 from surefind.measure.gains import Judge
 from surefind.measure.names import Measure
@@ -65,6 +66,7 @@ class Movement:
         titles: Mapping[str, str],
     ) -> None:
         self._queries = queries
+        self._clusters = clusters_of(queries)
         self._judge = judge
         self._measure = measure
         self._spans = spans
@@ -93,7 +95,7 @@ class Movement:
         numeric = np.array([bool(re.search(r"\d", query.text)) for query in self._queries])
         return {
             "measure": str(self._measure),
-            "change": asdict(bootstrap(change[:, None])[0]),
+            "change": asdict(bootstrap(change[:, None], clusters=self._clusters)[0]),
             "families": self._families(change),
             "improved": int((change > _HELD).sum()),
             "degraded": len(worse),
@@ -123,7 +125,7 @@ class Movement:
             return {}
         return {
             family: {
-                **asdict(bootstrap(change[labels == family][:, None])[0]),
+                **asdict(bootstrap(change[labels == family][:, None], clusters=self._clusters[labels == family])[0]),
                 "queries": int((labels == family).sum()),
             }
             for family in families

@@ -22,9 +22,12 @@ from surefind.bench.reranking import Step
 from surefind.bench.sweep import alpha_sweep
 from surefind.bench.verdict import compare, decide
 from surefind.cores import usable_cores
+from surefind.exam.clusters import clusters_of
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
+from surefind.measure.clusters import Clusters
 from surefind.measure.statistics import Interval, bootstrap, letters
+from surefind.types import Floats
 
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
 _SAMPLED = 300
@@ -41,10 +44,12 @@ def build_report(
     names = [contender.name for contender in plan.contenders]
     primary = str(plan.primary)
     out = np.array(held_out(exam.queries))
-    intervals = _intervals(outcome.scores)
-    held = _intervals({name: scores[out] for name, scores in outcome.scores.items()}) if out.any() else intervals
+    clusters = clusters_of(exam.queries)
+    intervals = _intervals(outcome.scores, clusters)
+    halves = {name: scores[out] for name, scores in outcome.scores.items()}
+    held = _intervals(halves, clusters[out]) if out.any() else intervals
     few = [query.overlap is not None and query.overlap < 2 / 3 for query in exam.queries]
-    comparisons, hard = compare(outcome.scores[primary], few)
+    comparisons, hard = compare(outcome.scores[primary], few, clusters)
     means = outcome.scores[primary].mean(axis=0).tolist()
     marks = letters(means, comparisons)
     p50 = [timing.get("p50") for timing in outcome.latency]
@@ -103,6 +108,7 @@ def build_report(
         ],
         "query_ids": [query.id for query in exam.queries],
         "query_texts": [query.text for query in exam.queries],
+        "query_clusters": clusters.tolist(),
         "winner": names[verdict.winner],
         "ties": [names[i] for i in verdict.ties],
         "recommended": names[verdict.recommended],
@@ -157,12 +163,12 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _intervals(scores: Any) -> dict[str, list[Interval]]:
+def _intervals(scores: Mapping[str, Floats], clusters: Clusters) -> dict[str, list[Interval]]:
     """Bootstrap intervals of all measures, with the same resamples for each."""
     names = list(scores)
     stacked = np.concatenate([scores[name] for name in names], axis=1)
     columns = stacked.shape[1] // len(names)
-    found = bootstrap(stacked)
+    found = bootstrap(stacked, clusters=clusters)
     return {name: found[i * columns : (i + 1) * columns] for i, name in enumerate(names)}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from surefind.bench.engine import Outcome
+from surefind.exam.clusters import clusters_of
 from surefind.fuse.convex import Convex
 from surefind.fuse.tm2c2 import TM2C2
 from surefind.fusion.predictors import blend
@@ -47,6 +48,7 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any
         known = scored.get(replace(path, fuse=one))
         columns.append(_score(outcome, one.fuse(rankings, _width(rankings))) if known is None else known)
     table = np.stack(columns, axis=1)
+    clusters = clusters_of(plan.exam.queries)
     families = [query.family for query in plan.exam.queries]
     masks = {name: np.array([f == name for f in families]) for name in sorted(set(families))}
     points = [
@@ -55,10 +57,10 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any
             **asdict(interval),
             "families": {name: float(table[mask, i].mean()) for name, mask in masks.items()},
         }
-        for i, (alpha, interval) in enumerate(zip(ALPHAS, bootstrap(table), strict=True))
+        for i, (alpha, interval) in enumerate(zip(ALPHAS, bootstrap(table, clusters=clusters), strict=True))
     ]
     oracles = np.stack([_with_alpha_star(outcome, rankings, documents), table.max(axis=1)], axis=1)
-    star, best = (asdict(interval) for interval in bootstrap(oracles))
+    star, best = (asdict(interval) for interval in bootstrap(oracles, clusters=clusters))
     return {"measure": str(plan.primary), "fuser": fusers[0].name, "points": points, "star": star, "best": best}
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefind.bench.recommendation import Recommendation, corpora, describe
+from surefind.measure.clusters import Clusters
 from surefind.measure.statistics import Comparison, Interval, compare_all, compare_together
 from surefind.types import Floats
 
@@ -36,16 +37,20 @@ class Verdict:
     text: str
 
 
-def compare(scores: Floats, low_overlap: Sequence[bool]) -> tuple[list[Comparison], list[Comparison]]:
+def compare(
+    scores: Floats, low_overlap: Sequence[bool], clusters: Clusters | None = None
+) -> tuple[list[Comparison], list[Comparison]]:
     """Compares all pairs on all questions, and again on the low-overlap questions if there are enough of them.
 
-    `low_overlap` marks the low-overlap questions. The second list is empty if they are too few, or all there are.
+    `low_overlap` marks the low-overlap questions; `clusters` has the number of each question's gold document. The
+    second list is empty if they are too few, or all there are.
     """
-    hard = scores[np.array(low_overlap)]
-    if scores.shape[1] > 1 and _ENOUGH <= len(hard) < len(scores):
-        everything, part = compare_together([scores, hard])
+    few = np.array(low_overlap)
+    if scores.shape[1] > 1 and _ENOUGH <= few.sum() < len(scores):
+        numbered = None if clusters is None else [clusters, clusters[few]]
+        everything, part = compare_together([scores, scores[few]], clusters=numbered)
         return everything, part
-    return compare_all(scores), []
+    return compare_all(scores, clusters=clusters), []
 
 
 def decide(

@@ -1,9 +1,9 @@
 """Statistics of per-query scores: intervals, paired tests, corrections, letters. All are deterministic.
 
 - **Intervals**: paired bootstrap, 10,000 resamples of the queries, percentiles 2.5 and 97.5 (Sakai 2006).
-- **Test of a pair**: sign-flip permutation of the per-query differences, two-sided, 10,000 flips (Smucker et al.
-  2007). If fewer than ten flips reach the observed difference, p is computed from the normal limit of the same
-  permutation distribution. So small p-values survive a correction over many pairs.
+- **Test of a pair**: sign-flip permutation of the per-query differences, two-sided, over all flips (`permutation.py`).
+- **Clusters**: queries about the same document are not independent, so they are resampled and flipped together
+  (`clusters.py`). Means stay means over queries.
 - **Correction**: Holm over *all* pairs. The best configuration is picked after looking at the results; comparing only
   the best with the rest would mistake selection for a difference.
 - **Proportions**: Wilson's interval.
@@ -20,12 +20,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.measure.clusters import Clusters, grouped
+from surefind.measure.permutation import permutation_p
 from surefind.types import Floats
 
 RESAMPLES = 10_000
 ALPHA = 0.05
-_FEW = 10
-"""If fewer flips than this reach the observed difference, p is taken from the normal limit."""
 _BLOCK = 1_000
 """Resamples computed at a time, to limit memory."""
 _SEED = 20_240_607
@@ -55,24 +55,28 @@ class Comparison:
         return self.p_holm < ALPHA
 
 
-def bootstrap(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> list[Interval]:
-    """The interval of each column's mean. `scores` is (queries, configurations); all share the resamples."""
-    means = _resampled_means(scores, resamples, seed)
+def bootstrap(
+    scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED, clusters: Clusters | None = None
+) -> list[Interval]:
+    """The interval of each column's mean. `scores` is (queries, configurations); all share the resamples, which
+    consist of whole clusters."""
+    means = _resampled_means(scores, resamples, seed, clusters)
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
     exact = [math.fsum(column) / len(column) for column in scores.T]  # independent of the other columns
     return [Interval(*map(float, row)) for row in zip(exact, low, high, strict=True)]
 
 
-def _resampled_means(scores: Floats, resamples: int, seed: int) -> Floats:
-    """The mean of each configuration in each resample, (resamples, configurations)."""
-    draws = _draws(len(scores), resamples, seed)
-    blocks = [draws[at : at + _BLOCK].astype(np.float64) @ scores for at in range(0, resamples, _BLOCK)]
-    return np.concatenate(blocks) / len(scores)
+def _resampled_means(scores: Floats, resamples: int, seed: int, clusters: Clusters | None) -> Floats:
+    """The mean of each configuration over the queries of each resample, (resamples, configurations)."""
+    sums, sizes = grouped(scores, clusters)
+    draws = _draws(len(sums), resamples, seed)
+    blocks = (draws[at : at + _BLOCK].astype(np.float64) for at in range(0, resamples, _BLOCK))
+    return np.concatenate([(block @ sums) / (block @ sizes)[:, None] for block in blocks])
 
 
 @lru_cache(maxsize=3)
 def _draws(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
-    """How often each of n queries is drawn in each resample; the same for all configurations."""
+    """How often each of n clusters is drawn in each resample; the same for all configurations."""
     rng = np.random.default_rng(seed)
     counts = np.empty((resamples, n), np.uint16)
     for at in range(0, resamples, _BLOCK):
@@ -82,52 +86,41 @@ def _draws(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
     return counts
 
 
-def compare_all(scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED) -> list[Comparison]:
+def compare_all(
+    scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED, clusters: Clusters | None = None
+) -> list[Comparison]:
     """Compares every pair of columns, with Holm's correction over all pairs."""
-    return compare_together([scores], resamples, seed)[0]
+    return compare_together([scores], resamples, seed, [clusters])[0]
 
 
 def compare_together(
-    families: Sequence[Floats], resamples: int = RESAMPLES, seed: int = _SEED
+    families: Sequence[Floats],
+    resamples: int = RESAMPLES,
+    seed: int = _SEED,
+    clusters: Sequence[Clusters | None] | None = None,
 ) -> list[list[Comparison]]:
     """Compares every pair of columns within each set of questions, with Holm's correction over all of them: testing a
-    part of the questions as well must not raise the chance of a false alarm."""
-    tested = [_pairs(scores, resamples, seed) for scores in families]
+    part of the questions as well must not raise the chance of a false alarm. `clusters` has those of each set."""
+    numbered = zip(families, clusters or [None] * len(families), strict=True)
+    tested = [_pairs(scores, resamples, seed, which) for scores, which in numbered]
     corrected = holm(np.array([c.p for part in tested for c in part]))
     numbers = iter(corrected.tolist())
     return [[replace(c, p_holm=next(numbers)) for c in part] for part in tested]
 
 
-def _pairs(scores: Floats, resamples: int, seed: int) -> list[Comparison]:
+def _pairs(scores: Floats, resamples: int, seed: int, clusters: Clusters | None) -> list[Comparison]:
     pairs = list(combinations(range(scores.shape[1]), 2))
     if not pairs:
         return []
     first, second = (np.array(side) for side in zip(*pairs, strict=True))
     differences = scores[:, first] - scores[:, second]
-    p = permutation_p(differences, resamples, seed)
-    means = _resampled_means(scores, resamples, seed)
+    p = permutation_p(differences, clusters)
+    means = _resampled_means(scores, resamples, seed, clusters)
     low, high = np.percentile(means[:, first] - means[:, second], [2.5, 97.5], axis=0)
     return [
         Comparison(a, b, float(differences[:, i].mean()), float(low[i]), float(high[i]), float(p[i]), float(p[i]))
         for i, (a, b) in enumerate(pairs)
     ]
-
-
-def permutation_p(differences: Floats, flips: int = RESAMPLES, seed: int = _SEED) -> Floats:
-    """The two-sided p of each column of paired differences."""
-    rng = np.random.default_rng(seed)
-    n, columns = differences.shape
-    observed = np.abs(differences.sum(axis=0))
-    reached = np.zeros(columns, dtype=np.int64)
-    narrow = differences.astype(np.float32)
-    slack = 1e-5 * np.abs(differences).sum(axis=0) + 1e-12
-    for at in range(0, flips, _BLOCK):
-        signs = rng.integers(0, 2, size=(min(_BLOCK, flips - at), n), dtype=np.int8).astype(np.float32) * 2 - 1
-        reached += (np.abs(signs @ narrow) >= observed - slack).sum(axis=0)
-    p = (1 + reached) / (1 + flips)
-    scale = np.sqrt((differences**2).sum(axis=0))
-    normal = np.array([math.erfc(o / s / math.sqrt(2)) if s > 0 else 1.0 for o, s in zip(observed, scale, strict=True)])
-    return np.where((reached < _FEW) & (scale > 0), np.minimum(normal, _FEW / flips), p)
 
 
 def holm(p: Floats) -> Floats:

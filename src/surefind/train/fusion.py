@@ -15,6 +15,7 @@ import numpy as np
 from surefind import __version__, spec
 from surefind.bench.plan import short
 from surefind.errors import SpecError, StoreError, choices
+from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam
 from surefind.fuse.convex import Convex
 from surefind.fuse.learned import FORMAT, MANIFEST, TRAINING, question_key, read_manifest
@@ -175,7 +176,8 @@ def _judged(pairs: Sequence[tuple[Material, Fitted]], name: str) -> dict[str, An
         others[short(Pipeline((retriever,))), str(retriever)] = scores[str(retriever)]
     oracles = {key: values for key, values in scores.items() if key.startswith("oracle")}
     trained = (f"learned {kind}", f"{joined} >> learned(model={name}{missing})", scores["trained"])
-    rows = compare(trained, others, oracles)
+    questions = [query for judged, _ in pairs for query in judged.held.queries]
+    rows = compare(trained, others, oracles, clusters_of(questions))
     alone = range(_SINGLE, _SINGLE + len(material.pipeline.retrieve))
     sentence, use = verdict(rows, _BEST_STATIC, str(material.held.measure), alone)
     return {

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from surefind.measure.statistics import ALPHA, bootstrap, holm, permutation_p
+from surefind.measure.clusters import Clusters
+from surefind.measure.permutation import permutation_p
+from surefind.measure.statistics import ALPHA, bootstrap, holm
 from surefind.types import Floats
 
 
@@ -35,16 +37,20 @@ class Row:
 
 
 def compare(
-    trained: tuple[str, str, Floats], others: Mapping[tuple[str, str], Floats], oracles: Mapping[str, Floats]
+    trained: tuple[str, str, Floats],
+    others: Mapping[tuple[str, str], Floats],
+    oracles: Mapping[str, Floats],
+    clusters: Clusters | None = None,
 ) -> list[Row]:
-    """The rows in order: the trained one, the ones it must beat, and the oracles, which no real method can reach."""
+    """The rows in order: the trained one, the ones it must beat, and the oracles, which no real method can reach.
+    `clusters` has the number of each question's gold document."""
     name, spec, scores = trained
     rivals = list(others.values())
     table = np.stack([scores, *rivals, *oracles.values()], axis=1)
-    intervals = [(i.mean, i.low, i.high) for i in bootstrap(table)]
+    intervals = [(i.mean, i.low, i.high) for i in bootstrap(table, clusters=clusters)]
     differences = scores[:, None] - np.stack(rivals, axis=1)
-    gains = bootstrap(differences)
-    p = holm(permutation_p(differences)).tolist()
+    gains = bootstrap(differences, clusters=clusters)
+    p = holm(permutation_p(differences, clusters)).tolist()
     rows = [Row(name, spec, *intervals[0])]
     for i, (label, text) in enumerate(others):
         rows.append(Row(label, text, *intervals[i + 1], gains[i].mean, gains[i].low, gains[i].high, p[i]))

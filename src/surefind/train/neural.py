@@ -24,6 +24,7 @@ from surefind.bench.engine import OWNER, Bench
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.scoring import places_of
 from surefind.errors import ExamError, MissingPartError, SpecError, SurefindError
+from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam
 from surefind.exam.relocate import relocate
 from surefind.exam.split import held_out
@@ -227,7 +228,9 @@ def _judge(
     if any(step.fell_back for steps in outcome.steps for step in steps):
         raise SurefindError("The trained model could not be tested: it failed on some questions. Train it again.")
     others = {(name, str(pipeline)): scores[:, i] for i, (name, pipeline) in enumerate(rivals.items(), 1)}
-    rows = compare((f"trained {job.kind}", str(chosen), scores[:, 0]), others, {})
+    rows = compare(
+        (f"trained {job.kind}", str(chosen), scores[:, 0]), others, {}, clusters_of(outcome.plan.exam.queries)
+    )
     best = max(range(1, len(rows)), key=lambda i: rows[i].mean)
     sentence, use = verdict(rows, best, str(measure))
     return rows, {"verdict": sentence, "use": use}, use == rows[0].spec

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from surefind.bench.plan import short
+from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam
 from surefind.fuse.weighted import Weighted
 from surefind.fusion.predictors import Norm
@@ -57,7 +58,9 @@ def train_weights(
     others = {("equal weights", f"{joined} >> {plain}"): held.blended(equal, norm)}
     for retriever, ranking in zip(material.pipeline.retrieve, held.found, strict=True):
         others[short(Pipeline((retriever,))), str(retriever)] = held.score(ranking)
-    rows = compare(("tuned weights", f"{joined} >> {spec}", held.blended(weights, norm)), others, {})
+    rows = compare(
+        ("tuned weights", f"{joined} >> {spec}", held.blended(weights, norm)), others, {}, clusters_of(held.queries)
+    )
     rival = max(range(1, len(rows)), key=lambda i: rows[i].mean)
     sentence, use = verdict(rows, rival, str(measure))
     return {
