@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise, zip_longest
 
-from surefind.exam._documents import Candidate, ExamDocuments, plain, terms
+from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain, terms
 from surefind.text.scripts import CLUSTER, MARKS, UNSPACED, pattern
 
 LENGTH = 6
@@ -24,8 +24,10 @@ _PIECE = rf"{CLUSTER}|[$€£]?(?:{_LETTER})+(?:[-.,:/*'’&@](?:{_LETTER})+)*(?
 def exact_phrase(corpus: ExamDocuments) -> Iterator[Candidate]:
     found = []
     for document in corpus.documents:
+        shown = corpus.readable(document)
         for start, end in (span for section in corpus.sections(document) for span in section.sentences):
-            words = _words(plain(document.text[start:end]))
+            text = plain(shown[start:end])
+            words = _words(text) if is_prose(text) else []
             if sum(map(_weight, words)) > LENGTH + 2:
                 found.append((_rarest(corpus, words), document, corpus.judge(document, start, end)))
     counts = _count(corpus, {phrase for phrase, _, _ in found})
@@ -89,5 +91,5 @@ def _count(corpus: ExamDocuments, wanted: set[tuple[str, ...]]) -> Counter[tuple
     """How often each phrase occurs in the whole corpus."""
     counts: Counter[tuple[str, ...]] = Counter()
     for document in corpus.documents:
-        counts.update(window for window in _windows(_words(plain(document.text))) if window in wanted)
+        counts.update(window for window in _windows(_words(plain(corpus.readable(document)))) if window in wanted)
     return counts
