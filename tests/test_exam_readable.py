@@ -14,9 +14,9 @@ PROSE = "The teller counts the drawer of the branch twice and then signs the she
 FILLER = f"# Closing the drawer\n\n{PROSE}\n"
 SECRETS = {
     "handlebars": "Please send the form {{ SECRET_0815.Zebra Quorum }} to the vault of the branch before noon today.",
-    "jinja": "{% if SECRET_0815 %}\nPlease send the form to the vault of the branch before noon.\n{% endif SECRET_0815 %}",
+    "jinja": "{% if SECRET_0815 %}\nPlease send the form to the vault of the branch today.\n{% endif SECRET_0815 %}",
     "jinja comment": "{# SECRET_0815 wants a zebra at the quorum of every single branch #}\n",
-    "liquid comment": "{% comment %}\n# SECRET_0815 zebra quorum rules\n\nNobody reads SECRET_0815.\n{% endcomment %}\n",
+    "liquid comment": "{% comment %}\n# SECRET_0815 zebra quorum rules\n\nNo SECRET_0815.\n{% endcomment %}\n",
     "erb": '<%= partial "SECRET_0815", locals: { zebra: "quorum verdict of all the branches in town" } %>\n',
     "erb heading": "## <%= SECRET_0815.title %> zebra quorum\n\n" + PROSE,
     "template heading": "## Install {{ SECRET_0815 }} zebra quorum\n\n" + PROSE,

@@ -1,4 +1,4 @@
-"""The documents as exam writers need them: readable text, sections, headings, and which headings contain which terms."""
+"""The documents as exam writers need them: readable text, sections, headings, and which headings contain a term."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ _NUMBERING = re.compile(
 _ANALYZER = English()
 _QUOTE = 80
 """Characters of a gold passage that a judgment quotes."""
+_RARE = 0.08
+"""The share of the documents that may contain a rare term."""
 _SHORTEST = 40
 """Characters that a section must have below its heading."""
 
@@ -45,12 +47,21 @@ def is_prose(text: str) -> bool:
     return HOLE not in text and "|" not in text
 
 
+def words(text: str) -> list[str]:
+    return _ANALYZER.tokens(text)
+
+
+def query_words(text: str) -> list[str]:
+    """The words of a question without question words, such as "how" and "do"."""
+    return _ANALYZER.query_tokens(text)
+
+
 def terms(text: str) -> list[str]:
-    return [term for token in _ANALYZER.tokens(text) for term in _of_token(token)]
+    return [term for token in words(text) for term in of_token(token)]
 
 
 @lru_cache(maxsize=1 << 16)  # writing an exam analyses the same words again and again
-def _of_token(token: str) -> tuple[str, ...]:
+def of_token(token: str) -> tuple[str, ...]:
     return _ANALYZER.terms(token)
 
 
@@ -119,12 +130,21 @@ class ExamDocuments:
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @cached_property
-    def idf(self) -> dict[str, float]:
-        """The inverse document frequency of each term."""
+    def frequency(self) -> Counter[str]:
+        """The number of documents that contain each term."""
         counts: Counter[str] = Counter()
         for document in self.documents:
-            counts.update({term for token in set(_ANALYZER.tokens(document.text)) for term in _of_token(token)})
-        return {term: math.log(1 + len(self.documents) / count) for term, count in counts.items()}
+            counts.update({term for token in set(words(document.text)) for term in of_token(token)})
+        return counts
+
+    @cached_property
+    def idf(self) -> dict[str, float]:
+        """The inverse document frequency of each term."""
+        return {term: math.log(1 + len(self.documents) / count) for term, count in self.frequency.items()}
+
+    def is_rare(self, term: str) -> bool:
+        """Whether few documents contain the term."""
+        return self.frequency[term] <= max(3, _RARE * len(self.documents))
 
     @cached_property
     def all_headings(self) -> list[Heading]:
