@@ -25,7 +25,8 @@ from surefind.types import Document
 TEXTS = {document.id: document.text for document in sample_documents()}
 READABLE = {id: readable(text) for id, text in TEXTS.items()}
 TITLES = {document.id: document.title for document in sample_documents()}
-MANY = {"heading_paraphrase": 10}
+MANY = {"heading_paraphrase": 10, "faq": 15, "anchor_text": 1, "alias": 0}
+"""Families of which the sample has less than a hundred questions."""
 BODY = "The teller counts the drawer twice and then signs the sheet for the shift.\n"
 
 
@@ -62,8 +63,8 @@ def test_origin_tells_how_to_write_the_exam_again() -> None:
 
 def test_every_family_is_written_up_to_its_cap() -> None:
     found = generate(few_documents(), per_family=7).families()
-    assert found.pop("heading_paraphrase") > 0
-    assert found == dict.fromkeys(sorted(found), 7)
+    assert {name for name, count in found.items() if count == 7} >= set(FAMILIES) - set(MANY)
+    assert max(found.values()) == 7
 
 
 def test_only_the_families_asked_for_are_written() -> None:
@@ -71,7 +72,7 @@ def test_only_the_families_asked_for_are_written() -> None:
 
 
 def test_unknown_family_lists_the_families() -> None:
-    with pytest.raises(ExamError, match=r"called 'heading_directs'\. Did you mean heading_direct\? Choices: entity_l"):
+    with pytest.raises(ExamError, match=r"called 'heading_directs'\. Did you mean heading_direct\? Choices: alias, "):
         generate(few_documents(), families=["heading_directs"])
 
 

@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from surefind.errors import ExamError, choices
 from surefind.exam._documents import Candidate, ExamDocuments
+from surefind.exam.families.alias import alias
+from surefind.exam.families.anchor_text import anchor_text
 from surefind.exam.families.entity_lookup import entity_lookup
 from surefind.exam.families.exact_phrase import exact_phrase
+from surefind.exam.families.faq import faq
 from surefind.exam.families.first_sentence import first_sentence
 from surefind.exam.families.heading_direct import heading_direct
 from surefind.exam.families.heading_paraphrase import heading_paraphrase
@@ -27,7 +30,13 @@ FAMILIES: dict[str, Callable[[ExamDocuments], Iterator[Candidate]]] = {
     "heading_paraphrase": heading_paraphrase,
     "exact_phrase": exact_phrase,
     "first_sentence": first_sentence,
+    "faq": faq,
+    "anchor_text": anchor_text,
+    "alias": alias,
 }
+VERBATIM = frozenset({"exact_phrase", "first_sentence", "entity_lookup", "heading_direct", "faq"})
+"""Families whose questions are made of the words of the passage. They show whether something broke, not which
+configuration answers people's questions best."""
 PER_FAMILY = 200
 
 
