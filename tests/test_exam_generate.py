@@ -12,17 +12,21 @@ from exam_helpers import document, few_documents, sample_documents, sample_exam
 from helpers import times_slower
 from surefind.analyze.english import English
 from surefind.errors import ExamError
-from surefind.exam._documents import ExamDocuments, plain, terms
-from surefind.exam._paraphrase import lexicon, paraphrase
+from surefind.exam._documents import ExamDocuments, plain
+from surefind.exam._readable import readable
 from surefind.exam.families.entity_lookup import _documents_of, entity_lookup
 from surefind.exam.families.exact_phrase import exact_phrase
 from surefind.exam.families.heading_direct import heading_direct
-from surefind.exam.known_item import FAMILIES, generate, lexical_overlap
-from surefind.exam.leakage import BANDS, band, leakage
+from surefind.exam.known_item import FAMILIES, generate
 from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.overlap import content_terms
 from surefind.types import Document
 
 TEXTS = {document.id: document.text for document in sample_documents()}
+READABLE = {id: readable(text) for id, text in TEXTS.items()}
+TITLES = {document.id: document.title for document in sample_documents()}
+MANY = {"heading_paraphrase": 10, "faq": 15, "anchor_text": 1, "alias": 0}
+"""Families of which the sample has less than a hundred questions."""
 BODY = "The teller counts the drawer twice and then signs the sheet for the shift.\n"
 
 
@@ -58,7 +62,9 @@ def test_origin_tells_how_to_write_the_exam_again() -> None:
 
 
 def test_every_family_is_written_up_to_its_cap() -> None:
-    assert generate(few_documents(), per_family=7).families() == dict.fromkeys(sorted(FAMILIES), 7)
+    found = generate(few_documents(), per_family=7).families()
+    assert {name for name, count in found.items() if count == 7} >= set(FAMILIES) - set(MANY)
+    assert max(found.values()) == 7
 
 
 def test_only_the_families_asked_for_are_written() -> None:
@@ -66,7 +72,7 @@ def test_only_the_families_asked_for_are_written() -> None:
 
 
 def test_unknown_family_lists_the_families() -> None:
-    with pytest.raises(ExamError, match=r"called 'heading_directs'\. Did you mean heading_direct\? Choices: entity_l"):
+    with pytest.raises(ExamError, match=r"called 'heading_directs'\. Did you mean heading_direct\? Choices: alias, "):
         generate(few_documents(), families=["heading_directs"])
 
 
@@ -91,7 +97,7 @@ def test_family_named_twice_is_written_once() -> None:
 
 
 def test_no_two_questions_have_the_same_words() -> None:
-    words = Counter(" ".join(sorted(terms(query.text))) for query in sample_exam().queries)
+    words = Counter(" ".join(sorted(content_terms(query.text))) for query in sample_exam().queries)
     assert words.most_common(1)[0][1] == 1
 
 
@@ -107,7 +113,7 @@ def test_long_documents_do_not_fill_the_exam() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sample_gives_many_questions_of_each_family(family: str) -> None:
-    assert len(of_family(family)) >= 100
+    assert len(of_family(family)) >= MANY.get(family, 100)
 
 
 def test_every_gold_span_lies_in_its_document() -> None:
@@ -127,8 +133,9 @@ def test_gold_has_no_white_space_at_its_ends() -> None:
 
 def test_heading_stands_at_the_start_of_its_gold() -> None:
     for query in of_family("heading_direct"):
-        heads = [plain(TEXTS[j.document][j.start : j.end].splitlines()[0]) for j in query.judgments]
-        assert any(query.text in head for head in heads), query
+        heads = [plain(READABLE[j.document][j.start : j.end].lstrip().splitlines()[0]) for j in query.judgments]
+        titles = [TITLES[j.document] for j in query.judgments]
+        assert any(query.text in head for head in heads + titles), query
 
 
 def test_gold_of_a_heading_holds_the_sections_below_it() -> None:
@@ -171,7 +178,7 @@ def test_exact_phrase_leaves_numbers_and_times_whole() -> None:
 
 def test_first_sentence_opens_its_gold_section() -> None:
     for query in of_family("first_sentence"):
-        assert any(query.text in plain(TEXTS[j.document][j.start : j.end]) for j in query.judgments), query
+        assert any(query.text in plain(READABLE[j.document][j.start : j.end]) for j in query.judgments), query
 
 
 def test_first_sentences_are_long_enough_to_mean_something() -> None:
@@ -202,6 +209,70 @@ def test_heading_that_fits_another_document_through_its_title_is_judged_against_
     one = document("one.md", f"# Vault escalation contacts\n\n{BODY}")
     two = document("two.md", f"# Vault\n\n## Escalation contacts\n\n{BODY}", "Vault")
     assert asked(one, two, family="heading_direct")["Vault escalation contacts"] == ["one.md", "two.md"]
+
+
+def test_shared_word_and_the_title_do_not_make_another_document_gold() -> None:
+    one = document("one.md", f"# Vault alarm contacts\n\n{BODY}")
+    two = document("two.md", f"# Vault alarm\n\n## Emergency contacts\n\n{BODY}", "Vault alarm")
+    three = document("three.md", f"# Wire cutoff times\n\n{BODY}")
+    assert asked(one, two, three, family="heading_direct") == {
+        "Emergency contacts": ["two.md"],
+        "Wire cutoff times": ["three.md"],
+    }
+
+
+def test_heading_that_another_document_might_answer_is_dropped() -> None:
+    one = document("one.md", f"# Restarting the gateway\n\n{BODY}")
+    two = document("two.md", f"# Restarting the gateway printer\n\n{BODY}")
+    assert asked(one, two, family="heading_direct") == {"Restarting the gateway printer": ["two.md"]}
+
+
+@pytest.mark.parametrize(
+    "heading", ["Overview and purpose", "Next steps", "Further reading", "Related documents", "What you need to know"]
+)
+def test_generic_heading_is_not_asked(heading: str) -> None:
+    one = document("one.md", f"# Wire cutoff times\n\n{BODY}\n## {heading}\n\n{BODY}")
+    assert list(asked(one, family="heading_direct")) == ["Wire cutoff times"]
+
+
+def test_numbering_does_not_make_headings_differ() -> None:
+    one, two = (document(f"{n}.md", f"# {n}. Vault alarm rules\n\n{BODY}") for n in (1, 2))
+    assert asked(one, two, family="heading_direct") == {"Vault alarm rules": ["1.md", "2.md"]}
+
+
+def test_gold_of_a_repeated_heading_ends_where_its_section_ends() -> None:
+    text = f"# Teller manual\n\n## Vault alarm\n\n{BODY}\n## Wire desk\n\n{BODY}\n## Vault alarm\n\n{BODY}"
+    (query,) = (q for q in generate([document("a.md", text)]).queries if q.text == "Vault alarm")
+    assert [text[j.start : j.end] for j in query.judgments] == [f"## Vault alarm\n\n{BODY.strip()}"] * 2
+
+
+def test_title_of_the_front_matter_is_a_heading_of_the_whole_document() -> None:
+    one = Document("a.md", BODY * 2, "Wire cutoff times", metadata={"title": "Wire cutoff times"})
+    (query,) = generate([one], families=["heading_direct"]).queries
+    assert (query.text, query.judgments[0].start, query.judgments[0].end) == (
+        "Wire cutoff times",
+        0,
+        len((BODY * 2).strip()),
+    )
+
+
+def test_name_of_a_file_is_not_a_heading() -> None:
+    one = document("wire-cutoff-times.md", f"# Vault alarm\n\n{BODY}", "wire-cutoff-times")
+    assert list(asked(one, family="heading_direct")) == ["Vault alarm"]
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        "Table 2: Wire cutoff times",
+        "**Figure 3.** Wire cutoff times",
+        "Table: Wire cutoff times",
+        "<table><caption>Wire cutoff times</caption></table>".replace("<table>", ""),
+    ],
+)
+def test_caption_is_a_heading_of_its_section(caption: str) -> None:
+    one = document("a.md", f"# Vault alarm\n\n{BODY}\n{caption}\n\n| a | b |\n|---|---|\n| c | d |\n")
+    assert asked(one, family="heading_direct") == {"Vault alarm": ["a.md"], "Wire cutoff times": ["a.md"]}
 
 
 def test_first_sentence_of_many_documents_is_dropped() -> None:
@@ -334,103 +405,3 @@ def test_time_of_headings_grows_with_the_sections_of_a_document_and_not_with_the
         return lambda: list(heading_direct(ExamDocuments([one], 0, known)))
 
     assert times_slower(work(3_200), work(200), enough=50) <= 50  # the square would be 256
-
-
-# ---------------------------------------------------------------- paraphrases
-
-
-def test_every_paraphrase_drops_a_word_of_its_heading() -> None:
-    for query in of_family("heading_paraphrase"):
-        heading = set(terms(query.metadata["source"]))
-        assert len(heading & set(terms(query.text))) / len(heading) < 1, query
-
-
-def test_no_paraphrase_only_adds_what_is() -> None:
-    for query in of_family("heading_paraphrase"):
-        heading = query.metadata["source"].lower()
-        assert heading not in query.text.lower(), query
-
-
-def test_paraphrases_reword_more_than_a_little() -> None:
-    kept = [
-        len(set(terms(query.metadata["source"])) & set(terms(query.text))) / len(set(terms(query.metadata["source"])))
-        for query in of_family("heading_paraphrase")
-    ]
-    assert sum(kept) / len(kept) < 0.6
-
-
-def test_paraphrases_are_asked_in_many_forms() -> None:
-    openings = Counter(" ".join(query.text.split()[:2]).lower() for query in of_family("heading_paraphrase"))
-    assert len(openings) >= 6
-
-
-def test_paraphrase_has_the_gold_of_its_heading() -> None:
-    exam = generate(few_documents(), families=["heading_direct", "heading_paraphrase"])
-    golds = {query.text: query.judgments for query in of_family("heading_direct", exam)}
-    reworded = of_family("heading_paraphrase", exam)
-    assert all(query.judgments == golds[query.metadata["source"]] for query in reworded)
-
-
-def test_heading_without_another_word_has_no_paraphrase() -> None:
-    assert paraphrase("Zyxo Qwertz", "42") == ""
-
-
-def test_paraphrase_depends_on_the_salt_alone() -> None:
-    assert paraphrase("Delete the account", "1") == paraphrase("Delete the account", "1") != ""
-
-
-def test_paraphrase_keeps_identifiers_as_they_are() -> None:
-    assert "CUBGW01" in paraphrase("Delete CUBGW01 records", "42")
-
-
-def test_lexicon_offers_no_expression_for_itself() -> None:
-    assert [expression for expression, others in lexicon().items() if expression in others or not others] == []
-
-
-# ---------------------------------------------------------------- leakage
-
-
-def test_overlap_is_the_share_of_distinct_terms_found_in_the_passage() -> None:
-    assert lexical_overlap("wire wire cutoff friday", "The wire desk has a cutoff.") == pytest.approx(2 / 3)
-
-
-def test_overlap_ignores_endings_and_case() -> None:
-    assert lexical_overlap("Filing Deadlines", "the deadline to file") == 1
-
-
-def test_overlap_of_every_question_is_that_with_its_best_gold() -> None:
-    for query in sample_exam().queries[::17]:
-        best = max(lexical_overlap(query.text, TEXTS[j.document][j.start : j.end]) for j in query.judgments)
-        assert query.overlap == pytest.approx(best)
-
-
-def test_headings_leak_wholly_and_paraphrases_much_less() -> None:
-    found = leakage(sample_exam())
-    assert found is not None
-    assert found.families["heading_direct"]["overlap"] > 0.99
-    assert found.families["heading_paraphrase"]["overlap"] < 0.6
-
-
-def test_leakage_counts_every_question_in_one_band() -> None:
-    found = leakage(sample_exam())
-    assert found is not None
-    assert sum(found.bands.values()) == len(sample_exam().queries)
-    assert tuple(found.bands) == BANDS
-
-
-@pytest.mark.parametrize(
-    ("overlap", "expected"), [(0.0, "0–33%"), (0.33, "0–33%"), (0.34, "33–67%"), (0.7, "67–99%"), (1.0, "100%")]
-)
-def test_band_of_an_overlap(overlap: float, expected: str) -> None:
-    assert band(ExamQuery("1", "?", (), overlap=overlap)) == expected
-
-
-@pytest.mark.parametrize(("overlap", "says"), [(0.9, "favours lexical"), (0.6, "people ask"), (0.1, "hard for")])
-def test_leakage_says_in_words_what_the_overlap_means(overlap: float, says: str) -> None:
-    found = leakage(Exam("e", (ExamQuery("1", "?", (), overlap=overlap),)))
-    assert found is not None
-    assert says in found.text and f"{overlap:.0%}" in found.text
-
-
-def test_leakage_of_questions_without_gold_spans_is_unknown() -> None:
-    assert leakage(Exam("e", (ExamQuery("1", "?", ()),))) is None

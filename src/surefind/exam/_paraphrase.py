@@ -1,101 +1,154 @@
-"""Rewords a heading without a language model: other words, another order, a question.
+"""Rewords a heading as a question without a language model.
 
-At least one content word must be replaced from the lexicon (`lexicon.txt`, sets of expressions that can replace each
-other in a heading). Then phrases joined by `of`, `for` or `and` may swap places, and the result becomes a question in
-a form that suits it. All choices depend on the text and the salt alone.
+At least one content word is replaced from the lexicon (`lexicon.txt`), and only where its part of speech is certain: a
+verb that opens the heading, the last noun of a phrase, an adjective before a noun, a term that is one thing with two
+names. Names, identifiers and the parts of compounds stay as they are. Then the heading becomes a question of a form
+that suits it: an instruction, a condition, a question or a subject. A heading that is none of these is left out, and
+so is one with punctuation inside. All choices depend on the text and the salt alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
 from typing import TypeVar
 
 from surefind.exam._documents import terms
+from surefind.exam._lexicon import Place, gerunds, imperatives, lexicon
 
 T = TypeVar("T")
-_LONGEST = 4
-_WORD = re.compile(r"\S+")
-_ASIDE = re.compile(r"\s*\([^)]*\)")
-_CODE = re.compile(r"^[A-Z]+[-–]\d+\s*[—–:-]?\s*")
-_EDGES = "\"'“”‘’()[],;:.?!"
-_SWAPS = (
-    (re.compile(r"^(\S+(?: \S+)?) (?:of|for) (?:the |an? )?(\S+(?: \S+){0,2})$"), r"\2 \1"),
-    (re.compile(r"^(\S+(?: \S+)?) and (\S+(?: \S+)?)$"), r"\2 and \1"),
-    (re.compile(r"^(.+?)\s*[:—–]\s+(.+)$"), r"\2 for \1"),
-)
-_QUESTIONS = frozenset("how what when who where why which".split())
-_PREPOSITIONS = frozenset("of with for to on in at from about by".split())
-_IMPERATIVE = frozenset(
-    "add apply approve assign back book build call change check choose clean close collect compare complete configure "
-    "confirm connect contact copy count create decide delete deploy disable do document edit enable end ensure enter "
-    "escalate export file find fix follow gather generate get give handle identify import inform inspect install "
-    "investigate isolate keep list log look make manage mark monitor move notify open order pay post prepare print "
-    "process protect pull push query raise read rebuild receive record recover refund register reject release "
-    "remove renew replace report request reset resolve restart restore restrict review revoke roll rotate run scale "
-    "schedule search send set share sign silence start stop submit switch tell test transfer try turn understand "
-    "uninstall unlock update upgrade use validate verify view wait watch write".split()
-)
-_FORMS = {
-    "noun": (
-        "what are the rules about {}?",
-        "where can I read up on {}?",
-        "I need information on {}",
-        "what do we say about {}?",
-    ),
-    "gerund": ("what is the right way of {}?", "what are the steps for {}?", "who can help me with {}?"),
-    "imperative": ("how do I {}?", "what do I need so that I can {}?", "I have to {}, how does that work?"),
+FORMS = {
+    "instruction": ("how do I {}?", "how can I {}?", "what are the steps to {}?", "what is the best way to {}?"),
+    "condition": ("what should I do if {}?", "what do I have to do if {}?"),
     "question": ("{}?", "can you tell me {}?", "I want to know {}"),
+    "subject": ("what should I know about {}?", "where can I find information about {}?", "can you explain {}?"),
 }
-
-
-@cache
-def lexicon() -> dict[str, tuple[str, ...]]:
-    """Expression -> the other expressions of its sets."""
-    text = resources.files("surefind.exam").joinpath("lexicon.txt").read_text(encoding="utf-8")
-    found: dict[str, list[str]] = defaultdict(list)
-    for line in text.splitlines():
-        if line.strip() and not line.startswith("#"):
-            expressions = [part.strip() for part in line.split("|")]
-            for expression in expressions:
-                found[expression] += [other for other in expressions if other != expression]
-    return {expression: tuple(dict.fromkeys(others)) for expression, others in found.items()}
+_LONGEST = 4
+_ASIDE = re.compile(r"\s*\([^)]*\)")
+_CODE = re.compile(r"^[A-Z]+[-–]\d+\w*\s*[—–:-]?\s*")
+_INSIDE = re.compile(r"[^\w\s'’.&/?-]|[./]\s|\s[./&-]\s|\.\w+$|_|\d{4}-\d\d")
+_CLAUSE = re.compile(r"\b(?:is|are|was|were|has|have|will|cannot|can|does|do|did|must|should|fails|gets|goes|runs)\b")
+_ARTICLE = re.compile(r"\b(an?) (?=([a-z]))")
+_DETERMINERS = frozenset(
+    "a an the this that these those your our my their its all any each every some no one two three "
+    "four five which what".split()
+)
+_SMALL = _DETERMINERS | frozenset(
+    "about across after against and as at before between but by during for from if in into of off on or out over "
+    "per since so than through to under until up via vs when while with within without".split()
+)
+_UNCOUNTED = re.compile(
+    r"(?:ss|s|ing|ity|[^c]y|ion|ment|ance|ence|ware)$|^(?:access|advice|cash|data|email|equipment|fraud|help|info|leave|"
+    r"mail|money|news|overtime|pay|privacy|research|search|staff|support|time|traffic|use|work)$"
+)
+_WH = frozenset("how what when where who why which whose".split())
 
 
 def paraphrase(heading: str, salt: str) -> str:
-    """The heading in other words; "" if the lexicon has none."""
-    bare = _CODE.sub("", _ASIDE.sub("", heading))
-    words = [_fold(word) for word in _WORD.findall(bare)]
-    reworded, changed = _replace(words, salt)
-    if not changed:
+    """The heading as a question in other words; "" if the lexicon has none, or if no form of question suits it."""
+    bare = _CODE.sub("", _ASIDE.sub("", heading)).rstrip("?").strip()
+    if not bare or _INSIDE.search(bare):
         return ""
-    phrase = _reorder(" ".join(reworded), salt)
-    question = _ask(phrase, salt)
+    words = bare.split()
+    titled = sum(word[:1].isupper() for word in words[1:]) > len(words[1:]) / 2
+    words = [_fold(word, titled or at == 0) for at, word in enumerate(words)]
+    question = _question(words, salt)
     # The words must differ after stemming: "filing" for "file" would be the same question.
     return question if set(terms(heading)) - set(terms(question)) else ""
 
 
-def _fold(word: str) -> str:
-    """Lower case, unless the word is an identifier or an acronym."""
-    return word.lower() if (word[:1].isupper() and word[1:].islower()) or len(word) == 1 else word
+def _fold(word: str, anyhow: bool) -> str:
+    """Lower case, unless the word is a name, an identifier or an acronym. In a heading of capitalised words, no capital
+    makes a name."""
+    return word.lower() if anyhow and (word[1:].islower() or word in ("A", "I")) else word
 
 
-def _replace(words: Sequence[str], salt: str) -> tuple[list[str], bool]:
+def _question(words: list[str], salt: str) -> str:
+    how_to = words[:2] == ["how", "to"]
+    words = words[2:] if how_to else words
+    first = words[0] if words else ""
+    verb, rest = _opening_verb(words)
+    if how_to and not verb:
+        verb, rest = first, words[1:]
+    if verb:
+        return _instruction(verb, rest, salt)
+    if first in ("if", "when") and len(words) > 3:
+        clause, changed = _replaced(words[1:], salt)
+        return _asked("condition", clause, salt) if changed else ""
+    replaced, changed = _replaced(words, salt)
+    if not changed:
+        return ""
+    if first in _WH:
+        return _inverted(replaced, salt)
+    if _CLAUSE.search(" ".join(words)) or first in _SMALL - _DETERMINERS:
+        return ""
+    if "and" in words and len(set(terms(" ".join(words)))) < 3:
+        return ""  # "Confidence and thresholds": of what?
+    return _asked("subject", _with_article(replaced), salt)
+
+
+def _opening_verb(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The verb with which an instruction opens, in its base form, and the other words; "" if none does."""
+    for length in (3, 2, 1):
+        opening = " ".join(words[:length])
+        rest = list(words[length:])
+        if not rest or rest[0] in _SMALL - _DETERMINERS:
+            continue  # "Use of force" and "Schedule and cost" are nouns
+        if opening in imperatives():
+            return opening, rest
+        if opening in gerunds() and _is_gerund(opening, rest):
+            return gerunds()[opening], rest
+    if len(words) > 2 and words[1] in _DETERMINERS and words[0] not in _SMALL | _WH and not words[0].endswith("ing"):
+        return words[0], list(words[1:])  # "Sort the mail": only a verb stands before an article
+    return "", []
+
+
+def _is_gerund(opening: str, rest: Sequence[str]) -> bool:
+    """Whether the word names an action: "opening an account" does, "opening hours" does not."""
+    return rest[0] in _SMALL or opening in _PLAIN_GERUNDS or (" " in opening and rest[-1].endswith("s"))
+
+
+_PLAIN_GERUNDS = frozenset(
+    "accessing changing choosing configuring creating deleting deploying disabling enabling finding handling "
+    "identifying installing managing modifying preventing removing renaming replacing requesting resolving "
+    "restarting restoring retrieving revoking submitting troubleshooting uninstalling updating upgrading using "
+    "verifying viewing".split()
+)
+
+
+def _instruction(verb: str, rest: list[str], salt: str) -> str:
+    if not rest:
+        return ""
+    clause = _CLAUSE.search(" ".join(rest)) is not None or rest[0] in ("that", "whether", "if")
+    if clause and verb in ("check", "confirm", "ensure", "verify"):
+        return _asked("instruction", ["make", "sure", *(["that"] if rest[0] != "that" else []), *_after_if(rest)], salt)
+    if clause or ("and" in rest and any(word in imperatives() for word in rest[rest.index("and") + 1 :][:1])):
+        return ""
+    others = lexicon("verbs").get(verb, ()) if rest[0] not in ("and", "or") else ()
+    phrase, changed = _replaced(rest, salt)
+    if others:
+        verb, changed = _pick(others, f"{salt}:{verb}"), True
+    return _asked("instruction", [*verb.split(), *phrase], salt) if changed else ""
+
+
+def _after_if(rest: list[str]) -> list[str]:
+    return rest[1:] if rest[0] in ("whether", "if") else rest
+
+
+def _replaced(words: Sequence[str], salt: str) -> tuple[list[str], bool]:
+    """The words with replacements where they are safe, and whether there was one."""
     result: list[str] = []
     changed = False
     at = 0
     while at < len(words):
         for length in range(min(_LONGEST, len(words) - at), 0, -1):
-            expression = " ".join(words[at : at + length]).strip(_EDGES)
-            others = _usable(lexicon().get(expression, ()), at == 0, at + length == len(words))
+            expression = " ".join(words[at : at + length])
+            after = words[at + length] if at + length < len(words) else ""
+            others = _usable(expression, words[at - 1] if at else "", after)
             if others:
-                result.append(_pick(others, f"{salt}:{expression}"))
-                changed = True
-                at += length
+                result += _pick(others, f"{salt}:{expression}").split()
+                changed, at = True, at + length
                 break
         else:
             result.append(words[at])
@@ -103,36 +156,46 @@ def _replace(words: Sequence[str], salt: str) -> tuple[list[str], bool]:
     return result, changed
 
 
-def _usable(others: Sequence[str], opens: bool, closes: bool) -> list[str]:
-    """The expressions that fit this position: `how to configure` can only open a heading, `dealing with` cannot close
-    one."""
-    return [
-        other
-        for other in others
-        if (opens or other.split()[0] not in _QUESTIONS) and not (closes and other.split()[-1] in _PREPOSITIONS)
-    ]
+def _usable(expression: str, before: str, after: str) -> tuple[str, ...]:
+    """What may replace the expression between these words."""
+    closes = not after or after in _SMALL
+    opens = not before or before in _SMALL
+    places: list[Place] = ["terms"]
+    if closes:
+        places += ["nouns"] if before not in imperatives() else []
+        places += ["phrases"] if opens and before not in _DETERMINERS else []
+    elif opens and after.islower():
+        places += ["adjectives"]
+    return next((found for place in places if (found := lexicon(place).get(expression))), ())
 
 
-def _reorder(phrase: str, salt: str) -> str:
-    if _pick((True, True, False), f"{salt}:order:{phrase}"):
-        for pattern, order in _SWAPS:
-            if pattern.match(phrase):
-                return pattern.sub(order, phrase)
-    return phrase
+def _inverted(words: list[str], salt: str) -> str:
+    """`what is a buddy` is a question; `how the queue works` needs "can you tell me" before it."""
+    direct = len(words) > 1 and words[1] in ("is", "are", "do", "does", "can", "should", "must", "did", "was", "were")
+    forms = FORMS["question"][:1] if direct else FORMS["question"][1:]
+    return _article(_pick(forms, f"{salt}:form").format(" ".join(words)))
 
 
-def _ask(phrase: str, salt: str) -> str:
-    phrase = phrase.strip(_EDGES)
-    first, _, rest = phrase.partition(" ")
-    if phrase.startswith("how to "):
-        kind, phrase = "imperative", phrase.removeprefix("how to ")
-    elif first in _QUESTIONS:
-        kind = "question"
-    elif first in _IMPERATIVE and rest:
-        kind = "imperative"
-    else:
-        kind = "gerund" if first.endswith("ing") and len(first) > 5 and rest else "noun"
-    return _pick(_FORMS[kind], f"{salt}:form:{phrase}").format(phrase)
+def _with_article(words: list[str]) -> list[str]:
+    """`the yearly review calendar`, but `lien changes`: a single thing needs an article."""
+    head = next((at for at, word in enumerate(words) if word in _SMALL and at), len(words)) - 1
+    single = words[head].islower() and not _UNCOUNTED.search(words[head])
+    plain = (
+        "and" not in words
+        and words[0] not in _DETERMINERS
+        and not words[0].endswith("ing")
+        and words[0] not in ("how", "getting")
+    )
+    return ["the", *words] if single and plain else words
+
+
+def _asked(kind: str, words: Sequence[str], salt: str) -> str:
+    return _article(_pick(FORMS[kind], f"{salt}:form:{' '.join(words)}").format(" ".join(words)))
+
+
+def _article(text: str) -> str:
+    """`a incorrect rate` -> an incorrect rate."""
+    return _ARTICLE.sub(lambda m: "an " if m[2] in "aeio" else "a " if m[2] != "u" and m[2] != "h" else m[0], text)
 
 
 def _pick(options: Sequence[T], salt: str) -> T:

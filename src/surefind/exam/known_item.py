@@ -11,13 +11,17 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from surefind.errors import ExamError, choices
-from surefind.exam._documents import Candidate, ExamDocuments, terms
+from surefind.exam._documents import Candidate, ExamDocuments
+from surefind.exam.families.alias import alias
+from surefind.exam.families.anchor_text import anchor_text
 from surefind.exam.families.entity_lookup import entity_lookup
 from surefind.exam.families.exact_phrase import exact_phrase
+from surefind.exam.families.faq import faq
 from surefind.exam.families.first_sentence import first_sentence
 from surefind.exam.families.heading_direct import heading_direct
 from surefind.exam.families.heading_paraphrase import heading_paraphrase
 from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.overlap import content_terms, overlap
 from surefind.types import Document
 
 FAMILIES: dict[str, Callable[[ExamDocuments], Iterator[Candidate]]] = {
@@ -26,7 +30,13 @@ FAMILIES: dict[str, Callable[[ExamDocuments], Iterator[Candidate]]] = {
     "heading_paraphrase": heading_paraphrase,
     "exact_phrase": exact_phrase,
     "first_sentence": first_sentence,
+    "faq": faq,
+    "anchor_text": anchor_text,
+    "alias": alias,
 }
+VERBATIM = frozenset({"exact_phrase", "first_sentence", "entity_lookup", "heading_direct", "faq"})
+"""Families whose questions are made of the words of the passage. They show whether something broke, not which
+configuration answers people's questions best."""
 PER_FAMILY = 200
 
 
@@ -69,7 +79,7 @@ def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> li
     for candidate in candidates:
         if len(chosen) == most:
             break
-        key = " ".join(sorted(terms(candidate.text))) or candidate.text.lower()
+        key = " ".join(sorted(content_terms(candidate.text))) or candidate.text.lower()
         if key not in taken:
             taken.add(key)
             chosen.append(candidate)
@@ -79,12 +89,6 @@ def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> li
 def _query(family: str, candidate: Candidate, texts: dict[str, str]) -> ExamQuery:
     """Makes the question. Its id is derived from its words, so an edit elsewhere does not change it."""
     metadata = {"source": candidate.source} if candidate.source else {}
-    overlap = max(lexical_overlap(candidate.text, texts[j.document][j.start : j.end]) for j in candidate.judgments)
+    shared = max(overlap(candidate.text, texts[j.document], j.start, j.end) for j in candidate.judgments)
     digest = hashlib.blake2b(f"{candidate.text}\0{candidate.document}".encode(), digest_size=5).hexdigest()
-    return ExamQuery(f"{family}-{digest}", candidate.text, candidate.judgments, family, overlap, metadata)
-
-
-def lexical_overlap(query: str, passage: str) -> float:
-    """The share of the query's distinct terms that occur in the passage."""
-    wanted = set(terms(query))
-    return len(wanted & set(terms(passage))) / len(wanted) if wanted else 0.0
+    return ExamQuery(f"{family}-{digest}", candidate.text, candidate.judgments, family, shared, metadata)

@@ -27,7 +27,7 @@ class Leakage:
 
 
 def leakage(exam: Exam) -> Leakage | None:
-    """The leakage of an exam; None if no overlap is known (questions without gold spans)."""
+    """The leakage of an exam; None if the overlap of no question is known."""
     known = [query for query in exam.queries if query.overlap is not None]
     if not known:
         return None

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError
-from surefind.exam.known_item import lexical_overlap
 from surefind.exam.model import ExamQuery, Judgment
+from surefind.exam.overlap import overlap
 from surefind.types import Document
 
 _SHOWN = 10
@@ -84,6 +84,6 @@ class Library:
         family: str = "questions",
         metadata: Mapping[str, Any] | None = None,
     ) -> ExamQuery:
-        spans = [j for j in judgments if j.is_span and j.grade > 0]
-        overlaps = [lexical_overlap(text, self._by_id[j.document].text[j.start : j.end]) for j in spans]
-        return ExamQuery(id, text, tuple(judgments), family, max(overlaps, default=None), metadata or {})
+        gold = [j for j in judgments if j.grade > 0]
+        shared = [overlap(text, self._by_id[j.document].text, j.start, j.end) for j in gold]
+        return ExamQuery(id, text, tuple(judgments), family, max(shared, default=None), metadata or {})

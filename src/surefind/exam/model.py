@@ -37,7 +37,7 @@ class ExamQuery:
     judgments: tuple[Judgment, ...]
     family: str = "questions"
     overlap: float | None = None
-    """The share of the query's words that are in its gold passage; None if there is no gold span."""
+    """The share of the query's content words that are in its gold passage (`overlap`); None if it is not known."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -27,8 +27,8 @@ from surefind.exam.by_llm.necessity import ANSWER, necessary
 from surefind.exam.by_llm.pairs import ENTITIES, Pair, entities_by_rule, pairs
 from surefind.exam.by_llm.passages import Passage, drawn, passages
 from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions
-from surefind.exam.known_item import lexical_overlap
 from surefind.exam.model import Exam, ExamQuery, Judgment
+from surefind.exam.overlap import overlap
 from surefind.kb import KnowledgeBase
 from surefind.llm.chat import complete_many
 from surefind.llm.reply import read_object
@@ -266,12 +266,12 @@ class Writer:
         first = question.passages[0]
         gold = [self._judge(first.document, question.start, question.end)]
         gold += [self._judge(p.document, *self._evidence(p, question.shared)) for p in question.passages[1:]]
-        overlap = max(lexical_overlap(question.text, passage.text) for passage in question.passages)
+        shared = max(overlap(question.text, self._texts[j.document], j.start, j.end) for j in gold)
         digest = hashlib.blake2b(f"{question.text}\0{first.document}".encode(), digest_size=5).hexdigest()
         metadata = {"answer": question.answer, "model": self.model or self.kb.settings.llm.model}
         if question.shared:
             metadata["shared"] = ", ".join(question.shared)
-        return ExamQuery(f"{family}-{digest}", question.text, tuple(gold), family, overlap, metadata)
+        return ExamQuery(f"{family}-{digest}", question.text, tuple(gold), family, shared, metadata)
 
     def _judge(self, document: str, start: int, end: int) -> Judgment:
         return Judgment(document, start, end, 1, self._texts[document][start:end][:_QUOTE])

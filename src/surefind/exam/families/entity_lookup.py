@@ -31,7 +31,7 @@ def entity_lookup(corpus: ExamDocuments) -> Iterator[Candidate]:
     places: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     by_id = {document.id: document for document in corpus.documents}
     for document in corpus.documents:
-        for entity, start in named(document.text):
+        for entity, start in named(corpus.readable(document)):
             places[entity][document.id].append(start)
     found_in = _documents_of(corpus, places)
     lines: dict[tuple[str, int], Spans] = {}

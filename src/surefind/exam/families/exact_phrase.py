@@ -6,16 +6,20 @@ In a script without spaces, twelve characters in a row.
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise, zip_longest
 
-from surefind.exam._documents import Candidate, ExamDocuments, plain, terms
+from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain, terms
 from surefind.text.scripts import CLUSTER, MARKS, UNSPACED, pattern
+from surefind.types import Document
 
 LENGTH = 6
+_CANDIDATES, _FEWEST = 40_000, 5
+"""About how many sentences are examined in all, and at least in each document."""
 _WORD = re.compile(r"[$€£]?\w+(?:[-.,:/*'’&@]\w+)*(?:\(\w{1,3}\))*%?")
 _LETTER = rf"[^\W{UNSPACED}][{MARKS}]*"
 _PIECE = rf"{CLUSTER}|[$€£]?(?:{_LETTER})+(?:[-.,:/*'’&@](?:{_LETTER})+)*(?:\((?:{_LETTER}){{1,3}}\))*%?"
@@ -24,14 +28,26 @@ _PIECE = rf"{CLUSTER}|[$€£]?(?:{_LETTER})+(?:[-.,:/*'’&@](?:{_LETTER})+)*(?
 def exact_phrase(corpus: ExamDocuments) -> Iterator[Candidate]:
     found = []
     for document in corpus.documents:
-        for start, end in (span for section in corpus.sections(document) for span in section.sentences):
-            words = _words(plain(document.text[start:end]))
-            if sum(map(_weight, words)) > LENGTH + 2:
+        shown = corpus.readable(document)
+        for start, end in _drawn(corpus, document):
+            text = plain(shown[start:end])
+            words = _words(text) if is_prose(text) else []
+            if _length(words) > LENGTH + 2:
                 found.append((_rarest(corpus, words), document, corpus.judge(document, start, end)))
     counts = _count(corpus, {phrase for phrase, _, _ in found})
     for phrase, document, judgment in found:
         if counts[phrase] == 1:
             yield Candidate(_joined(phrase), document.id, (judgment,))
+
+
+def _drawn(corpus: ExamDocuments, document: Document) -> list[tuple[int, int]]:
+    """The sentences of a document; of a large corpus, some of them, drawn by the seed."""
+    spans = [span for section in corpus.sections(document) for span in section.sentences]
+    most = max(_FEWEST, _CANDIDATES // len(corpus.documents))
+    if len(spans) <= most:
+        return spans
+    lots = random.Random(f"{corpus.seed}:{document.id}")
+    return sorted(lots.sample(spans, most))
 
 
 def _words(text: str) -> list[str]:
@@ -44,12 +60,21 @@ def _unspaced(word: str) -> bool:
     return not word.isascii() and pattern(f"[{UNSPACED}]").match(word) is not None
 
 
+def _spaced(words: Sequence[str]) -> bool:
+    """Whether all words are from scripts with spaces; quick for ASCII."""
+    return "".join(words).isascii() or not any(map(_unspaced, words))
+
+
+def _length(words: list[str]) -> float:
+    return len(words) if _spaced(words) else sum(map(_weight, words))
+
+
 def _weight(word: str) -> float:
     return 0.5 if _unspaced(word) else 1.0
 
 
 def _windows(words: list[str]) -> Iterator[tuple[str, ...]]:
-    if not any(map(_unspaced, words)):
+    if _spaced(words):
         yield from zip(*(words[i:] for i in range(LENGTH)), strict=False)  # three times as fast as the loop below
         return
     ends = [0.0, *accumulate(map(_weight, words))]
@@ -70,7 +95,7 @@ def _joined(words: Sequence[str]) -> str:
 
 def _rarest(corpus: ExamDocuments, words: list[str]) -> tuple[str, ...]:
     """The window whose distinct terms have the highest sum of idf."""
-    idf, spaced = corpus.idf, not any(map(_unspaced, words))
+    idf, spaced = corpus.idf, _spaced(words)
 
     def rarity(window: tuple[str, ...]) -> float:
         # Words between spaces are analysed one by one; characters without spaces give terms in pairs.
@@ -89,5 +114,5 @@ def _count(corpus: ExamDocuments, wanted: set[tuple[str, ...]]) -> Counter[tuple
     """How often each phrase occurs in the whole corpus."""
     counts: Counter[tuple[str, ...]] = Counter()
     for document in corpus.documents:
-        counts.update(window for window in _windows(_words(plain(document.text))) if window in wanted)
+        counts.update(window for window in _windows(_words(plain(corpus.readable(document)))) if window in wanted)
     return counts

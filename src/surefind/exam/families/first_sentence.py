@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from surefind.exam._documents import Candidate, ExamDocuments, plain
+from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
+from surefind.text.sections import Section
 
 MOST = 3
 _STOPS = ".:;。：；।۔។။"
@@ -18,13 +19,19 @@ _STOPS = ".:;。：；।۔។။"
 
 def first_sentence(corpus: ExamDocuments) -> Iterator[Candidate]:
     places: dict[str, list[Judgment]] = defaultdict(list)
-    shown: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for document in corpus.documents:
+        shown = corpus.readable(document)
         for section in corpus.sections(document):
-            text = plain(document.text[slice(*section.sentences[0])]).rstrip(_STOPS) if section.sentences else ""
-            if 6 <= count_words(text) <= 30:
+            text = plain(_opening(shown, section)).rstrip(_STOPS)
+            if 6 <= count_words(text) <= 30 and is_prose(text):
                 places[text.lower()].append(corpus.judge(document, section.start, section.end))
-                shown.setdefault(text.lower(), text)
+                texts.setdefault(text.lower(), text)
     for key, judgments in places.items():
         if len({judgment.document for judgment in judgments}) <= MOST:
-            yield Candidate(shown[key], judgments[0].document, tuple(judgments))
+            yield Candidate(texts[key], judgments[0].document, tuple(judgments))
+
+
+def _opening(shown: str, section: Section) -> str:
+    """The first sentence that is not blank: a comment or an image is not a sentence."""
+    return next((text for start, end in section.sentences if (text := shown[start:end]).strip()), "")

@@ -1,67 +1,91 @@
-"""`heading_direct`: a section's heading, word for word. Gold: the section and all sections below it.
+"""`heading_direct`: a heading, a caption or a title, word for word. Gold: the section and all sections below it.
 
-A heading fits every document whose title and one heading together contain all of its words. Up to `MOST` such documents
-are all judged relevant. A heading that fits more ("Related documents") is too ambiguous and is dropped.
+Which sections are gold follows three rules:
+
+- A section is gold if its heading has the same terms as the question, or if its heading has at least two of them and
+  its document's title has the rest, and neither has any other.
+- A question is dropped if gold is in more than `MOST` documents, or if it is generic ("Next steps").
+- A question is dropped if a section of another document might answer it too: its heading and title contain all the
+  terms, but also others. Nothing in the words says whether it does.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
 
-from surefind.exam._documents import Candidate, ExamDocuments, Heading, plain, terms
+from surefind.exam._documents import Candidate, ExamDocuments, Heading, terms
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
-from surefind.text.sections import Section
-from surefind.types import Document
 
 MOST = 3
-_NUMBERING = re.compile(
-    r"^(?:(?:step|part|section|appendix)\s+\w{1,3}[.:)—–-]\s*|[\d.]+[.)]?\s+|[A-Z]\.\s+)", re.IGNORECASE
+_GENERIC = (
+    "about additional advice alternative answers appendix applies approach audience authority background basics "
+    "before begin benefits best bibliography can cause caveats change changelog checklist commands common conclusion "
+    "conditions configuration consequences contact contents context contribution control current date definition "
+    "description details diagnosis diagram discussion document during effective example exception expected "
+    "explanation extra faq fields files final first follow follow-up format further future gather general get "
+    "glossary goal goes guide guidelines happens help history how impact implementation important info information "
+    "input instructions intro introduction issue item key know knowledge known last learn level limitation links list "
+    "main manual many material meaning method misc miscellaneous mitigation monitoring more need new next note "
+    "objective open option other our outcome output overview owner page part people points policy possible practice "
+    "preparation prerequisite problem procedure process purpose question quick read reason record reference related "
+    "report required resource responsibilities result review revision risks role rule sample scope section see setup "
+    "severity short simple some something source standard start statement status step summary support symptom table "
+    "task team term test thing tip title tool topic troubleshooting type understand usage use value version what when "
+    "where who why work wrong you your"
 )
+"""Words that say what kind of section this is, and nothing of its subject."""
+
+
+@cache
+def generic_terms() -> frozenset[str]:
+    return frozenset(terms(_GENERIC))
 
 
 def heading_direct(corpus: ExamDocuments) -> Iterator[Candidate]:
-    fitting: dict[frozenset[str], list[Heading]] = {}
-    for document in corpus.documents:
-        for section in corpus.sections(document):
-            heading = clean_heading(section.title)
-            if heading and section.end - section.body > 40:
-                wanted = frozenset(terms(heading))
-                if wanted not in fitting:  # many documents have the same headings
-                    fitting[wanted] = _fitting(corpus, wanted)
-                judgments = _judged(corpus, document, section, fitting[wanted])
-                if judgments:
-                    yield Candidate(heading, document.id, judgments)
+    fitting: dict[frozenset[str], tuple[Heading, ...]] = {}
+    for heading in corpus.all_headings:
+        text = clean_heading(heading.text)
+        if text:
+            wanted = frozenset(terms(text))
+            if wanted not in fitting:  # many documents have the same headings
+                fitting[wanted] = _fitting(corpus, wanted)
+            judgments = _judged(corpus, heading, fitting[wanted])
+            if judgments:
+                yield Candidate(text, heading.document.id, judgments)
 
 
-def clean_heading(title: str) -> str:
-    """The heading without numbering and markup; "" if it is too short or too long for a question."""
-    heading = _NUMBERING.sub("", plain(title)).strip(" :.–—-：。")
-    return heading if len(set(terms(heading))) >= 2 and count_words(heading) <= 15 else ""
+def clean_heading(heading: str) -> str:
+    """The heading; "" if it is generic, or too short or too long for a question."""
+    own = set(terms(heading))
+    fits = len(own) >= 2 and count_words(heading) <= 15 and "|" not in heading
+    return heading if fits and not own <= generic_terms() else ""
 
 
-def _fitting(corpus: ExamDocuments, wanted: frozenset[str]) -> list[Heading]:
-    """The sections that these terms fit, from at most `MOST` + 1 documents. A fitting section contains all the terms,
-    so only the sections with the rarest term are examined."""
-    found: list[Heading] = []
-    documents: set[str] = set()
+def _fitting(corpus: ExamDocuments, wanted: frozenset[str]) -> tuple[Heading, ...]:
+    """The headings that these terms fit; none if the question is ambiguous.
+
+    Only headings with the rarest term are examined, and only until more than `MOST` documents are found: then either
+    too many fit, or one does not.
+    """
+    near: dict[str, list[Heading]] = defaultdict(list)
     for heading in min((corpus.headings.get(term, []) for term in wanted), key=len):
         if wanted <= heading.with_title and heading.own & wanted:
-            found.append(heading)
-            documents.add(heading.document.id)
-            if len(documents) > MOST:
-                break
-    return found
+            near[heading.document.id].append(heading)
+            if len(near) > MOST:
+                return ()
+    found = [[heading for heading in headings if _fits(heading, wanted)] for headings in near.values()]
+    return tuple(heading for headings in found for heading in headings) if all(found) else ()
 
 
-def _judged(
-    corpus: ExamDocuments, document: Document, section: Section, fitting: list[Heading]
-) -> tuple[Judgment, ...]:
-    """Judgments of the heading's own section and all others that it fits; none if these are in too many documents."""
-    found = {(document.id, section.start): (document, section)}
-    found |= {(h.document.id, h.section.start): (h.document, h.section) for h in fitting}
-    if len({id for id, _ in found}) > MOST:
-        return ()
-    spans = [corpus.judge(d, s.start, corpus.subtree_end(d, s)) for d, s in found.values()]
+def _fits(heading: Heading, wanted: frozenset[str]) -> bool:
+    return heading.own == wanted or (heading.with_title == wanted and len(heading.own) >= 2)
+
+
+def _judged(corpus: ExamDocuments, heading: Heading, fitting: Sequence[Heading]) -> tuple[Judgment, ...]:
+    """Judgments of the heading's own section and all others that it fits; none if no heading fits."""
+    found = {(h.document.id, h.start): h for h in (heading, *fitting)} if fitting else {}
+    spans = [corpus.judge(h.document, h.start, h.end) for h in found.values()]
     return tuple(sorted(spans, key=lambda j: (j.document, j.start or 0)))

@@ -1,0 +1,33 @@
+"""`alias`: another name of a document, from the `aliases` (or `alias`) of its front matter. Gold: the document.
+
+Tags are not aliases: they name a topic, not a document. An alias that is the title, that several documents have, or
+that is a path is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain, terms
+from surefind.types import Document
+
+
+def alias(corpus: ExamDocuments) -> Iterator[Candidate]:
+    found: dict[frozenset[str], dict[str, tuple[str, Document]]] = defaultdict(dict)
+    for document in corpus.documents:
+        for name in _names(document):
+            own = frozenset(terms(name))
+            if own and own != frozenset(terms(document.title)) and "/" not in name and is_prose(name):
+                found[own].setdefault(document.id, (name, document))
+    titles = {frozenset(terms(document.title)) for document in corpus.documents}
+    for own, documents in found.items():
+        if len(documents) == 1 and own not in titles:
+            ((name, document),) = documents.values()
+            yield Candidate(name, document.id, (corpus.judge(document, 0, len(document.text)),))
+
+
+def _names(document: Document) -> list[str]:
+    given = document.metadata.get("aliases") or document.metadata.get("alias") or ()
+    names = [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
+    return [plain(name) for name in names if isinstance(name, str)]

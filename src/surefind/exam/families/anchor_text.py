@@ -1,0 +1,54 @@
+"""`anchor_text`: the words with which a document links to another one. Gold: the document, or the section that the
+link's `#anchor` names.
+
+Words that lead to more than one place ("click here", "the runbook"), generic words and URLs are dropped.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain, terms
+from surefind.exam._readable import readable
+from surefind.exam.families.heading_direct import clean_heading
+from surefind.types import Document
+
+_LINK = re.compile(r"(?<!!)\[([^\[\]]{5,120})\]\(<?([^\s()<>#]{0,300})(?:#([^\s()<>]{1,200}))?>?(?:\s+[\"'][^)\n]*)?\)")
+_SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
+_SUFFIX = re.compile(r"(?:\.(?:md|markdown|mdx|html?|erb|rst|txt))+$", re.IGNORECASE)
+_NOT_SLUG = re.compile(r"[^\w\- ]+")
+_Target = tuple[str, str]
+"""The id of a document, and the slug of a section or ""."""
+
+
+def anchor_text(corpus: ExamDocuments) -> Iterator[Candidate]:
+    pages = {_SUFFIX.sub("", document.id): document for document in corpus.documents}
+    found: dict[frozenset[str], dict[_Target, str]] = defaultdict(dict)
+    for document in corpus.documents:
+        for match in _LINK.finditer(document.text) if "](" in document.text else ():
+            text = clean_heading(plain(readable(match[1])))
+            target = pages.get(_page(document.id, match[2])) if match[2] and not _SCHEME.match(match[2]) else None
+            if text and is_prose(text) and target and target.id != document.id and "/" not in text:
+                found[frozenset(terms(text))].setdefault((target.id, (match[3] or "").lower()), text)
+    by_id = {document.id: document for document in corpus.documents}
+    for targets in found.values():
+        if len({id for id, _ in targets}) == 1:
+            (id, slug), text = max(targets.items())  # a section before the whole document
+            yield Candidate(text, id, (corpus.judge(by_id[id], *_span(corpus, by_id[id], slug)),))
+
+
+def _page(document: str, target: str) -> str:
+    """The path of a link's target without suffixes: a page may be linked as eod.md, eod.html or eod."""
+    path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(document), target)
+    return _SUFFIX.sub("", posixpath.normpath(path))
+
+
+def _span(corpus: ExamDocuments, document: Document, slug: str) -> tuple[int, int]:
+    """The section whose heading gives this slug; the whole document if there is none."""
+    for section in corpus.sections(document) if slug else ():
+        if _NOT_SLUG.sub("", section.title.lower()).strip().replace(" ", "-") == slug:
+            return section.start, section.end
+    return 0, len(document.text)

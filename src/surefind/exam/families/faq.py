@@ -1,0 +1,45 @@
+"""`faq`: questions that the documents themselves ask and answer. Gold: the answer.
+
+Two forms are read: a heading that ends in a question mark, with its section as the answer, and a paragraph that begins
+with `Q:` (or `Question:`), followed by one that begins with `A:` (or `Answer:`). A question that more than one document
+asks is dropped. The question stays in the index, so these questions are a regression exam and no measure of quality.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain, terms
+from surefind.exam.model import Judgment
+from surefind.text.scripts import count_words
+
+_Q, _A = (rf"[ \t>*_-]*(?:{word})[ \t]?\d*[*_]*[:.]" for word in ("Q|Question", "A|Answer"))
+_PAIR = re.compile(
+    rf"^{_Q}[*_]*[ \t]*(?P<question>[^\n]{{5,300}}\?)[*_ \t]*\n\s*(?P<answer>{_A}[^\n]*(?:\n(?!\s*\n|{_Q})[^\n]*)*)",
+    re.MULTILINE,
+)
+_FEWEST = 3
+"""Words of a question."""
+
+
+def faq(corpus: ExamDocuments) -> Iterator[Candidate]:
+    found: dict[frozenset[str], list[tuple[str, Judgment]]] = defaultdict(list)
+    for text, judgment in _asked(corpus):
+        if count_words(text) >= _FEWEST and is_prose(text):
+            found[frozenset(terms(text))].append((text, judgment))
+    for asked in found.values():
+        if len({judgment.document for _, judgment in asked}) == 1:
+            text, judgment = asked[0]
+            yield Candidate(text, judgment.document, tuple(judgment for _, judgment in asked))
+
+
+def _asked(corpus: ExamDocuments) -> Iterator[tuple[str, Judgment]]:
+    for heading in corpus.all_headings:
+        if heading.text.endswith(("?", "？", "؟")):
+            yield heading.text, corpus.judge(heading.document, heading.start, heading.end)
+    for document in corpus.documents:
+        shown = corpus.readable(document)
+        for match in _PAIR.finditer(shown) if "?" in shown else ():
+            yield plain(match["question"]), corpus.judge(document, *match.span("answer"))
