@@ -159,7 +159,7 @@ def test_a_broken_file_of_candidates_is_an_error(tmp_path: Path) -> None:
 def test_the_command_counts_by_reason(tmp_path: Path) -> None:
     log = write(tmp_path / "log.txt", "hello\nwhen is the wire cutoff\nWhen is the wire cutoff?\nok\nctr deadline\n")
     ran = surefind("exam", "collect", "real", log, kb=tmp_path)
-    assert ran.code == 0 and ran.out.startswith("2 questions added to the candidates of real, which are now 2.\n")
+    assert ran.code == 0 and ran.out.startswith("Questions added to real: 2. Candidates without an answer: 2.\n")
     assert "    2 left out: greetings and thanks\n" in ran.out and "    1 left out: asked before\n" in ran.out
     again = surefind("exam", "collect", "real", log, "--json", kb=tmp_path).json
     assert (again["added"], again["candidates"], again["skipped"]["asked before"]) == (0, 2, 3)

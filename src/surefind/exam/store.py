@@ -58,6 +58,10 @@ class ExamStore:
             raise ExamError(f"The exam {name!r} has no version {number}; versions: {', '.join(map(str, versions))}.")
         return name, [int(number)]
 
+    def withdraw(self, exam: Exam) -> None:
+        """Deletes the file of one version, but not the candidates beside it."""
+        self._file(exam.name, exam.version).unlink()
+
     def delete(self, text: str) -> list[str]:
         """Deletes an exam, or one version of it. Returns the deleted versions, as NAME@VERSION."""
         name, versions = self.found(text)
