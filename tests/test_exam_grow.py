@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -302,6 +303,13 @@ class Terminal:
     def type(self, line: str) -> None:
         os.write(self.screen, f"{line}\n".encode())
 
+    def kill(self, sign: signal.Signals) -> None:
+        """Sends a signal until it works: one that comes just before Python waits for a line ends no wait."""
+        while self.process.poll() is None:
+            self.process.send_signal(sign)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(5)
+
     def close(self) -> int:
         try:
             return self.process.wait(60)
@@ -334,6 +342,7 @@ def test_keys_at_a_terminal(folder: Path) -> None:
     assert terminal.close() == 0
     marked = {query.text: len(query.judgments) for query in store(folder).load("real").queries}
     assert marked == {order[0]: 2, order[3]: 1}
+    assert {query.metadata["chosen"] for query in store(folder).load("real").queries} == {"disagreement"}
     assert {c.text: c.verdict for c in store(folder).candidates("real").all() if c.verdict} == {order[1]: "rejected"}
     left = asked(folder)
     assert [q["query"] for q in left["questions"]] == [order[2]]
@@ -345,7 +354,7 @@ def test_an_interrupted_session_loses_no_answer(folder: Path, end: signal.Signal
     terminal.until(ASK)
     terminal.type("1")
     terminal.until(ASK)
-    os.kill(terminal.process.pid, end)
+    terminal.kill(end)
     assert terminal.close() in (130, -signal.SIGKILL)
     assert len(store(folder).load("real").queries) == 1
     again = Terminal(folder, "-n", "1")

@@ -25,7 +25,8 @@ LONGEST = 400
 CONTENT_WORDS = 2
 """The least number of content words of a candidate. An identifier such as AML-204 counts as several."""
 
-_SPACE = re.compile(r"\s+")
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f]+")
+"""Spaces and control characters; the latter would act on the terminal that shows the question."""
 _WORD = re.compile(r"\w+")
 _EDGES = " \t?!.,;:…\"'`«»“”„‘’()[]*_-–—"
 _POLITE = frozenset(

@@ -32,6 +32,8 @@ class Answer:
     query: str
     judgments: tuple[Judgment, ...] = ()
     verdict: Verdict = ""
+    chosen: str = ""
+    """How the question was chosen: `disagreement` or `random`. Questions chosen by disagreement are a biased sample."""
 
 
 class Growing:
@@ -108,7 +110,8 @@ class Growing:
             self.saved = self._store.write(replace(made, version=self.saved.version))
 
     def _query(self, answer: Answer) -> ExamQuery:
-        return self._library.query(id_of(answer.query), answer.query, answer.judgments, FAMILY)
+        metadata = {"chosen": answer.chosen} if answer.chosen else {}
+        return self._library.query(id_of(answer.query), answer.query, answer.judgments, FAMILY, metadata)
 
 
 @contextlib.contextmanager

@@ -49,16 +49,18 @@ class Interview:
             elif key == "s":
                 self._done.append(False)
             else:
-                self._session.answer(self._answer(ask.candidate.text, key, hits))
+                self._session.answer(self._answer(ask, key, hits))
                 self._done.append(True)
 
-    def _answer(self, text: str, key: str, hits: Sequence[Hit]) -> Answer:
+    def _answer(self, ask: Ask, key: str, hits: Sequence[Hit]) -> Answer:
+        text, chosen_by = ask.candidate.text, "random" if ask.value is None else "disagreement"
         if key == "n":
             return Answer(text, verdict="none")
         if key == "r":
             return Answer(text, verdict="rejected")
         chosen = [hits[number - 1] for number in sorted(_numbers(key))]
-        return Answer(text, tuple(self._session.judge(hit.document, hit.start, hit.end) for hit in chosen))
+        judgments = tuple(self._session.judge(hit.document, hit.start, hit.end) for hit in chosen)
+        return Answer(text, judgments, chosen=chosen_by)
 
     def _undo(self) -> None:
         if not self._done:
