@@ -46,7 +46,7 @@ def test_pipeline_takes_depth_and_fuser() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("\n[serach]\nk = 5\n", 2, "no table [serach]. Did you mean search? Choices: access, bench, index, llm"),
+        ("\n[serach]\nk = 5\n", 2, "no table [serach]. Did you mean search? Choices: access, bench, exam, index, llm"),
         ("[search]\n\nkk = 5\n", 3, "[search] has no setting 'kk'. Did you mean k? Choices: k, pipeline."),
         ('[search]\nk = "ten"\n', 2, "k must be a whole number, not 'ten'"),
         ("[search]\nk = true\n", 2, "k must be a whole number, not True"),
@@ -64,6 +64,9 @@ def test_pipeline_takes_depth_and_fuser() -> None:
         ('[pipelines.hybrid]\nretriever = ["bm25"]\n', 2, "has no setting 'retriever'. Did you mean retrieve?"),
         ("[pipelines.hybrid]\nretrieve = []\n", 1, "at least one retriever"),
         ('[pipelines.hybrid]\nretrieve = ["bm25"]\ndepth = 0\n', 1, "depth must be at least 1"),
+        ("[exam]\nkeep_queries = 1\n", 2, "keep_queries must be true or false, not 1"),
+        ("[exam]\nkeep_days = true\n", 2, "keep_days must be a whole number, not True"),
+        ("[exam]\nkeep_days = 0\n", 2, "keep_days must be at least 1, not 0"),
         ("index = 5\n", 1, "index must be a table: write [index] above its lines"),
         ("[pipelines]\nhybrid = 5\n", 2, "hybrid must be a table: write [pipelines.hybrid]"),
     ],

@@ -19,7 +19,8 @@ from surefind.bench.prior import (
     regret_after,
     sampling_error,
 )
-from surefind.bench.recommendation import VERBATIM, describe, recommend
+from surefind.bench.recommendation import describe, recommend
+from surefind.exam.known_item import VERBATIM
 from surefind.types import Floats
 
 DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"

@@ -24,6 +24,7 @@ from surefind.write.layout import Layout
 
 _WORDS: dict[type | tuple[type, ...], str] = {
     str: "a string", int: "a whole number", (int, float): "a number", list: "a list", dict: "a table",
+    bool: "true or false",
 }  # fmt: skip
 """The type of a setting in words, for messages."""
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
@@ -36,6 +37,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     },
     "index": {"chunk": str, "enrich": list},
     "search": {"pipeline": str, "k": int},
+    "exam": {"keep_queries": bool, "keep_days": int},
 }
 _LLM: dict[str, type | tuple[type, ...]] = {
     "model": str, "fallback": str, "key_env": str, "timeout": (int, float), "total_timeout": (int, float),
@@ -60,6 +62,10 @@ class Settings:
     """How many generations to keep."""
     access: tuple[PathRule, ...] = ()
     """Access rules: which groups may read which paths."""
+    keep_queries: bool = False
+    """Whether `surefind search` keeps its queries, as questions for an exam."""
+    keep_days: int = 90
+    """How many days a query is kept."""
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -128,6 +134,8 @@ class _SettingsReader:
             self.llm(),
             self.keep(merged["sync"]),
             self.access(),
+            merged["exam"]["keep_queries"],
+            self.keep_days(merged["exam"]),
         )
 
     def files(self, sync: dict[str, Any]) -> FileRules:
@@ -141,6 +149,12 @@ class _SettingsReader:
         if kept < 1:
             raise self.error("sync", "keep_generations", f"keep_generations must be at least 1, not {kept}.")
         return kept
+
+    def keep_days(self, exam: dict[str, Any]) -> int:
+        days: int = exam["keep_days"]
+        if days < 1:
+            raise self.error("exam", "keep_days", f"keep_days must be at least 1, not {days}.")
+        return days
 
     def access(self) -> tuple[PathRule, ...]:
         """Reads the access rules. A wrong rule is an error: skipping it would expose what it protects."""
@@ -222,7 +236,7 @@ class _SettingsReader:
         for key, value in content.items():
             if key not in keys:
                 raise self.error(table, key, f"[{table}] has no setting {key!r}. {choices(key, keys)}", number)
-            if not isinstance(value, keys[key]) or isinstance(value, bool):
+            if not isinstance(value, keys[key]) or isinstance(value, bool) != (keys[key] is bool):
                 message = f"{key} must be {_WORDS[keys[key]]}, not {value!r}."
                 raise self.error(table, key, message, number)
             if isinstance(value, list) and not all(isinstance(item, str) for item in value):

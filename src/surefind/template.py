@@ -32,6 +32,12 @@ enrich = ["headings"]
 pipeline = "hybrid"
 k = 10
 
+[exam]
+# Whether `surefind search` keeps queries on this machine, as questions for an exam, and for how many days:
+# see `surefind help your-questions`.
+keep_queries = false
+keep_days = 90
+
 # A pipeline has retrievers, a fuser if there are several, and optional rerankers.
 # Choose one with `surefind search --pipeline NAME`. Sync builds the indexes for all pipelines in this file.
 [pipelines.hybrid]

@@ -61,12 +61,15 @@ class English(Stage):
         return raw_tokens(text)
 
     def query_tokens(self, text: str) -> list[str]:
-        tokens = raw_tokens(text)
-        if self.question_words:
-            return tokens
+        kept = self.content_tokens(text)
+        return kept if kept and not self.question_words else raw_tokens(text)
+
+    def content_tokens(self, text: str) -> list[str]:
+        """Returns the tokens of a query without its question words; empty if no token with terms is left."""
         shouted = text.isupper()
+        tokens = raw_tokens(text)
         kept = [t for t in tokens if t.lower() not in QUESTION_WORDS or (t.isupper() and len(t) > 1 and not shouted)]
-        return kept if any(map(self.terms, kept)) else tokens
+        return kept if any(map(self.terms, kept)) else []
 
     def terms(self, token: str) -> tuple[str, ...]:
         return terms_of(token, self._of_word)

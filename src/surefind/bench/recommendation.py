@@ -19,21 +19,20 @@ from typing import Any
 import numpy as np
 
 from surefind.bench.prior import Belief, Choice, Kind, choose, evidence, regret_after, sampling_error
+from surefind.exam.known_item import VERBATIM
 from surefind.types import Floats
 
 MEASURE = "nDCG@10"
 """The measure of the prior."""
 MARGIN = 0.01
 """Differences in nDCG@10 up to this do not matter to users: a configuration within it counts as equally good."""
-VERBATIM = frozenset({"exact_phrase", "first_sentence", "entity_lookup", "heading_direct"})
-"""Families whose questions are cut from the documents. They guard against breakage and never choose."""
 _FEWEST = 10
 """Questions of a kind that are needed to count; the covariance of fewer is too uncertain."""
 _UNKNOWN_SPREAD = 0.05
 """Standard deviation of the prior of a configuration that was not measured on other corpora."""
 _UNKNOWN_QUESTION = 0.25
 """Standard deviation of one question's difference for such a configuration."""
-WRITTEN = frozenset({"heading_paraphrase", "sf1h", "sf2h", "mf2h"})
+WRITTEN = frozenset({"heading_paraphrase", "anchor_text", "alias", "sf1h", "sf2h", "mf2h"})
 """Families that are written in other words than the document's: by rules, or by a language model. Too few collections
 have them beside real questions to measure their error, so they count like the real questions of another corpus."""
 _MORE = (5, 10, 20, 40, 80, 160, 320, 640)

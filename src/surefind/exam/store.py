@@ -1,4 +1,5 @@
-"""Stores exams with the knowledge base: one folder per name, one file per version, never overwritten."""
+"""Stores exams with the knowledge base: one folder per name, one file per version, never overwritten after the session
+that writes it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from surefind.errors import ExamError, choices
+from surefind.exam.candidates import Candidates
 from surefind.exam.model import Exam, query_from_json, query_to_json
 
 
@@ -18,15 +20,17 @@ class ExamStore:
 
     def save(self, exam: Exam) -> Exam:
         """Saves the exam as its next version. If its questions are those of the newest version, returns that one."""
-        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", exam.name):
-            raise ExamError(f"An exam cannot be called {exam.name!r}. Use letters, digits, '-', '_' and '.'.")
+        check_name(exam.name)
         versions = self._versions(exam.name)
         if versions:
             newest = self.load(exam.name)
             if newest.fingerprint == exam.fingerprint:
                 return newest
-        made = replace(exam, version=max(versions, default=0) + 1)
-        folder = self.folder / exam.name
+        return self.write(replace(exam, version=max(versions, default=0) + 1))
+
+    def write(self, made: Exam) -> Exam:
+        """Writes the file of the exam's version. Only the session that grows a version may write it again."""
+        folder = self.folder / made.name
         folder.mkdir(parents=True, exist_ok=True)
         header = {"name": made.name, "version": made.version, "fingerprint": made.fingerprint}
         header |= {"origin": made.origin, "corpus": made.corpus}
@@ -54,6 +58,10 @@ class ExamStore:
             raise ExamError(f"The exam {name!r} has no version {number}; versions: {', '.join(map(str, versions))}.")
         return name, [int(number)]
 
+    def withdraw(self, exam: Exam) -> None:
+        """Deletes the file of one version, but not the candidates beside it."""
+        self._file(exam.name, exam.version).unlink()
+
     def delete(self, text: str) -> list[str]:
         """Deletes an exam, or one version of it. Returns the deleted versions, as NAME@VERSION."""
         name, versions = self.found(text)
@@ -64,7 +72,13 @@ class ExamStore:
         return [f"{name}@{version}" for version in versions]
 
     def names(self) -> list[str]:
-        return sorted(path.name for path in self.folder.iterdir()) if self.folder.exists() else []
+        """Returns the names of the exams. A folder that holds only candidate questions is not an exam yet."""
+        return sorted({path.parent.name for path in self.folder.glob("*/v*.jsonl")})
+
+    def candidates(self, name: str) -> Candidates:
+        """Returns the candidate questions of an exam, which need not exist yet."""
+        check_name(name)
+        return Candidates(self.folder / name / "candidates.jsonl")
 
     def all(self) -> list[Exam]:
         return [self.load(name, version) for name in self.names() for version in self._versions(name)]
@@ -74,6 +88,11 @@ class ExamStore:
 
     def _versions(self, name: str) -> list[int]:
         return sorted(int(path.stem[1:]) for path in (self.folder / name).glob("v*.jsonl"))
+
+
+def check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise ExamError(f"An exam cannot be called {name!r}. Use letters, digits, '-', '_' and '.'.")
 
 
 def _read(path: Path) -> Exam:

@@ -1,4 +1,4 @@
-"""File locks that allow one writer per knowledge base, and one training per model name.
+"""File locks that allow one writer per knowledge base, one training per model name, and one session per growing exam.
 
 The operating system releases a lock when its holder dies, for whatever reason.
 """
@@ -50,6 +50,12 @@ def training_lock(data: Path, name: str) -> contextlib.AbstractContextManager[On
     """Holds the lock of a model name. Two trainings under one name would write into one folder."""
     doing = f"is training {name!r}. Wait until it ends, stop it, or train under another --name."
     return _held(data / "locks" / f"train-{name}.lock", doing)
+
+
+def growing_lock(data: Path, name: str) -> contextlib.AbstractContextManager[OnProgress]:
+    """Holds the lock of a growing exam. Two sessions would each save a version without the answers of the other."""
+    doing = f"is growing the exam {name!r}. Wait until it ends, or stop it."
+    return _held(data / "locks" / f"grow-{name}.lock", doing)
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
         except (ExamError, ValueError, KeyError, TypeError, AttributeError) as error:
             complaints.add(number, f"no {error}" if isinstance(error, KeyError) else str(error))
             continue
-        id = str(row.get("id") or _id_of(text))
+        id = str(row.get("id") or id_of(text))
         if id in found and found[id][0]["query"] != text:
             complaints.add(number, f"another question already has the id {id!r}")
             continue
@@ -60,7 +60,8 @@ def _query(row: Mapping[str, Any], judgments: list[Judgment], library: Library) 
     return library.query(row["id"], row["query"], judgments, str(row.get("family") or "questions"), metadata)
 
 
-def _id_of(text: str) -> str:
+def id_of(text: str) -> str:
+    """Returns the id of a question that has none: a hash of its words."""
     return f"q-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 

@@ -41,7 +41,7 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
         if explain:
             screen.print(Padding(Text(_places(hit)), (0, 0, 0, 4), expand=False))
         text = hit.text if full else snippet(_matched(hit), words)
-        screen.print(Padding(_emphasise(text, words), (0, 0, 1, 4), expand=False))
+        screen.print(Padding(emphasise(text, words), (0, 0, 1, 4), expand=False))
     if explain:
         _show_trace(result)
     for entry in result.trace if not explain else ():
@@ -77,21 +77,22 @@ def _pieces(text: str, singly: bool = False) -> Iterator[tuple[int, int, str]]:
             yield a, end, text[a:end]
 
 
-def snippet(text: str, words: frozenset[str]) -> str:
+def snippet(text: str, words: frozenset[str], size: int = _SNIPPET) -> str:
     """Returns the part of the text that contains most of the query's words, on one line."""
     flat = " ".join(text.split())
-    if len(flat) <= _SNIPPET:
+    if len(flat) <= size:
         return flat
     found = [(start, key) for start, _, key in _pieces(flat, True) if key in words]
     starts = [0, *(start for start, _ in found)]
-    best = max(starts, key=lambda at: (len({key for s, key in found if at <= s < at + _SNIPPET}), -at))
+    best = max(starts, key=lambda at: (len({key for s, key in found if at <= s < at + size}), -at))
     start = flat.rfind(" ", max(0, best - _LEAD - _WORD), best - _LEAD) + 1 or best - _LEAD if best > _LEAD else 0
-    end = start + _SNIPPET
+    end = start + size
     cut = flat.rfind(" ", end - _WORD, end) if end < len(flat) else end
     return ("… " if start else "") + flat[start : cut if cut > 0 else end] + (" …" if end < len(flat) else "")
 
 
-def _emphasise(text: str, words: frozenset[str]) -> Text:
+def emphasise(text: str, words: frozenset[str]) -> Text:
+    """Returns the text with the query's words in bold."""
     shown = Text(text)
     for start, end, key in _pieces(text, True):
         if key in words:

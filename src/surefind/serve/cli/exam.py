@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.errors import BudgetError, ExamError, UsageError
-from surefind.serve.cli import _complete
+from surefind.serve.cli import _complete, exam_grow
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from surefind.exam.store import ExamStore
 
 app = typer.Typer(
-    help="Write, import, list, show, export and delete exams: questions with gold passages.", no_args_is_help=True
+    help="Write, import, grow, list, show, export and delete exams: questions with gold passages.", no_args_is_help=True
 )
 
 ExamName = Annotated[str, typer.Argument(help="The exam: NAME or NAME@VERSION.", autocompletion=_complete.exams)]
 
 
 def register(parent: typer.Typer) -> None:
+    exam_grow.register(app)
     parent.add_typer(app, name="exam", rich_help_panel=None)
 
 

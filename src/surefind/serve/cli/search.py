@@ -11,6 +11,7 @@ from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
+    from surefind.access import Access
     from surefind.kb import KnowledgeBase
     from surefind.search.pipeline import Pipeline
     from surefind.types import SearchResult
@@ -116,8 +117,20 @@ def search(
         from surefind.serve.cli._hits import show
 
         show(result, explain, full, groups or [])
+    if base.settings.keep_queries:
+        _keep(base, result, access)
     if not result.hits:
         raise typer.Exit(1)
+
+
+def _keep(base: KnowledgeBase, result: SearchResult, access: Access) -> None:
+    """Keeps the query for an exam, after the answer is printed. A failure is only mentioned."""
+    from surefind.exam.queries import QueryLog
+
+    sys.stdout.flush()
+    failed = QueryLog(base.data, base.settings.keep_days).keep(result, access)
+    if failed:
+        typer.echo(failed, err=True)
 
 
 def _query(words: list[str]) -> str:

@@ -1,0 +1,126 @@
+"""What to ask a person: candidate questions in the order of their value, each with passages pooled from the leading
+configurations.
+
+The pool takes the first passage of each configuration, then the second of each, and so on, until it is full. Then it is
+shuffled, so that a person sees neither which configuration found a passage nor how high.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from surefind.access import Access
+from surefind.errors import MissingPartError, UsageError
+from surefind.exam.candidates import Candidate
+from surefind.exam.disagreement import K, disagreement
+from surefind.kb import KnowledgeBase
+from surefind.prompts.values import Workload
+from surefind.protocols import OnProgress, Priced
+from surefind.search.pipeline import Pipeline
+from surefind.search.reader import Reader
+from surefind.types import Hit, Query
+
+LEADING = ("bm25", "dense", "bm25 + dense >> convex(alpha=0.5, missing=score)")
+"""The configurations that are compared besides the pipelines of surefind.toml."""
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question for a person."""
+
+    candidate: Candidate
+    value: float | None
+    """How much the configurations disagree; None if the order is random."""
+
+
+class Asking:
+    """Ranks candidates and pools passages over some configurations, on one generation."""
+
+    def __init__(self, kb: KnowledgeBase, pipelines: Sequence[str], access: Access, report: OnProgress | None) -> None:
+        self.pipelines = leading(kb, pipelines, report)
+        self.access = access
+        self.reader: Reader = kb.reader()
+        self._services = kb.services
+        self._report: OnProgress = report or (lambda what, done, total: None)
+
+    def by_disagreement(self, candidates: Sequence[Candidate]) -> list[Ask]:
+        """Returns the candidates, those on which the configurations disagree most first."""
+        values: list[float] = []
+        for at in range(0, len(candidates), _BATCH):
+            self._report("Comparing the configurations", at, len(candidates))
+            queries = [Query(candidate.text) for candidate in candidates[at : at + _BATCH]]
+            runs = [p.run(queries, K, self.reader.view, self._services, self.access) for p in self.pipelines]
+            values += disagreement([run.rankings for run in runs]).tolist()
+        self._report("Comparing the configurations", len(candidates), len(candidates))
+        asks = [Ask(candidate, value) for candidate, value in zip(candidates, values, strict=True)]
+        return sorted(asks, key=lambda ask: (-(ask.value or 0.0), ask.candidate.key))
+
+    def at_random(self, candidates: Iterable[Candidate], seed: int) -> list[Ask]:
+        """Returns the candidates in a random order, the same for the same seed."""
+        asks = [Ask(candidate, None) for candidate in sorted(candidates, key=lambda candidate: candidate.key)]
+        random.Random(seed).shuffle(asks)
+        return asks
+
+    def pool(self, text: str, size: int, seed: int = 0) -> list[Hit]:
+        """Returns up to `size` passages for a question, shuffled. A hit's span is that of its best matching part."""
+        found = [self.reader.search(text, self.access, pipeline, size).hits for pipeline in self.pipelines]
+        pooled: dict[tuple[str, int, int], Hit] = {}
+        for rank in range(size):
+            for hits in found:
+                if rank < len(hits) and len(pooled) < size:
+                    hit = part(hits[rank])
+                    pooled.setdefault((hit.document, hit.start, hit.end), hit)
+        shown = list(pooled.values())
+        random.Random(f"{seed} {text}").shuffle(shown)
+        return shown
+
+
+def part(hit: Hit) -> Hit:
+    """Cuts a hit to its best matching part: a person reads and marks that part, not the large passage around it."""
+    start, end = hit.matched or (hit.start, hit.end)
+    return replace(hit, text=hit.text[start - hit.start : end - hit.start], start=start, end=end, matched=None)
+
+
+def leading(kb: KnowledgeBase, given: Sequence[str] = (), build: OnProgress | None = None) -> list[Pipeline]:
+    """Returns the configurations to compare, with their indexes built: the given ones, else the pipelines of
+    surefind.toml and `LEADING`.
+
+    Of the pipelines of surefind.toml, those that ask a language model are left out, and so are rerankers, because both
+    would run on every candidate. If the encoder of `LEADING` is not installed, the others are compared."""
+    if given:
+        chosen = _distinct(map(kb.pipeline, given))
+        for pipeline in chosen:
+            if _paid(pipeline):
+                raise UsageError(f"{pipeline} asks a language model for every candidate. Choose another pipeline.")
+        if len(chosen) < 2:
+            raise UsageError("One configuration cannot disagree with itself. Name at least two with --pipeline.")
+        _build(kb, chosen, build)
+        return chosen
+    plain = [replace(pipeline, rerank=()) for pipeline in kb.settings.pipelines.values()]
+    own = _distinct(pipeline for pipeline in plain if not _paid(pipeline))
+    every = _distinct([*own, *map(Pipeline.parse, LEADING)])
+    try:
+        _build(kb, every, build)
+    except MissingPartError:
+        if len(own) < 2:
+            raise
+        _build(kb, own, build)
+        return own
+    return every
+
+
+def _distinct(pipelines: Iterable[Pipeline]) -> list[Pipeline]:
+    return list({str(pipeline): pipeline for pipeline in pipelines}.values())
+
+
+def _build(kb: KnowledgeBase, pipelines: Sequence[Pipeline], report: OnProgress | None) -> None:
+    kb.build_for([retriever for pipeline in pipelines for retriever in pipeline.retrieve], report=report)
+
+
+def _paid(pipeline: Pipeline) -> bool:
+    """Returns whether a query of this pipeline asks a language model."""
+    stages = [one for stage in pipeline.stages for one in (stage, getattr(stage, "inner", None))]
+    return any(isinstance(stage, Priced) and stage.llm_calls(Workload(1, 1, 1, 1, 1)).calls > 0 for stage in stages)

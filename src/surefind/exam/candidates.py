@@ -1,0 +1,152 @@
+"""Candidate questions: questions that people asked, whose answers nobody has marked yet.
+
+They are stored beside the exam that grows from them, in `.surefind/exams/NAME/candidates.jsonl`: a question a line,
+with its source, how often it was asked, and a verdict if it was rejected or if no passage answers it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from surefind.errors import ExamError
+from surefind.text.fold import fold
+
+Verdict = Literal["", "none", "rejected"]
+"""`none`: no passage that was shown answers the question. `rejected`: it is not a real question."""
+LONGEST = 400
+"""The most characters of a candidate."""
+CONTENT_WORDS = 2
+"""The least number of content words of a candidate. An identifier such as AML-204 counts as several."""
+
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f]+")
+"""Spaces and control characters; the latter would act on the terminal that shows the question."""
+_WORD = re.compile(r"\w+")
+_EDGES = " \t?!.,;:…\"'`«»“”„‘’()[]*_-–—"
+_POLITE = frozenset(
+    "a again afternoon all and anyone are back best bonjour bye cheers day dear danke day doing done evening everybody "
+    "everyone for fine folks good goodbye gracias great guys hallo hello help hey hi hiya hola how kind later lol love "
+    "many me merci moin morning much my nice night no np of ok okay perfect ping please pls regards right servus so "
+    "sounds sure team test testing thank thanks that the there this thx to today tomorrow ty very week weekend welcome "
+    "well wow yeah yep yes you your".split()
+)
+"""Words of greetings, thanks and tests. A text with no other word is no question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A question without judgments."""
+
+    text: str
+    source: str = ""
+    """The file it was imported from; `search` if it is a kept query."""
+    asked: int = 1
+    """How often it was asked."""
+    verdict: Verdict = ""
+
+    @property
+    def key(self) -> str:
+        return normalised(self.text)
+
+
+@dataclass
+class Collected:
+    """The result of an import: the new candidates, and how many texts were left out, by reason."""
+
+    added: list[Candidate] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+def normalised(text: str) -> str:
+    """Returns the text in the form in which two questions are compared: without case, accents, spaces and punctuation
+    around it."""
+    return _SPACE.sub(" ", fold(text)).casefold().strip(_EDGES)
+
+
+def unfit(text: str) -> str:
+    """Returns why a text cannot be a candidate; empty if it can."""
+    words = [word.casefold() for word in _WORD.findall(text)]
+    if not words:
+        return "empty"
+    if len(text) > LONGEST:
+        return f"longer than {LONGEST} characters"
+    if all(word in _POLITE for word in words):
+        return "greetings and thanks"
+    from surefind.analyze.english import English  # here, because shell completion imports this module
+
+    english = English()
+    terms = {term for token in english.content_tokens(text) for term in english.terms(token)}
+    return f"fewer than {CONTENT_WORDS} content words" if len(terms) < CONTENT_WORDS else ""
+
+
+class Candidates:
+    """The candidates of one exam, in a file. Every change is written at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known = {candidate.key: candidate for candidate in _read(path)}
+
+    def all(self) -> list[Candidate]:
+        return list(self._known.values())
+
+    def collect(self, texts: Iterable[str], source: str) -> Collected:
+        """Adds the texts that may be questions. A question that is already there is counted, not added."""
+        made, known = self.merged(texts, source)
+        self._write(known)
+        return made
+
+    def merged(self, texts: Iterable[str], source: str) -> tuple[Collected, dict[str, Candidate]]:
+        """Does what `collect` does, but returns the candidates instead of storing them."""
+        made, known = Collected(), dict(self._known)
+        new: list[str] = []
+        for text in texts:
+            flat = _SPACE.sub(" ", text).strip()
+            reason, key = unfit(flat), normalised(flat)
+            if reason:
+                made.skipped[reason] += 1
+            elif key in known:
+                known[key] = replace(known[key], asked=known[key].asked + 1)
+                made.skipped["asked before"] += 1
+            else:
+                known[key] = Candidate(flat, source)
+                new.append(key)
+        made.added = [known[key] for key in new]
+        return made, known
+
+    def judge(self, text: str, verdict: Verdict) -> None:
+        """Stores a verdict on a question; an empty one takes an earlier verdict back."""
+        known = dict(self._known)
+        key = normalised(text)
+        known[key] = replace(known.get(key) or Candidate(text), verdict=verdict)
+        self._write(known)
+
+    def _write(self, known: dict[str, Candidate]) -> None:
+        lines = [json.dumps(_row(candidate), ensure_ascii=False) + "\n" for candidate in known.values()]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        aside = self.path.with_name(f".{self.path.name}.{os.getpid()}.writing")
+        aside.write_text("".join(lines), encoding="utf-8")
+        aside.replace(self.path)
+        self._known = known
+
+
+def _row(candidate: Candidate) -> dict[str, object]:
+    row: dict[str, object] = {"query": candidate.text, "source": candidate.source, "asked": candidate.asked}
+    return {**row, "verdict": candidate.verdict} if candidate.verdict else row
+
+
+def _read(path: Path) -> list[Candidate]:
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+        rows = [json.loads(line) for line in lines if line.strip()]
+        return [Candidate(row["query"], row["source"], row["asked"], row.get("verdict", "")) for row in rows]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        advice = "Remove the file and collect the questions again."
+        raise ExamError(f"The candidates in {path} cannot be read ({error}). {advice}") from None
