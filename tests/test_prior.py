@@ -138,7 +138,8 @@ def exam(favourite: int, size: int, gain: float = 0.3) -> Floats:
 
 
 def test_verbatim_questions_never_choose() -> None:
-    families = [sorted(VERBATIM)[i % 4] for i in range(400)]
+    names = sorted({*VERBATIM, "anchor_text", "alias"})
+    families = [names[i % len(names)] for i in range(400)]
     alone = recommend(SPECS, exam(1, 400), families)
     nothing = recommend(SPECS, np.zeros((0, len(SPECS))), [])
     assert alone.best == nothing.best != 1

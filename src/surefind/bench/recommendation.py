@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from surefind.bench.prior import Belief, Choice, Kind, choose, evidence, regret_after, sampling_error
-from surefind.exam.known_item import VERBATIM
+from surefind.exam.known_item import FAMILIES
 from surefind.types import Floats
 
 MEASURE = "nDCG@10"
@@ -32,9 +32,10 @@ _UNKNOWN_SPREAD = 0.05
 """Standard deviation of the prior of a configuration that was not measured on other corpora."""
 _UNKNOWN_QUESTION = 0.25
 """Standard deviation of one question's difference for such a configuration."""
-WRITTEN = frozenset({"heading_paraphrase", "anchor_text", "alias", "sf1h", "sf2h", "mf2h"})
+WRITTEN = frozenset({"heading_paraphrase", "sf1h", "sf2h", "mf2h"})
 """Families that are written in other words than the document's: by rules, or by a language model. Too few collections
-have them beside real questions to measure their error, so they count like the real questions of another corpus."""
+have them beside real questions to measure their error, so they count like the real questions of another corpus. Other
+families of known-item questions never choose."""
 _MORE = (5, 10, 20, 40, 80, 160, 320, 640)
 
 
@@ -160,7 +161,7 @@ def _group(family: str) -> str:
     """`real`, the family itself if it counts as evidence, or "" for questions that never choose."""
     if family in WRITTEN:
         return family
-    return "" if family in VERBATIM else "real"
+    return "" if family in FAMILIES else "real"
 
 
 def _halving(belief: Belief, per_question: Floats, choice: Choice) -> int | None:
