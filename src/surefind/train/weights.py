@@ -23,7 +23,7 @@ from surefind.protocols import OnProgress
 from surefind.search.pipeline import Pipeline
 from surefind.train.fusion import NDCG
 from surefind.train.judge import compare, verdict
-from surefind.train.material import NORMS, Half, Missing, gather
+from surefind.train.material import NORMS, Half, Missing, gather, simplex
 from surefind.types import Floats
 
 COARSE = np.round(np.arange(0, 1.01, 0.1), 2)
@@ -88,7 +88,8 @@ def search(half: Half, norm: Norm) -> tuple[Floats, float]:
             seen[key] = float(half.blended(np.array(key), norm).mean())
         return seen[key]
 
-    weights = np.full(len(half.rankings), 0.5)
+    # One weight at a time can stop beside the best mixture, so the search starts from the best point of a grid as well.
+    weights = max([np.full(len(half.rankings), 0.5), *simplex(len(half.rankings))], key=score)
     for steps in (lambda now: COARSE, lambda now: np.clip(now + FINE, 0, 1)):
         for _ in range(_ROUNDS):
             before = score(weights)
