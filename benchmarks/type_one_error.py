@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _shared import machine
-from surefind.bench.verdict import compare, decide
-from surefind.measure.statistics import bootstrap, wilson
+from surefind.bench.verdict import decide
+from surefind.measure.statistics import bootstrap, compare_all, wilson
 
 K = 10
 WHAT = ("any pair of the table", "the winner", "anything in the verdict")
@@ -42,9 +42,8 @@ def simulate(rng: np.random.Generator, queries: int, configurations: int, per_do
 
 def announces(scores: NDArray[np.float64], clusters: NDArray[np.int64]) -> tuple[bool, bool, bool]:
     """Three answers: whether any pair is called different, whether the winner is called better than another, and
-    whether the verdict calls any better at all, on all questions or on the third that shares few words."""
-    few = [i % 3 == 0 for i in range(len(scores))]
-    comparisons, hard = compare(scores, few, clusters)
+    whether the verdict calls any better at all."""
+    comparisons = compare_all(scores, clusters=clusters)
     names = [str(i) for i in range(scores.shape[1])]
     intervals = bootstrap(scores, 100)
     verdict = decide(
@@ -52,12 +51,11 @@ def announces(scores: NDArray[np.float64], clusters: NDArray[np.int64]) -> tuple
         measure="nDCG@10",
         scores=scores,
         held_out=[False] * len(scores),
-        low_overlap=few,
         comparisons=comparisons,
-        hard_comparisons=hard,
         intervals=intervals,
         held_out_intervals=intervals,
-        latency=[1.0] * len(names),
+        latency=[{}] * len(names),
+        recommendation=None,
     )
     winner = len(verdict.ties) < len(names) - 1
     return any(c.significant for c in comparisons), winner, winner or "significantly better" in verdict.text

@@ -8,7 +8,7 @@ import pytest
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import ExamQuery, Judgment
 from surefind.measure.clusters import FEWEST, grouped
-from surefind.measure.statistics import bootstrap, compare_all, compare_together
+from surefind.measure.statistics import bootstrap, compare_all
 
 
 def test_sums_and_sizes_of_each_cluster() -> None:
@@ -73,14 +73,6 @@ def test_identical_configurations_are_rarely_told_apart_where_questions_depend_o
         for i, by in enumerate((clusters, None)):
             wrong[i] += any(c.significant for c in compare_all(scores, 100, clusters=by))
     assert wrong[0] <= 7 < 20 < wrong[1]
-
-
-def test_each_set_of_questions_has_its_own_clusters() -> None:
-    scores = np.random.default_rng(6).random((60, 2))
-    clusters = np.arange(60) // 3
-    whole, part = compare_together([scores, scores[:30]], 300, clusters=[clusters, clusters[:30]])
-    assert part[0].p == compare_all(scores[:30], 300, clusters=clusters[:30])[0].p
-    assert whole[0].p == compare_all(scores, 300, clusters=clusters)[0].p
 
 
 # ---------------------------------------------------------------- the gold document

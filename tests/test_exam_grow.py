@@ -28,6 +28,7 @@ from surefind.exam.candidates import Candidate
 from surefind.exam.growing import Answer, Growing, growing
 from surefind.exam.library import Library
 from surefind.exam.store import ExamStore
+from surefind.types import Query
 
 QUESTIONS = ["when is the wire cutoff", "ctr deadline on a holiday", "courtesy pay limit", "who approves sick leave"]
 PAIR = ("-p", "bm25(k1=1.5, b=0.75)", "-p", "tfidf()")
@@ -127,6 +128,31 @@ def test_configurations_that_cannot_be_compared_are_refused(folder: Path) -> Non
             leading(kb, ["words", "bm25(k1=1.5)"])
         with pytest.raises(UsageError, match="asks a language model"):
             leading(kb, ["words", "hyde(retriever=bm25)"])
+
+
+def test_each_compared_configuration_ranks_as_its_own_run_does(folder: Path) -> None:
+    """Retrievers are shared between the configurations; the rankings must be those of separate runs."""
+    with KnowledgeBase.open(folder) as kb:
+        asking = Asking(kb, (), Access.public(), None)
+        queries = [Query(text) for text in QUESTIONS]
+        shared = asking._rankings(queries)
+        assert len(shared) > len(asking.pipelines) == len(LEADING)
+        for pipeline, ranking in zip(asking._compared, shared, strict=True):
+            alone = pipeline.run(queries, 10, asking.reader.view, kb.services, Access.public()).rankings
+            for row in range(len(queries)):
+                assert ranking.row(row)[0][:10].tolist() == alone.row(row)[0][:10].tolist(), pipeline
+
+
+def test_an_answer_records_how_the_question_was_chosen(folder: Path) -> None:
+    question = asked(folder)["questions"][0]
+    assert 0 < question["typical"] <= question["disagreement"]
+    row = {"query": question["query"], "relevant": [question["passages"][0]]}
+    row |= {"disagreement": question["disagreement"], "typical": question["typical"]}
+    assert surefind("exam", "grow", "real", "--answers", write_answers(folder, row), kb=folder).code == 0
+    metadata = store(folder).load("real").queries[0].metadata
+    assert metadata == {key: pytest.approx(row[key]) for key in ("disagreement", "typical")} | {
+        "chosen": "disagreement"
+    }
 
 
 def test_without_pipelines_those_of_the_settings_and_the_leading_ones_are_compared(home: Home) -> None:

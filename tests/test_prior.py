@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from surefind import Pipeline
-from surefind.bench import recommendation
+from surefind.bench import prior_table
 from surefind.bench.presets.context_layer import CONTENDERS
 from surefind.bench.prior import (
     Belief,
@@ -21,6 +21,7 @@ from surefind.bench.prior import (
 )
 from surefind.bench.recommendation import describe, recommend
 from surefind.exam.known_item import VERBATIM
+from surefind.exam.model import ExamQuery
 from surefind.types import Floats
 
 DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"
@@ -123,11 +124,15 @@ def test_more_questions_lose_less() -> None:
 
 
 def test_every_configuration_of_the_first_preset_has_a_prior() -> None:
-    known = recommendation._table()
+    known = prior_table._table()
     assert {str(Pipeline.parse(text)) for text in [*CONTENDERS.values(), DEFAULT]} <= set(known["specs"])
     size = len(known["specs"])
     assert np.array(known["covariance"]).shape == np.array(known["per_question"]).shape == (size, size)
     assert known["mean"][known["specs"].index(str(Pipeline.parse(known["default"])))] == 0.0
+
+
+def asked(count: int, family: str = "questions", **metadata: object) -> list[ExamQuery]:
+    return [ExamQuery(f"{family}-{i}", "?", (), family, None, metadata) for i in range(count)]
 
 
 def exam(favourite: int, size: int, gain: float = 0.3) -> Floats:
@@ -139,56 +144,56 @@ def exam(favourite: int, size: int, gain: float = 0.3) -> Floats:
 
 def test_verbatim_questions_never_choose() -> None:
     names = sorted({*VERBATIM, "anchor_text", "alias"})
-    families = [names[i % len(names)] for i in range(400)]
-    alone = recommend(SPECS, exam(1, 400), families)
-    nothing = recommend(SPECS, np.zeros((0, len(SPECS))), [])
+    queries = [query for name in names for query in asked(400 // len(names), name)]
+    alone = recommend(SPECS, exam(1, len(queries)), queries)
+    nothing = recommend(SPECS, np.zeros((0, len(SPECS))), ())
     assert alone.best == nothing.best != 1
     assert alone.means == pytest.approx(nothing.means)
     assert alone.real == 0 and alone.other == {}
 
 
 def test_many_real_questions_overrule_the_prior() -> None:
-    found = recommend(SPECS, exam(2, 300), ["questions"] * 300)
+    found = recommend(SPECS, exam(2, 300), asked(300))
     assert (found.best, found.real) == (2, 300)
     assert found.within > 0.99
     assert found.more is None
 
 
 def test_a_handful_of_real_questions_does_not() -> None:
-    few = recommend(SPECS, exam(2, 9), ["questions"] * 9)
-    assert (few.best, few.real) == (recommend(SPECS, np.zeros((0, len(SPECS))), []).best, 0)
+    few = recommend(SPECS, exam(2, 9), asked(9))
+    assert (few.best, few.real) == (recommend(SPECS, np.zeros((0, len(SPECS))), ()).best, 0)
 
 
 def test_the_choice_does_not_depend_on_which_configuration_is_the_reference() -> None:
     scores = exam(3, 60, 0.02)
-    whole = recommend(SPECS, scores, ["questions"] * 60)
-    turned = recommend(SPECS[::-1], scores[:, ::-1], ["questions"] * 60)
+    whole = recommend(SPECS, scores, asked(60))
+    turned = recommend(SPECS[::-1], scores[:, ::-1], asked(60))
     assert len(SPECS) - 1 - turned.best == whole.best
     assert turned.within == pytest.approx(whole.within, abs=0.02)
 
 
 def test_a_configuration_without_a_prior_needs_real_questions() -> None:
-    specs = [*SPECS, "bm25(k1=0.9, b=0.4, analyzer=english)"]
-    found = recommend(specs, np.zeros((0, len(specs))), [])
+    specs = [*SPECS, str(Pipeline.parse("entity_overlap"))]
+    found = recommend(specs, np.zeros((0, len(specs))), ())
     assert found.unknown == [4] and found.best != 4
     scores = np.concatenate([exam(0, 300, 0.0), exam(0, 300, 0.0)[:, :1] + 0.2], axis=1)
-    assert recommend(specs, scores, ["questions"] * 300).best == 4
+    assert recommend(specs, scores, asked(300)).best == 4
 
 
 def test_the_text_says_what_how_sure_and_why() -> None:
-    found = recommend(SPECS, exam(2, 300), ["questions"] * 300)
+    found = recommend(SPECS, exam(2, 300), asked(300))
     text = describe(["hybrid", "BM25", "dense", "RRF"], found, 10)
-    assert text.startswith("Recommendation for real questions: dense. The probability is more than 99%")
+    assert text.startswith("The probability is more than 99%")
     assert "300 real questions of this exam" in text
-    offline = describe(["hybrid", "BM25", "dense", "RRF"], recommend(SPECS, np.zeros((0, 4)), []), 10)
+    offline = describe(["hybrid", "BM25", "dense", "RRF"], recommend(SPECS, np.zeros((0, 4)), ()), 10)
     assert "real questions on 10 other collections" in offline
     assert "questions cut from the documents do not choose" in offline
 
 
 def test_paraphrased_headings_count_less_than_real_questions() -> None:
     scores = exam(2, 200, 0.05)
-    written = recommend(SPECS, scores, ["heading_paraphrase"] * 200)
-    real = recommend(SPECS, scores, ["questions"] * 200)
+    written = recommend(SPECS, scores, asked(200, "heading_paraphrase"))
+    real = recommend(SPECS, scores, asked(200))
     assert written.other == {"heading_paraphrase": 200}
     assert real.within >= written.within or real.best != written.best
 
@@ -203,3 +208,58 @@ def test_kind_may_be_given_or_not() -> None:
 
 def _truths(rng: np.random.Generator, mean: Floats, covariance: Floats, count: int) -> Floats:
     return rng.multivariate_normal(mean, covariance, count)
+
+
+# ---------------------------------------------------------------- composed configurations
+
+
+def test_a_pipeline_is_composed_of_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = dict(prior_table._table())
+    reranked, cross = Pipeline.parse(f"{DEFAULT} >> cross_encoder"), "cross_encoder"
+    cross = str(reranked.rerank[0])
+    table["effects"] = {cross: {"mean": 0.03, "spread": 0.02, "question_spread": 0.2}}
+    monkeypatch.setattr(prior_table, "_table", lambda: table)
+    specs = [SPECS[0], str(reranked), SPECS[3], f"{SPECS[3]} >> {cross}"]
+    found = prior_table.known(specs)
+    assert found.unknown == []
+    assert found.belief.mean[1] == pytest.approx(0.03)
+    assert found.belief.mean[3] == pytest.approx(found.belief.mean[2] + 0.03)
+    spread = np.sqrt(np.diag(found.belief.covariance))
+    assert spread[1] == pytest.approx(0.02, abs=1e-4)
+    assert spread[3] > np.hypot(spread[2], 0.02)  # and the interplay
+
+
+def test_an_unmeasured_reranker_is_unknown_but_its_pipeline_is_not() -> None:
+    found = prior_table.known([SPECS[0], f"{SPECS[0]} >> cross_encoder(top=17)"])
+    assert found.unknown == [1]
+    assert found.belief.mean[1] == 0.0
+
+
+def test_rows_of_another_layout_share_what_is_unknown_of_it() -> None:
+    found = prior_table.known([SPECS[0], SPECS[0], SPECS[3]], ["", "whole", "whole"])
+    assert found.unknown == [1, 2]
+    assert found.belief.covariance[1, 2] == pytest.approx(0.05**2, rel=0.1)
+    same = prior_table.known([SPECS[0], SPECS[3]], ["whole", "whole"])
+    plain, gap = prior_table.known([SPECS[0], SPECS[3]]), np.array([1.0, -1.0])
+    assert gap @ same.belief.covariance @ gap == pytest.approx(gap @ plain.belief.covariance @ gap, abs=1e-6)
+
+
+def test_another_measure_makes_the_prior_wider() -> None:
+    one, other = prior_table.known(SPECS), prior_table.known(SPECS, measure="R@10")
+    assert np.diag(other.belief.covariance)[1] > 3 * np.diag(one.belief.covariance)[1]
+
+
+def test_few_corpora_have_wide_tails() -> None:
+    normal = Belief(np.zeros(1), np.eye(1)).draws()
+    wide = Belief(np.zeros(1), np.eye(1), 4).draws()
+    assert (abs(wide) > 3).mean() > 5 * (abs(normal) > 3).mean()
+
+
+def test_questions_chosen_by_disagreement_count_for_what_they_are() -> None:
+    """They overstate differences: of typical disagreement 0.1 and their own 0.4, a quarter remains."""
+    scores = exam(2, 30, 0.2)
+    plain = recommend(SPECS, scores, asked(30))
+    chosen = recommend(SPECS, scores, asked(30, chosen="disagreement", disagreement=0.4, typical=0.1))
+    assert chosen.real == 30
+    assert plain.means[2] > chosen.means[2]
+    assert chosen.means[2] == pytest.approx(0.2 / 4, abs=0.01)

@@ -58,7 +58,8 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
     home.sync("docs")
     with home.open() as base:
         made = generate(base.documents(Access.owner()), per_family=40)
-        ExamStore(base.data / "exams").save(Exam("known-item", made.queries, corpus=base.reader().fingerprint))
+        asked = tuple(replace(query, family=f"asked {query.family}") for query in made.queries)  # count as real ones
+        ExamStore(base.data / "exams").save(Exam("known-item", asked, corpus=base.reader().fingerprint))
         yield base
 
 
@@ -414,6 +415,14 @@ def test_weights_for_three_are_a_spec_to_paste(kb: KnowledgeBase, exam: Exam) ->
     assert made["use"] in [row["spec"] for row in made["rows"]]
     assert len(made["useless"]) == made["weights"].count(0)
     Pipeline.parse(made["use"])
+
+
+def test_questions_that_repeat_the_documents_recommend_nothing(kb: KnowledgeBase, exam: Exam) -> None:
+    cut = replace(exam, queries=tuple(replace(query, family="first_sentence") for query in exam.queries))
+    for made in (train_weights(kb, cut, PAIR), train_fusion(kb, cut, "ridge", PAIR, "cut", missing="score")):
+        assert made["use"] == ""
+        assert made["verdict"].startswith("No recommendation: all ")
+        assert "surefind exam grow" in made["verdict"]
 
 
 # ---------------------------------------------------------------- doors

@@ -40,7 +40,7 @@ def markdown(report: dict[str, Any]) -> str:
     lines = [
         f"# {exam_label(exam)}",
         "",
-        report["verdict"],
+        report["verdict"].replace("\n", "\n\n"),
         "",
         f"{exam['queries']} questions over {corpus['documents']} documents, {cut_into(report)}"
         + (f" (`{corpus['layout']}`)." if not layout_heads(report) else "."),

@@ -2,6 +2,9 @@
 
 A stage that several pipelines share is timed once; a pipeline's time for a query is the sum over its stages. A cached
 answer of a language model counts with its original time and price.
+
+Other work on the machine disturbs timings for seconds at a time, so the stages are timed in several rounds, all stages
+in each round. The lowest and the highest median of a round are the interval in which a pipeline's median lies.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ _SLOW = 1.0
 """Seconds after which the warm-up ends, even with fewer queries."""
 _LEAST, _LONGEST = 8, 10.0
 """A stage is timed on at least 8 queries; after these, timing stops once it has taken 10 seconds."""
+_ROUNDS = 3
+_REPEATED = 2.0
+"""A stage that took longer than this many seconds is not timed again in later rounds."""
 
 
 def measure_latency(
@@ -43,68 +49,129 @@ def measure_latency(
     """For each contender, p50 and p95 in milliseconds: in total and by stage."""
     step = max(1, len(queries) // SAMPLE)
     sample = queries[::step][:SAMPLE]
-    timed: dict[str, list[float]] = {}
-    spent: dict[str, list[Collected]] = {}
-    found: dict[str, list[Rankings]] = {}
+    stopwatch = _Stopwatch(len(sample))
+    pipelines = [contender.pipeline for contender in contenders]
+    for _ in range(_ROUNDS):
+        paths = [_timed(pipeline, sample, stopwatch, view, services, access) for pipeline in pipelines]
+        stopwatch.next_round()
+    return [stopwatch.summary(stages) for stages in paths]
 
-    def stage(
+
+Stages = Sequence[tuple[str, str]]
+"""The stages of a pipeline in order: name, and key in the stopwatch."""
+
+
+def _timed(
+    pipeline: Pipeline, sample: Sequence[Query], stopwatch: _Stopwatch, view: View, services: Services, access: Access
+) -> Stages:
+    """Times each stage of a pipeline, unless this round has timed it already."""
+    keys = []
+    lists = []
+    for retriever in pipeline.retrieve:
+        key = f"{retriever} @{pipeline.depth}"
+        keys.append((retriever.name, key))
+        lists.append(stopwatch.time(key, partial(_searched, view, retriever, sample, pipeline.depth, access)))
+    best, path = lists[0], " + ".join(key for _, key in keys)
+    if pipeline.fuse is not None:
+        path = f"{path} >> {pipeline.fuse}"
+        # Scoring and predicting reuse the query vectors of the search just before them.
+        reuses = pipeline.completes or isinstance(pipeline.fuse, QueryFuser)
+        again = partial(_search_again, pipeline, sample, view, access) if reuses else None
+        best = stopwatch.time(path, partial(_joined, pipeline, sample, lists, view, services, access), again)
+        keys.append((name_of(pipeline.fuse), path))
+    reach = Reach(pipeline, view, services, access)
+    for reranker in pipeline.rerank:
+        path = f"{path} >> {reranker}"
+        best = stopwatch.time(path, partial(_reranked, reranker, sample, best, reach, services), reach=len(best))
+        keys.append((name_of(reranker), path))
+    return keys
+
+
+class _Stopwatch:
+    """The times of stages by key, in rounds."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._rounds: dict[str, list[list[float]]] = {}
+        self._spent: dict[str, list[Collected]] = {}
+        self._found: dict[str, list[Rankings]] = {}
+        self._done: set[str] = set()
+
+    def time(
+        self,
         key: str,
         work: Callable[[int], Rankings],
         before: Callable[[int], object] | None = None,
-        reach: int = len(sample),
+        reach: int | None = None,
     ) -> list[Rankings]:
-        """Times `work` on the sample, unless `key` was timed already, and returns its rankings.
+        """Times `work` on the sample, unless this round has timed `key` already, and returns its rankings.
 
         `before` runs untimed before each query and restores the state that the stage has in a search. `reach` is the
         number of queries that the previous stage was timed on; a stage that takes seconds per query is timed on fewer.
         """
-        if key not in timed:
-            begun = time.perf_counter()
-            for i in range(min(_WARM, reach)):
-                if not i or time.perf_counter() - begun < _SLOW:
-                    work(i)
-            timed[key], found[key], spent[key] = [], [], []
-            begun = time.perf_counter()
-            for i in range(reach):
-                if i >= _LEAST and time.perf_counter() - begun > _LONGEST:
-                    break
-                if before:
-                    before(i)
-                with collecting() as collected:
-                    started = time.perf_counter()
-                    result = work(i)
-                    ended = time.perf_counter()
-                timed[key].append((ended - started + collected.waited) * 1000)
-                spent[key].append(collected)
-                found[key].append(result)
-        return found[key]
+        if key in self._done:
+            return self._found[key]
+        self._done.add(key)
+        if key not in self._found:
+            self._warm_up(work, self._size if reach is None else reach)
+            self._rounds[key] = []
+        elif sum(map(sum, self._rounds[key])) > _REPEATED * 1000:
+            return self._found[key]
+        times: list[float] = []
+        self._found[key], self._spent[key] = [], []
+        begun = time.perf_counter()
+        for i in range(self._size if reach is None else reach):
+            if i >= _LEAST and time.perf_counter() - begun > _LONGEST:
+                break
+            if before:
+                before(i)
+            with collecting() as collected:
+                started = time.perf_counter()
+                result = work(i)
+                ended = time.perf_counter()
+            times.append((ended - started + collected.waited) * 1000)
+            self._spent[key].append(collected)
+            self._found[key].append(result)
+        self._rounds[key].append(times)
+        return self._found[key]
 
-    results = []
-    for contender in contenders:
-        pipeline = contender.pipeline
-        keys = []
-        lists = []
-        for retriever in pipeline.retrieve:
-            key = f"{retriever} @{pipeline.depth}"
-            keys.append((retriever.name, key))
-            lists.append(stage(key, partial(_searched, view, retriever, sample, pipeline.depth, access)))
-        best, path = lists[0], " + ".join(key for _, key in keys)
-        if pipeline.fuse is not None:
-            path = f"{path} >> {pipeline.fuse}"
-            # Scoring and predicting reuse the query vectors of the search just before them.
-            reuses = pipeline.completes or isinstance(pipeline.fuse, QueryFuser)
-            again = partial(_search_again, pipeline, sample, view, access) if reuses else None
-            best = stage(path, partial(_joined, pipeline, sample, lists, view, services, access), again)
-            keys.append((name_of(pipeline.fuse), path))
-        reach = Reach(pipeline, view, services, access)
-        for reranker in pipeline.rerank:
-            path = f"{path} >> {reranker}"
-            best = stage(path, partial(_reranked, reranker, sample, best, reach, services), reach=len(best))
-            keys.append((name_of(reranker), path))
-        shortest = min(len(timed[key]) for _, key in keys)
-        total = np.sum([timed[key][:shortest] for _, key in keys], axis=0)
-        results.append({**_percentiles(total), "stages": _by_stage(keys, timed, spent)})
-    return results
+    def next_round(self) -> None:
+        self._done.clear()
+
+    def summary(self, stages: Stages) -> dict[str, Any]:
+        """p50 and p95 of a pipeline, the interval of its p50, and the same by stage."""
+        totals = [_total([self._at(key, number) for _, key in stages]) for number in range(_ROUNDS)]
+        medians = [float(np.median(total)) for total in totals]
+        middle = _total([self._medians(key) for _, key in stages])
+        found: dict[str, dict[str, float]] = {}
+        for name, key in stages:  # the second `bm25` of a pipeline is `bm25:2`, as in a trace
+            same = sum(label.partition(":")[0] == name for label in found)
+            label = f"{name}:{same + 1}" if same else name
+            found[label] = {**_percentiles(self._medians(key)), **_costs(self._spent[key])}
+        interval = {"p50_low": round(min(medians), 3), "p50_high": round(max(medians), 3)}
+        return {**_percentiles(middle), **interval, "stages": found}
+
+    def _warm_up(self, work: Callable[[int], Rankings], reach: int) -> None:
+        begun = time.perf_counter()
+        for i in range(min(_WARM, reach)):
+            if not i or time.perf_counter() - begun < _SLOW:
+                work(i)
+
+    def _at(self, key: str, number: int) -> list[float]:
+        """The times of a round; those of the last one if the stage was not timed so often."""
+        rounds = self._rounds[key]
+        return rounds[min(number, len(rounds) - 1)]
+
+    def _medians(self, key: str) -> list[float]:
+        """For each query, the median over the rounds."""
+        rounds = self._rounds[key]
+        shortest = min(map(len, rounds))
+        return [float(value) for value in np.median([times[:shortest] for times in rounds], axis=0)]
+
+
+def _total(parts: Sequence[Sequence[float]]) -> Any:
+    shortest = min(map(len, parts))
+    return np.sum([part[:shortest] for part in parts], axis=0)
 
 
 def _joined(
@@ -143,17 +210,6 @@ def _searched(
 def _search_again(pipeline: Pipeline, sample: Sequence[Query], view: View, access: Access, i: int) -> None:
     for retriever in pipeline.retrieve:
         view.search(retriever, [sample[i]], 1, access)
-
-
-def _by_stage(
-    keys: Sequence[tuple[str, str]], timed: dict[str, list[float]], spent: dict[str, list[Collected]]
-) -> dict[str, dict[str, float]]:
-    """Times and costs by stage name; the second `bm25` of a pipeline is `bm25:2`, as in a trace."""
-    found: dict[str, dict[str, float]] = {}
-    for name, key in keys:
-        same = sum(label.partition(":")[0] == name for label in found)
-        found[f"{name}:{same + 1}" if same else name] = {**_percentiles(timed[key]), **_costs(spent[key])}
-    return found
 
 
 def _costs(collected: Sequence[Collected]) -> dict[str, float]:

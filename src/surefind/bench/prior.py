@@ -18,6 +18,7 @@ per-question differences: configurations that act alike on questions act alike o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,10 +38,13 @@ _RIDGE = 1e-8
 
 @dataclass(frozen=True)
 class Belief:
-    """A normal distribution over the differences of configurations to the default."""
+    """A distribution over the differences of configurations to the default: normal, or Student's t."""
 
     mean: Floats
     covariance: Floats
+    freedom: float = math.inf
+    """Degrees of freedom. The covariance between few corpora is itself uncertain, so its draws have the wider tails of
+    Student's t with one degree less than there are corpora."""
 
     def updated(self, evidence: Evidence) -> Belief:
         """Returns the posterior after one exam."""
@@ -48,19 +52,17 @@ class Belief:
         gain = np.linalg.solve(total, self.covariance).T
         mean = self.mean + gain @ (evidence.differences - evidence.bias - self.mean)
         covariance = self.covariance - gain @ self.covariance
-        return Belief(mean, (covariance + covariance.T) / 2)
-
-    def only(self, columns: Sequence[int]) -> Belief:
-        """Returns the belief about some of the configurations."""
-        at = np.array(columns, dtype=np.int64)
-        return Belief(self.mean[at], self.covariance[np.ix_(at, at)])
+        return Belief(mean, (covariance + covariance.T) / 2, self.freedom)
 
     def draws(self, count: int = DRAWS, seed: int = _SEED) -> Floats:
         """Samples of θ, (draws, configurations); the same each time."""
         rng = np.random.default_rng(seed)
         values, vectors = np.linalg.eigh(self.covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        return np.asarray(self.mean + rng.standard_normal((count, len(self.mean))) @ root.T)
+        spread = rng.standard_normal((count, len(self.mean))) @ root.T
+        if math.isfinite(self.freedom):
+            spread /= np.sqrt(rng.chisquare(self.freedom, count) / self.freedom)[:, None]
+        return np.asarray(self.mean + spread)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,10 @@ class Choice:
     """Probability that no configuration is better by more than the margin."""
     regret: float
     """Expected difference to the best configuration."""
+    as_good: list[float]
+    """For each configuration, the probability that it is not worse than the chosen one by more than the margin."""
+    rival: int
+    """The configuration that is most likely to be better by more than the margin."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +101,11 @@ class Kind:
 def choose(belief: Belief, margin: float) -> Choice:
     """Recommends the configuration with the highest posterior mean."""
     best = int(np.argmax(belief.mean))
-    lost = _regret(belief.draws(), best)
-    return Choice(best, float((lost <= margin).mean()), float(lost.mean()))
+    draws = belief.draws()
+    lost = draws.max(axis=1) - draws[:, best]
+    as_good = (draws[:, [best]] - draws <= margin).mean(axis=0)
+    better = (draws - draws[:, [best]] > margin).mean(axis=0)
+    return Choice(best, float((lost <= margin).mean()), float(lost.mean()), as_good.tolist(), int(np.argmax(better)))
 
 
 def regret_after(belief: Belief, per_question: Floats, questions: int, draws: int = 4_000) -> float:
@@ -128,7 +137,7 @@ def fit_prior(corpora: Sequence[Floats], shrink: float = SHRINK) -> Belief:
     """Estimates the prior from the per-question differences of several corpora, all with the same columns."""
     means = np.array([scores.mean(axis=0) for scores in corpora])
     noise = np.mean([sampling_error(scores) for scores in corpora], axis=0)
-    return Belief(means.mean(axis=0), _spread(means, noise, pooled(corpora), shrink))
+    return Belief(means.mean(axis=0), _spread(means, noise, pooled(corpora), shrink), len(corpora) - 1)
 
 
 def fit_kind(exams: Sequence[Floats], real: Sequence[Floats], shrink: float = SHRINK) -> Kind:
@@ -164,10 +173,6 @@ def _spread(means: Floats, noise: Floats, within: Floats, shrink: float) -> Floa
     positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
     # The mean of a few corpora is itself uncertain by a share of the same covariance.
     return np.asarray(positive * (1 + 1 / len(means)) + _ridge(means[0]))
-
-
-def _regret(truth: Floats, chosen: int) -> Floats:
-    return np.asarray(truth.max(axis=1) - truth[:, chosen])
 
 
 def _ridge(like: Floats) -> Floats:

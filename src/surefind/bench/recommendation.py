@@ -1,101 +1,131 @@
 """Recommends the configuration that should serve *real* questions best, and says how sure that is.
 
 Questions written from the documents repeat their words and would choose wrongly, so the recommendation starts from a
-prior: how each configuration did on real questions of other corpora (`prior.json`, made by
-benchmarks/exam_validity.py). The exam's questions then count by what their kind has been measured to be worth: real
-questions by their sampling error alone, questions in other words than the document's with an error on top, verbatim
-questions not at all (`prior` has the arithmetic).
+prior: how each configuration did on real questions of other collections (`prior_table`). The exam's questions then
+count by what their kind has been measured to be worth: real questions by their sampling error alone, questions in other
+words than the document's with an error on top, verbatim questions not at all (`prior` has the arithmetic).
+
+`surefind exam grow` asks first about the questions on which configurations disagree most. The differences on such
+questions are larger than on the others, so they are scaled down: by the mean disagreement of all questions that could
+have been asked, over that of those that were (a ratio estimate).
 """
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
 from surefind.bench.prior import Belief, Choice, Kind, choose, evidence, regret_after, sampling_error
+from surefind.bench.prior_table import MEASURE, known
 from surefind.exam.known_item import FAMILIES
+from surefind.exam.model import ExamQuery
 from surefind.types import Floats
 
-MEASURE = "nDCG@10"
-"""The measure of the prior."""
-MARGIN = 0.01
-"""Differences in nDCG@10 up to this do not matter to users: a configuration within it counts as equally good."""
+MARGIN = 0.015
+"""Differences up to this do not matter to users: a configuration within it is as good. Chosen by measurement
+(docs/results/exam-validity.md)."""
+AS_GOOD = 0.95
+"""The probability of not being worse by more than the margin that makes a configuration count as equally good."""
 _FEWEST = 10
 """Questions of a kind that are needed to count; the covariance of fewer is too uncertain."""
-_UNKNOWN_SPREAD = 0.05
-"""Standard deviation of the prior of a configuration that was not measured on other corpora."""
-_UNKNOWN_QUESTION = 0.25
-"""Standard deviation of one question's difference for such a configuration."""
 WRITTEN = frozenset({"heading_paraphrase", "sf1h", "sf2h", "mf2h"})
 """Families that are written in other words than the document's: by rules, or by a language model. Too few collections
-have them beside real questions to measure their error, so they count like the real questions of another corpus. Other
-families of known-item questions never choose."""
+have them beside real questions to measure their error, so they count like the real questions of another collection.
+Other families of known-item questions never choose."""
+_REAL, _CHOSEN = "real", "chosen"
+_POWER = 1.645 + 0.842
+"""One-sided 5% level and 80% power, in standard errors."""
 _MORE = (5, 10, 20, 40, 80, 160, 320, 640)
 
 
 @dataclass(frozen=True)
 class Recommendation:
     best: int
+    """The configuration with the highest expected score on real questions."""
     within: float
-    """Probability that no configuration is better by more than `MARGIN` on real questions."""
+    """Probability that no configuration is better by more than the margin on real questions."""
     regret: float
-    """Expected loss against the best configuration, in points of nDCG@10 from 0 to 1."""
+    """Expected loss against the best configuration, on the scale of the measure (0 to 1)."""
     more: int | None
     """Real questions that would halve the expected loss; None if it is negligible or would take too many."""
     means: list[float]
     """Posterior mean of each configuration's difference to the default pipeline."""
+    as_good: list[float]
+    """For each configuration, the probability that it is not worse than the best by more than the margin."""
     real: int
     """Real questions of the exam that counted."""
     other: dict[str, int]
     """Questions of other kinds that counted, by family."""
     unknown: list[int]
-    """Configurations without a prior."""
+    """Configurations with a part that was not measured on other collections."""
+    rival: int
+    """The configuration that is most likely to be better by more than the margin."""
+    decisive: int | None
+    """More real questions that would tell it from the best; None if the recommendation is sure enough."""
+    margin: float = MARGIN
+    measure: str = MEASURE
+
+    @property
+    def equals(self) -> list[int]:
+        """The best configuration, and those that are not worse by more than the margin (probability `AS_GOOD`)."""
+        return [i for i, probability in enumerate(self.as_good) if i == self.best or probability >= AS_GOOD]
 
 
-def recommend(specs: Sequence[str], scores: Floats, families: Sequence[str]) -> Recommendation:
-    """Recommends one of the configurations with these pipeline specs.
+def recommend(
+    specs: Sequence[str],
+    scores: Floats,
+    queries: Sequence[ExamQuery],
+    layouts: Sequence[str] = (),
+    measure: str = MEASURE,
+    margin: float = MARGIN,
+) -> Recommendation:
+    """Recommends one of the configurations with these pipeline specs, and layouts if they differ.
 
-    `scores` is nDCG@10, (questions, configurations); `families` names the family of each question."""
-    known = _table()
-    columns = [known["specs"].index(spec) if spec in known["specs"] else -1 for spec in specs]
-    against = _against(columns, known)
-    mean = np.array(known["mean"])
-    belief = Belief(
-        against @ _row(mean, columns, float(mean.mean())),
-        _turned(against, _part(known["covariance"], columns, _UNKNOWN_SPREAD**2)),
-    )
-    per_question = _turned(against, _part(known["per_question"], columns, _UNKNOWN_QUESTION**2))
-    differences = np.asarray(scores, dtype=np.float64) @ against.T
-    groups = np.array([_group(family) for family in families])
+    `scores` has the measure of each question, (questions, configurations)."""
+    start = known(specs, layouts, measure)
+    belief, per_question = start.belief, start.per_question
+    differences = np.asarray(scores, dtype=np.float64) @ start.against.T
+    groups = np.array([_group(query) for query in queries])
     counted: dict[str, int] = {}
     for group in dict.fromkeys(groups.tolist()):
         part = differences[groups == group]
         if group and len(part) >= _FEWEST:
             counted[group] = len(part)
-            belief = belief.updated(evidence(part, _kind(group, columns, against, known), per_question))
-    choice = choose(belief, MARGIN)
-    real = counted.pop("real", 0)
+            kind = None if group in (_REAL, _CHOSEN) else Kind(np.zeros(len(specs)), start.belief.covariance)
+            scale = _scale([query for query, name in zip(queries, groups, strict=True) if name == group])
+            belief = belief.updated(evidence(scale * part, kind, scale**2 * start.per_question))
+    choice = choose(belief, margin)
+    real = counted.pop(_REAL, 0)
     if real:
-        per_question = real * sampling_error(differences[groups == "real"], per_question)
-    more = _halving(belief, per_question, choice)
-    unknown = [i for i, column in enumerate(columns) if column < 0]
-    return Recommendation(choice.best, choice.within, choice.regret, more, belief.mean.tolist(), real, counted, unknown)
+        per_question = real * sampling_error(differences[groups == _REAL], per_question)
+    return Recommendation(
+        choice.best,
+        choice.within,
+        choice.regret,
+        _halving(belief, per_question, choice, margin),
+        belief.mean.tolist(),
+        choice.as_good,
+        real + counted.pop(_CHOSEN, 0),
+        counted,
+        start.unknown,
+        choice.rival,
+        _decisive(per_question, choice, margin, real),
+        margin,
+        measure,
+    )
 
 
-def describe(names: Sequence[str], found: Recommendation, corpora: int) -> str:
-    """The recommendation in words: what, how sure, on what basis, and what would make it surer."""
+def describe(names: Sequence[str], found: Recommendation, collections: int) -> str:
+    """The recommendation in words: how sure it is, on what basis, and what would make it surer."""
     sure = "more than 99%" if found.within > 0.99 else f"{found.within:.0%}"
     text = (
-        f"Recommendation for real questions: {names[found.best]}. The probability is {sure} that no configuration of "
-        f"this table is better by more than {MARGIN} nDCG@10; the expected loss is {100 * found.regret:.1f} points."
+        f"The probability is {sure} that no configuration of this table is better by more than {found.margin:g} "
+        f"{found.measure} on real questions; the expected loss is {100 * found.regret:.1f} points."
     )
-    basis = [f"real questions on {corpora} other collections"]
+    basis = [f"real questions on {collections} other collections"]
     if found.real:
         basis.append(f"{found.real} real questions of this exam")
     basis += [f"{count} {family} questions" for family, count in found.other.items()]
@@ -103,74 +133,50 @@ def describe(names: Sequence[str], found: Recommendation, corpora: int) -> str:
     text += "." if found.real else "; questions cut from the documents do not choose."
     if found.more:
         text += f" About {found.more} {'more ' if found.real else ''}real questions would halve the expected loss."
+    if found.decisive:
+        rival, best = names[found.rival], names[found.best]
+        text += f" About {found.decisive} {'more' if found.real else 'of them'} would tell {best} from {rival}."
     if found.unknown:
         listed = ", ".join(names[i] for i in found.unknown[:4])
         text += f" Not measured on other collections: {listed}{' …' if len(found.unknown) > 4 else ''}."
     return text
 
 
-def corpora() -> int:
-    """How many collections the prior was measured on."""
-    return len(_table()["corpora"])
+def chooses(query: ExamQuery) -> bool:
+    """Whether a question may choose a configuration: questions that repeat the words of their document may not."""
+    return bool(_group(query))
 
 
-def _against(columns: Sequence[int], known: dict[str, Any]) -> Floats:
-    """The matrix that turns scores into differences to a reference: the default pipeline, another configuration with a
-    prior, or the mean of all."""
-    size = len(columns)
-    default = known["specs"].index(known["default"])
-    measured = [i for i, column in enumerate(columns) if column >= 0]
-    reference = columns.index(default) if default in columns else next(iter(measured), None)
-    weights = np.full(size, 1 / size) if reference is None else np.eye(size)[reference]
-    return np.asarray(np.eye(size) - np.outer(np.ones(size), weights))
+def _group(query: ExamQuery) -> str:
+    """`real`, `chosen` for a real question that was chosen because configurations disagree on it, the family if it
+    counts as evidence, or "" for a question that never chooses."""
+    if query.family in WRITTEN:
+        return query.family
+    if query.family in FAMILIES:
+        return ""
+    return _CHOSEN if query.metadata.get("chosen") == "disagreement" else _REAL
 
 
-def _turned(against: Floats, covariance: Floats) -> Floats:
-    return np.asarray(against @ covariance @ against.T + 1e-9 * np.eye(len(against)))
+def _scale(queries: Sequence[ExamQuery]) -> float:
+    """The disagreement of a typical question over that of these questions; 1 if it is not known."""
+    pairs = [(query.metadata.get("typical"), query.metadata.get("disagreement")) for query in queries]
+    known_pairs = [(float(typical), float(own)) for typical, own in pairs if typical and own]
+    typical, own = (sum(column) for column in zip(*known_pairs, strict=True)) if known_pairs else (1.0, 1.0)
+    return min(1.0, typical / own)
 
 
-def _kind(group: str, columns: Sequence[int], against: Floats, known: dict[str, Any]) -> Kind | None:
-    """Bias and error of a kind of questions; None for real ones."""
-    if group == "real":
+def _decisive(per_question: Floats, choice: Choice, margin: float, real: int) -> int | None:
+    """How many more real questions show with 80% power, at the 5% level, that the rival is not better by more than the
+    margin if both are equal: n = (1.645 + 0.842)² σ² / margin², with σ² of one question's difference."""
+    if choice.within >= AS_GOOD:
         return None
-    measured = known["kinds"].get(group)
-    if measured is None:
-        return Kind(np.zeros(len(columns)), _turned(against, _part(known["covariance"], columns, 1.0)))
-    bias = _row(np.array(measured["bias"]), columns, 0.0)
-    return Kind(against @ bias, _turned(against, _part(measured["error"], columns, 1.0)))
+    a, b = choice.best, choice.rival
+    variance = per_question[a, a] + per_question[b, b] - 2 * per_question[a, b]
+    wanted = math.ceil(_POWER**2 * max(float(variance), 0.0) / margin**2) - real
+    return int(float(f"{wanted:.2g}")) if wanted > 0 else None
 
 
-def _row(values: Floats, columns: Sequence[int], otherwise: float) -> Floats:
-    return np.array([values[column] if column >= 0 else otherwise for column in columns])
-
-
-def _part(matrix: Any, columns: Sequence[int], otherwise: float) -> Floats:
-    """Rows and columns of a covariance; a configuration that is not there gets a variance of its own."""
-    found = np.zeros((len(columns), len(columns)))
-    matrix = np.asarray(matrix)
-    for i, a in enumerate(columns):
-        for j, b in enumerate(columns):
-            if a >= 0 and b >= 0:
-                found[i, j] = matrix[a, b]
-            elif i == j:
-                found[i, j] = otherwise
-    return found
-
-
-def _group(family: str) -> str:
-    """`real`, the family itself if it counts as evidence, or "" for questions that never choose."""
-    if family in WRITTEN:
-        return family
-    return "" if family in FAMILIES else "real"
-
-
-def _halving(belief: Belief, per_question: Floats, choice: Choice) -> int | None:
-    if choice.regret < MARGIN / 10:
+def _halving(belief: Belief, per_question: Floats, choice: Choice, margin: float) -> int | None:
+    if choice.regret < margin / 10:
         return None
     return next((n for n in _MORE if regret_after(belief, per_question, n) <= choice.regret / 2), None)
-
-
-@cache
-def _table() -> dict[str, Any]:
-    text = files("surefind.bench").joinpath("prior.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))

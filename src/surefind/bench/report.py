@@ -17,16 +17,16 @@ from surefind.bench.engine import Outcome
 from surefind.bench.graph_value import graph_value
 from surefind.bench.llm_value import calls_of, cost_of, llm_value
 from surefind.bench.movement import Movement
-from surefind.bench.recommendation import MEASURE, Recommendation, recommend
+from surefind.bench.recommendation import Recommendation, recommend
 from surefind.bench.reranking import Step
 from surefind.bench.sweep import alpha_sweep
-from surefind.bench.verdict import compare, decide
+from surefind.bench.verdict import decide
 from surefind.cores import usable_cores
 from surefind.exam.clusters import clusters_of
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
 from surefind.measure.clusters import Clusters
-from surefind.measure.statistics import Interval, bootstrap, letters
+from surefind.measure.statistics import Interval, bootstrap, compare_all, letters
 from surefind.types import Floats
 
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
@@ -48,15 +48,14 @@ def build_report(
     intervals = _intervals(outcome.scores, clusters)
     halves = {name: scores[out] for name, scores in outcome.scores.items()}
     held = _intervals(halves, clusters[out]) if out.any() else intervals
-    few = [query.overlap is not None and query.overlap < 2 / 3 for query in exam.queries]
-    comparisons, hard = compare(outcome.scores[primary], few, clusters)
+    comparisons = compare_all(outcome.scores[primary], clusters=clusters)
     means = outcome.scores[primary].mean(axis=0).tolist()
     marks = letters(means, comparisons)
     p50 = [timing.get("p50") for timing in outcome.latency]
     scores = outcome.scores[primary]
     found = _recommendation(outcome, primary)
     verdict = decide(
-        names, primary, scores, out.tolist(), few, comparisons, hard, intervals[primary], held[primary], p50, found
+        names, primary, scores, out.tolist(), comparisons, intervals[primary], held[primary], outcome.latency, found
     )
     families = _groups(outcome, [query.family for query in exam.queries])
     bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)
@@ -113,7 +112,7 @@ def build_report(
         "ties": [names[i] for i in verdict.ties],
         "recommended": names[verdict.recommended],
         "recommendation": asdict(found) if found else None,
-        "verdict": " ".join(filter(None, [verdict.text, *assessments])),
+        "verdict": "\n".join(filter(None, [verdict.text, *assessments])),
         "comparisons": [{**asdict(c), "a": names[c.a], "b": names[c.b]} for c in comparisons],
         "leakage": asdict(known) if known else None,
         "alpha_sweep": alpha_sweep(outcome, documents),
@@ -124,12 +123,13 @@ def build_report(
 
 
 def _recommendation(outcome: Outcome, primary: str) -> Recommendation | None:
-    """What is best for real questions; None where the prior does not apply: another measure, or several layouts."""
+    """What is best for real questions; None if there is nothing to choose from."""
     contenders = outcome.plan.contenders
-    if primary != MEASURE or len(contenders) < 2 or len({view.layout for view in outcome.views}) > 1:
+    if len(contenders) < 2:
         return None
-    families = [query.family for query in outcome.plan.exam.queries]
-    return recommend([str(contender.pipeline) for contender in contenders], outcome.scores[primary], families)
+    specs = [str(contender.pipeline) for contender in contenders]
+    layouts = [view.layout for view in outcome.views]
+    return recommend(specs, outcome.scores[primary], outcome.plan.exam.queries, layouts, primary)
 
 
 def _problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str]:

@@ -61,7 +61,15 @@ def show(report: dict[str, Any], console: Console) -> None:
         console.print(report["leakage"]["text"])
     if exam["dropped"]:
         console.print(f"{exam['dropped']} questions were left out: their passages are no longer in the documents.")
-    console.print(report["verdict"], style="bold")
+    print_verdict(console, report["verdict"])
+
+
+def print_verdict(console: Console, verdict: str) -> None:
+    """Prints the recommendation in bold, and the paragraphs that explain it below."""
+    first, *later = verdict.split("\n")
+    console.print(first, style="bold")
+    for paragraph in later:
+        console.print(paragraph)
 
 
 def layouts(report: dict[str, Any]) -> set[str]:

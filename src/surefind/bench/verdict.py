@@ -1,32 +1,29 @@
-"""Names the winner, the configurations tied with it and the one to use, as numbers and as text.
+"""Names the configuration to use, how sure that is, and the winner of the exam, as numbers and as text.
 
-For nDCG@10 the recommendation is the configuration that should serve real questions best (`recommendation`); the rest
-of the text describes the exam. For other measures, and where layouts are compared, nothing is known from other corpora,
-and the exam decides:
+The recommendation is the configuration that should serve real questions best (`recommendation`). A faster one takes its
+place if it is as good: if it is not worse by more than the margin, with a probability of 95%. "Not significantly worse"
+is no reason, because a short exam finds nothing significant. A latency counts as lower only if it is lower beyond the
+noise of the timings.
 
 The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
 gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
-The fastest of the winner and its ties is recommended if it also holds up on low-overlap questions. Questions written
-from the documents repeat their words, which favours lexical search, so a tie must hold on questions that share few
-words with their passage as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from surefind.bench.recommendation import Recommendation, corpora, describe
-from surefind.measure.clusters import Clusters
-from surefind.measure.statistics import Comparison, Interval, compare_all, compare_together
+from surefind.bench.prior_table import collections
+from surefind.bench.recommendation import Recommendation, describe
+from surefind.measure.statistics import Comparison, Interval
 from surefind.types import Floats
 
-_ENOUGH = 30
-"""Low-overlap questions needed to compare configurations on them; with fewer, the result is mostly noise."""
-_AS_FAST = 1.1
-"""Two latencies within this factor count as equal, because timings are noisy; quality then decides."""
+_FASTER = 1.1
+"""A latency counts as lower if it is lower by this factor, and beyond the interval of the timings."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +32,7 @@ class Verdict:
     ties: tuple[int, ...]
     recommended: int
     text: str
-
-
-def compare(
-    scores: Floats, low_overlap: Sequence[bool], clusters: Clusters | None = None
-) -> tuple[list[Comparison], list[Comparison]]:
-    """Compares all pairs on all questions, and again on the low-overlap questions if there are enough of them.
-
-    `low_overlap` marks the low-overlap questions; `clusters` has the number of each question's gold document. The
-    second list is empty if they are too few, or all there are.
-    """
-    few = np.array(low_overlap)
-    if scores.shape[1] > 1 and _ENOUGH <= few.sum() < len(scores):
-        numbered = None if clusters is None else [clusters, clusters[few]]
-        everything, part = compare_together([scores, scores[few]], clusters=numbered)
-        return everything, part
-    return compare_all(scores, clusters=clusters), []
+    """One paragraph a line: the recommendation, how sure it is and why, and what the exam shows."""
 
 
 def decide(
@@ -58,61 +40,59 @@ def decide(
     measure: str,
     scores: Floats,
     held_out: Sequence[bool],
-    low_overlap: Sequence[bool],
     comparisons: Sequence[Comparison],
-    hard_comparisons: Sequence[Comparison],
     intervals: Sequence[Interval],
     held_out_intervals: Sequence[Interval],
-    latency: Sequence[float | None],
-    recommendation: Recommendation | None = None,
+    latency: Sequence[Mapping[str, Any]],
+    recommendation: Recommendation | None,
 ) -> Verdict:
-    """Picks the winner, its ties and the recommendation, and explains them.
+    """Picks the configuration to use, the winner of the exam and its ties, and explains them.
 
-    With a `recommendation` for real questions, that is the one; the winner on the exam is only described.
-
-    `low_overlap` marks the low-overlap questions (overlap below two thirds); `hard_comparisons` are the comparisons on
-    these questions alone.
-    """
+    `recommendation` is None if there is only one configuration."""
     means = scores.mean(axis=0)
     winner = int(np.argmax(means))
     worse = _beats(winner, comparisons)
     ties = tuple(i for i in range(len(names)) if i != winner and i not in worse)
-    text = [_about_winner(names, measure, winner, len(worse), ties, intervals[winner])]
+    exam = _about_winner(names, measure, winner, len(worse), ties, intervals[winner])
     if len(names) > 1 and any(held_out) and not all(held_out):
         picked = int(np.argmax(scores[~np.array(held_out)].mean(axis=0)))
-        interval = held_out_intervals[picked]
-        text.append(
-            f"The best on one half of the questions, {names[picked]}, scores {_shown(interval)} on the other half."
-        )
-    behind: set[int] = set()
-    if hard_comparisons:
-        hard = scores[np.array(low_overlap)]
-        behind, sentences = _on_hard_questions(names, [winner, *ties], hard, hard_comparisons)
-        text.append(sentences)
-    if recommendation is not None:
-        text = [describe(names, recommendation, corpora()), f"On this exam: {text[0]}", *text[1:]]
-        return Verdict(winner, ties, recommendation.best, " ".join(text))
-    recommended = _fastest([i for i in (winner, *ties) if i not in behind], means, latency)
-    if ties:
-        text.append(_recommendation(names, winner, recommended, latency, behind))
-    return Verdict(winner, ties, recommended, " ".join(text))
+        shown = _shown(held_out_intervals[picked])
+        exam += f" The best on one half of the questions, {names[picked]}, scores {shown} on the other half."
+    if recommendation is None:
+        return Verdict(winner, ties, winner, exam)
+    chosen = fastest(recommendation, latency)
+    lines = [
+        _about_choice(names, recommendation, chosen, latency),
+        describe(names, recommendation, collections()),
+        f"On this exam: {exam}",
+    ]
+    return Verdict(winner, ties, chosen, "\n".join(lines))
 
 
-def _on_hard_questions(
-    names: Sequence[str], tied: Sequence[int], hard: Floats, comparisons: Sequence[Comparison]
-) -> tuple[set[int], str]:
-    """Returns which of `tied` (the winner and its ties) fall behind on low-overlap questions, and the text about it."""
-    means = hard.mean(axis=0)
-    leader = int(np.argmax(means))
-    best = max(tied, key=lambda i: (means[i], -i))
-    behind = sorted(_beats(best, comparisons) & set(tied), key=lambda i: -means[i])
-    lead = f"{names[leader]} leads with {means[leader]:.3f}"
-    text = f"On the {len(hard)} low-overlap questions, which share few words with their passage, {lead}"
-    if best != leader and len(tied) > 1:
-        text += f". Of the winner and its ties, {names[best]} does best on them ({means[best]:.3f})"
-    if behind:
-        text += f", significantly better than {_listed([f'{names[i]} ({means[i]:.3f})' for i in behind], 3)}"
-    return set(behind), text + "."
+def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]]) -> int:
+    """The fastest of the configurations that are as good as the best; the best itself unless one is clearly faster."""
+    if "p50_high" not in latency[found.best]:
+        return found.best
+    faster = [i for i in found.equals if _is_faster(latency[i], latency[found.best])]
+    return min(faster, key=lambda i: (latency[i]["p50"], -found.means[i]), default=found.best)
+
+
+def _is_faster(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    known = "p50_high" in one
+    return known and one["p50_high"] < other["p50_low"] and one["p50"] * _FASTER < other["p50"]
+
+
+def _about_choice(
+    names: Sequence[str], found: Recommendation, chosen: int, latency: Sequence[Mapping[str, Any]]
+) -> str:
+    if chosen == found.best:
+        return f"Recommendation: {names[chosen]}."
+    fast, slow = latency[chosen]["p50"], latency[found.best]["p50"]
+    return (
+        f"Recommendation: {names[chosen]}. It is faster than {names[found.best]}, which scores best (p50 {fast:.1f} ms "
+        f"against {slow:.1f} ms), and as good: the probability is {found.as_good[chosen]:.0%} that it is not worse by "
+        f"more than {found.margin:g} {found.measure}."
+    )
 
 
 def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
@@ -124,15 +104,6 @@ def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
             if better == i:
                 found.add(worse)
     return found
-
-
-def _fastest(tied: Sequence[int], means: Floats, latency: Sequence[float | None]) -> int:
-    """The best of the configurations whose latency is within `_AS_FAST` of the lowest."""
-    known = [value for i in tied if (value := latency[i]) is not None]
-    if not known:
-        return tied[0]
-    limit = min(known) * _AS_FAST
-    return max((i for i in tied if (latency[i] or limit) <= limit), key=lambda i: (means[i], -i))
 
 
 def _shown(interval: Interval) -> str:
@@ -153,20 +124,6 @@ def _about_winner(
     if ties:
         return f"{text}{worse} of {others} others and {tied}."
     return text + (f"all {others} others." if others > 1 else "the other configuration.")
-
-
-def _recommendation(
-    names: Sequence[str], winner: int, recommended: int, latency: Sequence[float | None], behind: set[int]
-) -> str:
-    if behind:
-        why = "the fastest of the tied configurations that hold up on low-overlap questions"
-    elif recommended == winner:
-        why = "because none of the configurations tied with it is noticeably faster"
-    else:
-        fast, slow = latency[recommended], latency[winner]
-        speed = f" (p50 {fast:.1f} ms against {slow:.1f} ms)" if fast is not None and slow is not None else ""
-        why = f"the fastest of the tied configurations{speed}"
-    return f"Recommendation: {names[recommended]}, {why}."
 
 
 def _listed(items: Sequence[str], most: int) -> str:

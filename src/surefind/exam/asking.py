@@ -1,6 +1,10 @@
 """What to ask a person: candidate questions in the order of their value, each with passages pooled from the leading
 configurations.
 
+The value of a question is how much configurations disagree on it. They are the leading ones and other fusions of the
+same retrievers, which cost nothing more: the more choices disagree, the more an answer decides (docs/your-questions.md
+has the simulation).
+
 The pool takes the first passage of each configuration, then the second of each, and so on, until it is full. Then it is
 shuffled, so that a person sees neither which configuration found a passage nor how high.
 """
@@ -18,12 +22,22 @@ from surefind.exam.disagreement import K, disagreement
 from surefind.kb import KnowledgeBase
 from surefind.prompts.values import Workload
 from surefind.protocols import OnProgress, Priced
+from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
-from surefind.types import Hit, Query
+from surefind.types import Hit, Query, Rankings
 
 LEADING = ("bm25", "dense", "bm25 + dense >> convex(alpha=0.5, missing=score)")
-"""The configurations that are compared besides the pipelines of surefind.toml."""
+"""The configurations whose passages are shown, besides those of the pipelines of surefind.toml."""
+_FUSERS = (
+    *(f"rrf(k={k})" for k in (10, 60)),
+    *(f"rrf(k=60, weights={weights})" for weights in ("[1, 2]", "[2, 1]")),
+    *(f"convex(alpha={alpha})" for alpha in (0.1, 0.3, 0.5, 0.7)),
+    "dbsf",
+    "combmnz",
+)
+_FUSIONS = tuple(f"bm25 + dense >> {fuser}" for fuser in _FUSERS)
+"""Fusions of the retrievers of `LEADING` that also disagree or agree."""
 _BATCH = 64
 
 
@@ -34,6 +48,8 @@ class Ask:
     candidate: Candidate
     value: float | None
     """How much the configurations disagree; None if the order is random."""
+    typical: float | None = None
+    """The mean disagreement over all candidates."""
 
 
 class Asking:
@@ -44,6 +60,7 @@ class Asking:
         self.access = access
         self.reader: Reader = kb.reader()
         self._services = kb.services
+        self._compared = self.pipelines if pipelines else self._with_fusions()
         self._report: OnProgress = report or (lambda what, done, total: None)
 
     def by_disagreement(self, candidates: Sequence[Candidate]) -> list[Ask]:
@@ -52,11 +69,37 @@ class Asking:
         for at in range(0, len(candidates), _BATCH):
             self._report("Comparing the configurations", at, len(candidates))
             queries = [Query(candidate.text) for candidate in candidates[at : at + _BATCH]]
-            runs = [p.run(queries, K, self.reader.view, self._services, self.access) for p in self.pipelines]
-            values += disagreement([run.rankings for run in runs]).tolist()
+            values += disagreement(self._rankings(queries)).tolist()
         self._report("Comparing the configurations", len(candidates), len(candidates))
-        asks = [Ask(candidate, value) for candidate, value in zip(candidates, values, strict=True)]
+        typical = sum(values) / max(1, len(values))
+        asks = [Ask(candidate, value, typical) for candidate, value in zip(candidates, values, strict=True)]
         return sorted(asks, key=lambda ask: (-(ask.value or 0.0), ask.candidate.key))
+
+    def _with_fusions(self) -> list[Pipeline]:
+        """The leading configurations, and the fusions whose retrievers they use."""
+        built = {str(retriever) for pipeline in self.pipelines for retriever in pipeline.retrieve}
+        fusions = map(Pipeline.parse, _FUSIONS)
+        return _distinct([*self.pipelines, *(one for one in fusions if {str(r) for r in one.retrieve} <= built)])
+
+    def _rankings(self, queries: Sequence[Query]) -> list[Rankings]:
+        """The rankings of all compared configurations; each retriever runs once."""
+        view, access = self.reader.view, self.access
+        found: dict[tuple[str, int], Rankings] = {}
+        ranked = []
+        for pipeline in self._compared:
+            if pipeline.rerank:
+                ranked.append(pipeline.run(queries, K, view, self._services, access).rankings)
+                continue
+            lists = []
+            for retriever in pipeline.retrieve:
+                key = (str(retriever), pipeline.depth)
+                if key not in found:
+                    found[key] = view.search(retriever, queries, pipeline.depth, access)
+                lists.append(found[key])
+            best = lists[0] if len(lists) == 1 else pipeline.join(queries, lists, view, self._services, access)
+            parents = view.parents(best.ids)
+            ranked.append(best if parents is None else fold(best, parents))
+        return ranked
 
     def at_random(self, candidates: Iterable[Candidate], seed: int) -> list[Ask]:
         """Returns the candidates in a random order, the same for the same seed."""

@@ -33,7 +33,12 @@ class Answer:
     judgments: tuple[Judgment, ...] = ()
     verdict: Verdict = ""
     chosen: str = ""
-    """How the question was chosen: `disagreement` or `random`. Questions chosen by disagreement are a biased sample."""
+    """How the question was chosen: `disagreement` or `random`. Differences between configurations are larger on
+    questions chosen by disagreement than on others."""
+    disagreement: float | None = None
+    """How much the configurations disagree on it (`exam.disagreement`), if it was chosen by that."""
+    typical: float | None = None
+    """The mean disagreement over all questions that could have been asked."""
 
 
 class Growing:
@@ -110,7 +115,8 @@ class Growing:
             self.saved = self._store.write(replace(made, version=self.saved.version))
 
     def _query(self, answer: Answer) -> ExamQuery:
-        metadata = {"chosen": answer.chosen} if answer.chosen else {}
+        about = {"chosen": answer.chosen, "disagreement": answer.disagreement, "typical": answer.typical}
+        metadata = {key: value for key, value in about.items() if value}
         return self._library.query(id_of(answer.query), answer.query, answer.judgments, FAMILY, metadata)
 
 
@@ -131,7 +137,8 @@ def growing(data: Path, name: str, library: Library, corpus: str = "") -> Iterat
 def read_answers(path: Path, session: Growing) -> list[Answer]:
     """Reads answers from JSON lines: {"query", "relevant": [{"document", "start", "end"}]}, or with `text` instead of
     `start` and `end`. An empty `relevant` means that no passage answers the question; "rejected": true means that it is
-    not a question. If any row is bad, nothing is used."""
+    not a question. `disagreement` and `typical` of `exam grow --json` may be copied. If any row is bad, nothing is
+    used."""
     complaints, answers = Complaints(path), []
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -154,4 +161,6 @@ def _answer(row: Mapping[str, Any], session: Growing) -> Answer:
     if row.get("rejected"):
         return Answer(text, verdict="rejected")
     gold = [session.judge(g["document"], g.get("start"), g.get("end"), g.get("text") or "") for g in row["relevant"]]
-    return Answer(text, tuple(gold), "" if gold else "none")
+    own, typical = (None if row.get(key) is None else float(row[key]) for key in ("disagreement", "typical"))
+    chosen = "" if own is None else "disagreement"
+    return Answer(text, tuple(gold), "" if gold else "none", chosen, own, typical)

@@ -90,22 +90,9 @@ def compare_all(
     scores: Floats, resamples: int = RESAMPLES, seed: int = _SEED, clusters: Clusters | None = None
 ) -> list[Comparison]:
     """Compares every pair of columns, with Holm's correction over all pairs."""
-    return compare_together([scores], resamples, seed, [clusters])[0]
-
-
-def compare_together(
-    families: Sequence[Floats],
-    resamples: int = RESAMPLES,
-    seed: int = _SEED,
-    clusters: Sequence[Clusters | None] | None = None,
-) -> list[list[Comparison]]:
-    """Compares every pair of columns within each set of questions, with Holm's correction over all of them: testing a
-    part of the questions as well must not raise the chance of a false alarm. `clusters` has those of each set."""
-    numbered = zip(families, clusters or [None] * len(families), strict=True)
-    tested = [_pairs(scores, resamples, seed, which) for scores, which in numbered]
-    corrected = holm(np.array([c.p for part in tested for c in part]))
-    numbers = iter(corrected.tolist())
-    return [[replace(c, p_holm=next(numbers)) for c in part] for part in tested]
+    tested = _pairs(scores, resamples, seed, clusters)
+    corrected = holm(np.array([c.p for c in tested])).tolist()
+    return [replace(c, p_holm=p) for c, p in zip(tested, corrected, strict=True)]
 
 
 def _pairs(scores: Floats, resamples: int, seed: int, clusters: Clusters | None) -> list[Comparison]:

@@ -33,7 +33,7 @@ from surefind.spec import Stage
 from surefind.store.lock import training_lock
 from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost, r_squared
 from surefind.train.gain import fit_ndcg
-from surefind.train.judge import compare, verdict
+from surefind.train.judge import compare, refusal, verdict
 from surefind.train.lambdamart import fit_lambdamart
 from surefind.train.material import Material, Missing, best_static, gather, simplex
 from surefind.types import Floats
@@ -179,7 +179,9 @@ def _judged(pairs: Sequence[tuple[Material, Fitted]], name: str) -> dict[str, An
     questions = [query for judged, _ in pairs for query in judged.held.queries]
     rows = compare(trained, others, oracles, clusters_of(questions))
     alone = range(_SINGLE, _SINGLE + len(material.pipeline.retrieve))
-    sentence, use = verdict(rows, _BEST_STATIC, str(material.held.measure), alone)
+    sentence, use = refusal(rows, _BEST_STATIC, str(material.held.measure), questions), ""
+    if not sentence:
+        sentence, use = verdict(rows, _BEST_STATIC, str(material.held.measure), alone)
     return {
         "measure": str(material.held.measure),
         "judged": "both halves, each by a model trained on the other" if len(pairs) > 1 else "the held-out half",

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from surefind.bench.recommendation import chooses
+from surefind.exam.model import ExamQuery
 from surefind.measure.clusters import Clusters
 from surefind.measure.permutation import permutation_p
 from surefind.measure.statistics import ALPHA, bootstrap, holm
@@ -55,6 +57,19 @@ def compare(
     for i, (label, text) in enumerate(others):
         rows.append(Row(label, text, *intervals[i + 1], gains[i].mean, gains[i].low, gains[i].high, p[i]))
     return rows + [Row(label, "", *intervals[len(rows) + i]) for i, label in enumerate(oracles)]
+
+
+def refusal(rows: Sequence[Row], static: int, measure: str, questions: Sequence[ExamQuery]) -> str:
+    """Says why there is no recommendation, if no question may choose; else empty. Questions cut from the documents
+    favour exact words, and what wins on them loses on real questions (docs/results/exam-validity.md)."""
+    if any(map(chooses, questions)):
+        return ""
+    trained, rival = rows[0], rows[static]
+    return (
+        f"No recommendation: all {len(questions)} questions repeat the words of their documents, and what is best on "
+        f"such questions is often not best on real ones. On them, {trained.name} scores {trained.mean:.3f} and "
+        f"{rival.name} {rival.mean:.3f} {measure}. Collect real questions with: surefind exam grow NAME."
+    )
 
 
 def verdict(rows: Sequence[Row], static: int, measure: str, alone: Sequence[int] = ()) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from surefind.measure.names import Measure
 from surefind.protocols import OnProgress
 from surefind.search.pipeline import Pipeline
 from surefind.train.fusion import NDCG
-from surefind.train.judge import compare, verdict
+from surefind.train.judge import compare, refusal, verdict
 from surefind.train.material import NORMS, Half, Missing, gather, simplex
 from surefind.types import Floats
 
@@ -62,7 +62,9 @@ def train_weights(
         ("tuned weights", f"{joined} >> {spec}", held.blended(weights, norm)), others, {}, clusters_of(held.queries)
     )
     rival = max(range(1, len(rows)), key=lambda i: rows[i].mean)
-    sentence, use = verdict(rows, rival, str(measure))
+    sentence, use = refusal(rows, rival, str(measure), held.queries), ""
+    if not sentence:
+        sentence, use = verdict(rows, rival, str(measure))
     return {
         "weights": weights.tolist(),
         "norm": norm,

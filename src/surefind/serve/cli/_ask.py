@@ -60,7 +60,7 @@ class Interview:
             return Answer(text, verdict="rejected")
         chosen = [hits[number - 1] for number in sorted(_numbers(key))]
         judgments = tuple(self._session.judge(hit.document, hit.start, hit.end) for hit in chosen)
-        return Answer(text, judgments, chosen=chosen_by)
+        return Answer(text, judgments, "", chosen_by, ask.value, ask.typical)
 
     def _undo(self) -> None:
         if not self._done:

@@ -96,14 +96,14 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
 
 
 def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None:
-    from surefind.bench.terminal import show
+    from surefind.bench.terminal import print_verdict, show
 
     screen = console()
     written, staff = reports["known-item"], reports["questions"]
     typer.echo("\n$ surefind bench --preset context-layer\n")
     show(written[0], screen)
     typer.echo("\nThe result on the 175 questions that staff would ask (surefind bench --exam questions):")
-    screen.print(staff[0]["verdict"], style="bold")
+    print_verdict(screen, staff[0]["verdict"])
     typer.echo(
         f"\nReports to open in a browser:\n  {written[1]}\n  {staff[1]}\n"
         f"\nTry more searches, in the folder {folder}:\n"

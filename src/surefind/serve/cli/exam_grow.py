@@ -227,6 +227,7 @@ def _as_data(name: str, asking: Asking, asks: list[Ask], number: int, size: int,
                 "source": ask.candidate.source,
                 "asked": ask.candidate.asked,
                 "disagreement": ask.value,
+                "typical": ask.typical,
                 "passages": [
                     {
                         "document": hit.document,

@@ -83,7 +83,8 @@ def fusion(
     show_table(made)
     _metrics(made["metrics"])
     typer.echo(made["verdict"])
-    typer.echo(f"Pipeline: {made['use']}")
+    if made["use"]:
+        typer.echo(f"Pipeline: {made['use']}")
     typer.echo(f"Saved: {place}")
     typer.echo(
         f"Half of the exam {made['exam']['name']} was used for training: surefind bench uses only its other half."

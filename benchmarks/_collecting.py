@@ -1,0 +1,163 @@
+"""The collections that `exam_validity.py` judges recommendations on, and the scores of every configuration on them.
+
+A collection of fewer than `FEWEST_DOCUMENTS` documents is cut into sections first: to find one of 16 long articles is
+so easy that all configurations score alike. The sections that contain a gold span are the gold documents then.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefind import Access
+from surefind.bench.engine import Bench
+from surefind.bench.plan import Contender, Plan
+from surefind.bench.presets.context_layer import CONTENDERS
+from surefind.exam.formats.beir import read_beir
+from surefind.exam.formats.table import read_table
+from surefind.exam.known_item import generate
+from surefind.exam.library import Library
+from surefind.exam.model import Exam
+from surefind.kb import KnowledgeBase
+from surefind.measure.names import parse_measure
+from surefind.sample import sample_folder, sample_questions
+from surefind.search.pipeline import Pipeline
+
+MEASURE = parse_measure("nDCG@10")
+DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"
+CONFIGURATIONS = {
+    **CONTENDERS,
+    "hybrid": DEFAULT,
+    "hybrid α=0.3": "bm25 + dense >> convex(alpha=0.3, missing=score)",
+    "hybrid α=0.4": "bm25 + dense >> convex(alpha=0.4, missing=score)",
+    "hybrid α=0.6": "bm25 + dense >> convex(alpha=0.6, missing=score)",
+    "hybrid α=0.7": "bm25 + dense >> convex(alpha=0.7, missing=score)",
+    "TM2C2 α=0.5": "bm25 + dense >> tm2c2(alpha=0.5)",
+    "Champion + TF-IDF": "dense + tfidf >> rrf(k=60)",
+    "Champion + sparse": "dense + sparse >> rrf(k=60)",
+}
+"""Retrievers and fusions."""
+_FUSED = "dense >> convex(alpha=0.5, missing=score)"
+EFFECTS = {
+    "rerank: cross_encoder": f"{DEFAULT} >> cross_encoder",
+    "rerank: cross_encoder, not blended": f"{DEFAULT} >> cross_encoder(blend=1.0)",
+    "retrieve: k1=0.9, b=0.4": f"bm25(k1=0.9, b=0.4) + {_FUSED}",
+    "retrieve: k1=1.2, b=0.75": f"bm25(k1=1.2) + {_FUSED}",
+    "retrieve: k1=2, b=0.75": f"bm25(k1=2.0) + {_FUSED}",
+    "retrieve: k1=1.5, b=0.5": f"bm25(b=0.5) + {_FUSED}",
+    "retrieve: plain words, no stems": f"bm25(analyzer=plain) + {_FUSED}",
+}
+"""One change to the default each: a reranker on top, or another BM25."""
+MOST = 500
+"""Questions of a collection that are scored; more are sampled down, the same each time."""
+MOST_EFFECTS = 100
+"""The same for `EFFECTS`; a cross-encoder takes about half a second for a question."""
+FEWEST_DOCUMENTS = 50
+SEED = 7
+_SECTION = 1500
+"""Characters of a section, at least; it ends with a sentence."""
+
+
+def collect(data: Path, work: Path) -> None:
+    """Writes WORK/NAME.npz for each collection: nDCG@10 by (question, configuration) for real questions and for each
+    family of known-item questions, and the same for `EFFECTS`."""
+    for name in collections(data):
+        target = work / f"{name}.npz"
+        if target.exists():
+            continue
+        folder = work / name
+        folder.mkdir(parents=True, exist_ok=True)
+        with KnowledgeBase.open(folder) as kb:
+            real = questions_of(kb, name, data, work)
+            written = generate(kb.documents(Access.owner()))
+            scores = {"real": _scores(kb, fewer(real, MOST), CONFIGURATIONS)}
+            changes = {"hybrid": DEFAULT, **EFFECTS}
+            scores["effects"] = _scores(kb, fewer(real, MOST_EFFECTS), changes)
+            for family in sorted({query.family for query in written.queries}):
+                part = tuple(query for query in written.queries if query.family == family)
+                exam = replace(written, name=f"known-item-{family}", queries=part)
+                scores[family] = _scores(kb, exam, CONFIGURATIONS)
+        np.savez_compressed(target, names=np.array([*CONFIGURATIONS, *EFFECTS]), **scores)
+        sizes = {key: len(value) for key, value in scores.items()}
+        print(json.dumps({"collection": name, **sizes}), flush=True)
+
+
+def collections(data: Path) -> list[str]:
+    return ["sample", *sorted(path.parent.name for path in data.glob("*/queries.jsonl"))]
+
+
+def questions_of(kb: KnowledgeBase, name: str, data: Path, work: Path) -> Exam:
+    """Syncs a collection, or the sample, and returns its real questions."""
+    if name == "sample":
+        kb.sync(sample_folder())
+        return read_table(sample_questions(), Library(kb.documents(Access.owner())))
+    corpus, questions = _parted(data / name, work / "corpora" / name, work / "questions" / name)
+    kb.sync(corpus)
+    return read_beir(questions, Library(kb.documents(Access.owner())))
+
+
+def fewer(exam: Exam, most: int) -> Exam:
+    if len(exam.queries) <= most:
+        return exam
+    chosen = sorted(np.random.default_rng(SEED).choice(len(exam.queries), most, replace=False))
+    return replace(exam, queries=tuple(exam.queries[i] for i in chosen))
+
+
+def _scores(kb: KnowledgeBase, exam: Exam, configurations: Mapping[str, str]) -> np.ndarray:
+    contenders = tuple(Contender(name, Pipeline.parse(text)) for name, text in configurations.items())
+    return Bench(kb).run(Plan(contenders, exam, (MEASURE,))).scores[str(MEASURE)].astype(np.float32)
+
+
+def _parted(source: Path, corpus: Path, questions: Path) -> tuple[Path, Path]:
+    """Returns a folder with the documents alone and one with the questions. Few long documents become sections."""
+    corpus.mkdir(parents=True, exist_ok=True)
+    documents = _rows(source / "corpus.jsonl")
+    if len(documents) >= FEWEST_DOCUMENTS:
+        shutil.copy(source / "corpus.jsonl", corpus)
+        return corpus, source
+    sections = {row["_id"]: list(_sections(row["text"])) for row in documents}
+    cut = [
+        {"_id": f"{row['_id']}-{start}", "title": row.get("title", ""), "text": row["text"][start:end]}
+        for row in documents
+        for start, end in sections[row["_id"]]
+    ]
+    gold = sorted(
+        {
+            (span["query-id"], f"{span['corpus-id']}-{start}")
+            for span in _rows(source / "spans.jsonl")
+            for start, end in sections[span["corpus-id"]]
+            if span["start"] < end and span["end"] > start
+        }
+    )
+    (questions / "qrels").mkdir(parents=True, exist_ok=True)
+    _write(corpus / "corpus.jsonl", cut)
+    shutil.copy(source / "queries.jsonl", questions)
+    lines = ["query-id\tcorpus-id\tscore", *(f"{query}\t{document}\t1" for query, document in gold)]
+    (questions / "qrels" / "test.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return corpus, questions
+
+
+def _sections(text: str) -> Iterator[tuple[int, int]]:
+    """The extents of sections of whole sentences."""
+    start = 0
+    for sentence in re.finditer(r"\n\s*\n|(?<=[.!?])\s|\Z", text):
+        end = sentence.end()
+        if end - start >= _SECTION or end == len(text):
+            if text[start:end].strip():
+                yield start, end
+            start = end
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
