@@ -5,109 +5,31 @@
     python benchmarks/exam_validity.py prior --work WORK                   writes src/surefind/bench/prior.json
 
 DATA holds collections in BEIR layout (a folder each); the bundled sample with its staff questions is added. `collect`
-needs the encoder for every corpus: about half an hour on 2 cores for ten collections.
+needs the encoder and the cross-encoder for every collection: hours on 2 cores for ten of them. It can be stopped and
+continued.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from surefind import Access
+from _collecting import CONFIGURATIONS, DEFAULT, EFFECTS, MEASURE, SEED, collect
 from surefind.bench import prior
-from surefind.bench.engine import Bench
-from surefind.bench.plan import Contender, Plan
-from surefind.bench.presets.context_layer import CONTENDERS
-from surefind.bench.prior import Belief, Kind, choose, evidence, fit_kind, fit_prior, pooled
-from surefind.exam.formats.beir import read_beir
-from surefind.exam.formats.table import read_table
-from surefind.exam.known_item import generate
-from surefind.exam.library import Library
-from surefind.exam.model import Exam
-from surefind.kb import KnowledgeBase
-from surefind.measure.names import parse_measure
-from surefind.sample import sample_folder, sample_questions
+from surefind.bench.prior import Belief, Kind, choose, evidence, fit_kind, fit_prior, pooled, sampling_error
+from surefind.bench.recommendation import MARGIN
+from surefind.config import default_settings
 from surefind.search.pipeline import Pipeline
-
-DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"
-CONFIGURATIONS = {
-    **CONTENDERS,
-    "hybrid": DEFAULT,
-    "hybrid α=0.3": "bm25 + dense >> convex(alpha=0.3, missing=score)",
-    "hybrid α=0.4": "bm25 + dense >> convex(alpha=0.4, missing=score)",
-    "hybrid α=0.6": "bm25 + dense >> convex(alpha=0.6, missing=score)",
-    "hybrid α=0.7": "bm25 + dense >> convex(alpha=0.7, missing=score)",
-    "TM2C2 α=0.5": "bm25 + dense >> tm2c2(alpha=0.5)",
-}
-MEASURE = parse_measure("nDCG@10")
-MOST = 1000
-"""Questions of a corpus that are scored; more are sampled down, the same each time."""
-SEED = 7
-
-
-def collect(data: Path, work: Path) -> None:
-    for name in collections(data):
-        target = work / f"{name}.npz"
-        if target.exists():
-            continue
-        folder = work / name
-        folder.mkdir(parents=True, exist_ok=True)
-        with KnowledgeBase.open(folder) as kb:
-            real = questions_of(kb, name, data, work)
-            written = generate(kb.documents(Access.owner()))
-            scores = {"real": _scores(kb, fewer(real))}
-            for family in sorted({query.family for query in written.queries}):
-                part = tuple(query for query in written.queries if query.family == family)
-                scores[family] = _scores(kb, replace(written, name=f"known-item-{family}", queries=part))
-        np.savez_compressed(target, names=np.array(list(CONFIGURATIONS)), **scores)
-        means = {key: value.mean(axis=0).round(3).tolist() for key, value in scores.items()}
-        print(
-            json.dumps({"corpus": name, **{key: len(value) for key, value in scores.items()}, "means": means["real"]})
-        )
-
-
-def collections(data: Path) -> list[str]:
-    return ["sample", *sorted(path.parent.name for path in data.glob("*/queries.jsonl"))]
-
-
-def questions_of(kb: KnowledgeBase, name: str, data: Path, work: Path) -> Exam:
-    """Syncs a collection, or the sample, and returns its real questions."""
-    kb.sync(sample_folder() if name == "sample" else _corpus(data / name, work / "corpora" / name))
-    library = Library(kb.documents(Access.owner()))
-    return read_table(sample_questions(), library) if name == "sample" else read_beir(data / name, library)
-
-
-def _corpus(source: Path, folder: Path) -> Path:
-    """The documents alone: a folder of data also holds questions and notes on its origin."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source / "corpus.jsonl", folder)
-    return folder
-
-
-def fewer(exam: Exam) -> Exam:
-    if len(exam.queries) <= MOST:
-        return exam
-    chosen = sorted(np.random.default_rng(SEED).choice(len(exam.queries), MOST, replace=False))
-    return replace(exam, queries=tuple(exam.queries[i] for i in chosen))
-
-
-def _scores(kb: KnowledgeBase, exam: Exam) -> np.ndarray:
-    contenders = tuple(Contender(name, Pipeline.parse(text)) for name, text in CONFIGURATIONS.items())
-    return Bench(kb).run(Plan(contenders, exam, (MEASURE,))).scores[str(MEASURE)].astype(np.float32)
-
 
 # ---------------------------------------------------------------- leaving one corpus out
 
 
 Scores = dict[str, np.ndarray]
 """Scores of one corpus: `real` and each family, (questions, configurations)."""
-MARGIN = 0.01
 FEWEST_CORPORA = 4
 """Corpora that a kind of questions must have been compared with real ones on, for its error to be estimated."""
 REPEATS = 40
@@ -117,7 +39,7 @@ REPEATS = 40
 def load(work: Path) -> dict[str, Scores]:
     found = {path.stem: dict(np.load(path)) for path in sorted(work.glob("*.npz"))}
     for scores in found.values():
-        assert scores.pop("names").tolist() == list(CONFIGURATIONS)
+        assert scores.pop("names").tolist() == [*CONFIGURATIONS, *EFFECTS]
     return found
 
 
@@ -127,7 +49,7 @@ def against_default(scores: np.ndarray) -> np.ndarray:
 
 def report(work: Path) -> None:
     corpora = load(work)
-    families = sorted({family for scores in corpora.values() for family in scores if family != "real"})
+    families = sorted({family for scores in corpora.values() for family in scores if family not in ("real", "effects")})
     rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
     stated: dict[str, list[tuple[float, bool]]] = defaultdict(list)
     picks: dict[str, dict[str, str]] = defaultdict(dict)
@@ -196,7 +118,7 @@ def report(work: Path) -> None:
         by_corpus = regrets.reshape(len(corpora), -1).mean(axis=1) if len(regrets) % len(corpora) == 0 else regrets
         print(f"| {row} | {np.nanmean(taus):.2f} | {by_corpus.mean():.2f} | {by_corpus.max():.2f} |")
     print(
-        "\n| stated probability (margin 0.01) | recommendations | mean stated | within the margin |\n|---|---|---|---|"
+        f"\n| stated probability (margin {MARGIN}) | recommendations | mean stated | within the margin |\n|---|---|---|---|"
     )
     for row, pairs in stated.items():
         said, held = np.array(pairs, dtype=float).T
@@ -223,7 +145,8 @@ def write_prior(work: Path) -> None:
         "mean": belief.mean.round(5).tolist(),
         "covariance": belief.covariance.round(8).tolist(),
         "per_question": pooled(list(real.values())).round(6).tolist(),
-        "kinds": {},
+        "layout": str(default_settings().layout),
+        "effects": effects([scores["effects"] for scores in corpora.values()]),
     }
     place = Path(prior.__file__).with_name("prior.json")
     place.write_text(
@@ -232,6 +155,25 @@ def write_prior(work: Path) -> None:
     print(f"{place}: {len(table['specs'])} configurations, {len(real)} corpora")
     for spec, mean, spread in zip(CONFIGURATIONS, belief.mean, np.sqrt(np.diag(belief.covariance)), strict=True):
         print(f"| {spec} | {100 * mean:+.1f} | {100 * spread:.1f} |")
+    for stage, found in table["effects"].items():
+        print(f"| {stage} | {100 * found['mean']:+.1f} | {100 * found['spread']:.1f} |")
+
+
+def effects(corpora: list[np.ndarray]) -> dict[str, dict[str, float]]:
+    """What each change does to the default: its mean over the collections, its spread between them without sampling
+    error, and the spread of one question. The key is the stage that differs."""
+    usual = {str(stage) for stage in Pipeline.parse(DEFAULT).stages}
+    found = {}
+    for i, text in enumerate(EFFECTS.values(), 1):
+        (stage,) = (str(stage) for stage in Pipeline.parse(text).stages if str(stage) not in usual)
+        gains = [scores[:, [i]].astype(np.float64) - scores[:, [0]] for scores in corpora]
+        means = np.array([gain.mean() for gain in gains])
+        noise = float(np.mean([sampling_error(gain)[0, 0] for gain in gains]))
+        variance = max(float(means.var(ddof=1)) - noise, 0.1 * float(means.var(ddof=1))) * (1 + 1 / len(means))
+        question = float(np.mean([gain.var(ddof=1) for gain in gains]))
+        values = {"mean": means.mean(), "spread": variance**0.5, "question_spread": question**0.5}
+        found[stage] = {key: round(float(value), 5) for key, value in values.items()}
+    return found
 
 
 def kendall(a: np.ndarray, b: np.ndarray) -> float:

@@ -7,10 +7,11 @@ DATA holds collections in BEIR layout (a folder each); the bundled sample with i
 names some of them. The qrels play the person: of the eight passages in the pool, the person marks those of relevant
 documents, and answers "none of these" if there is none. That costs a question and adds nothing to the exam.
 
-In each of 200 repeats, a random half of the questions are the candidates. 10 or 30 of them are asked: at random, those
+In each of 100 repeats, a random half of the questions are the candidates. 10 or 30 of them are asked: at random, those
 with the most disagreement (of the three leading configurations, or of all fifteen), or half of each. The configuration
-with the best mean nDCG@10 over the answered questions is chosen. Its regret is what it lacks to the best configuration
-on the other half, which nobody looked at.
+with the best mean nDCG@10 over the answered questions is chosen; in the rows "with the prior", the one with the best
+posterior mean, as `surefind bench` does. The prior comes from the other collections. The regret is what the choice
+lacks to the best configuration on the other half, which nobody looked at.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from surefind import Access
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.presets.context_layer import CONTENDERS
+from surefind.bench.prior import Belief, evidence, fit_prior, pooled
 from surefind.exam.asking import LEADING
 from surefind.exam.disagreement import disagreement
 from surefind.exam.formats.beir import read_beir
@@ -41,10 +43,11 @@ from surefind.types import PAD, Rankings
 
 MEASURE = parse_measure("nDCG@10")
 K, POOL = 10, 8
-MOST, REPEATS, SEED = 1000, 200, 7
+MOST, REPEATS, SEED = 1000, 100, 7
 COUNTS = (10, 30)
 DEFAULT = "Convex α=0.5"
 """The configuration of someone who asks no question."""
+FIGURES = ("regret", "answered", "level", "gap")
 DISCOUNTS = 1 / np.log2(np.arange(K) + 2)
 
 
@@ -180,7 +183,27 @@ class Row:
     bias, without the noise of small samples."""
 
 
-def simulate(data: dict[str, np.ndarray]) -> dict[str, Row]:
+def against_default(scores: np.ndarray) -> np.ndarray:
+    return np.asarray(scores - scores[:, [list(CONTENDERS).index(DEFAULT)]], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What the other collections say."""
+
+    belief: Belief
+    typical: np.ndarray
+    """Covariance of one question's differences."""
+
+    def with_answers(self, marks: np.ndarray, scale: float) -> np.ndarray:
+        """The posterior mean after these answers; `scale` makes up for questions that were chosen by disagreement."""
+        if len(marks) < 3:
+            return self.belief.mean
+        seen = evidence(scale * against_default(marks), None, scale**2 * self.typical)
+        return self.belief.updated(seen).mean
+
+
+def simulate(data: dict[str, np.ndarray], prior: Prior) -> dict[str, Row]:
     marks, scores = judged(data), data["scores"]
     chance = np.random.default_rng(SEED)
     rows: dict[str, list[tuple[float, ...]]] = {}
@@ -190,6 +213,8 @@ def simulate(data: dict[str, np.ndarray]) -> dict[str, Row]:
         candidates, rest = order[: len(order) // 2], order[len(order) // 2 :]
         truth = scores[rest].mean(axis=0)
         rows.setdefault("no question", []).append((100 * float(truth.max() - truth[default]), 0, 0, 0))
+        offline = truth[int(np.argmax(prior.belief.mean))]
+        rows.setdefault("the prior", []).append((100 * float(truth.max() - offline), 0, 0, 0))
         asked = {f"{way}, {n}": choose(candidates, data, n) for n in COUNTS for way, choose in WAYS.items()}
         for key, chosen in {**asked, "every candidate": candidates}.items():
             answered = chosen[~np.isnan(marks[chosen, 0])]
@@ -199,27 +224,33 @@ def simulate(data: dict[str, np.ndarray]) -> dict[str, Row]:
             level = float((estimate - truth).mean())
             bias = 100 * float(estimate[0] - estimate[1] - truth[0] + truth[1])
             rows.setdefault(key, []).append((100 * regret, len(answered), 100 * level, bias))
+            value = data["value_of_all" if "all 15" in key else "value"]
+            scale = min(1.0, value[candidates].mean() / max(value[chosen].mean(), 1e-9)) if "most" in key else 1.0
+            best = int(np.argmax(prior.with_answers(marks[answered], scale)))
+            lost = 100 * float(truth.max() - truth[best])
+            rows.setdefault(f"{key}, with the prior", []).append((lost, len(answered), 100 * level, bias))
     means = {key: np.mean(found, axis=0).tolist() for key, found in rows.items()}
     return {key: Row(regret, answered, level, abs(bias)) for key, (regret, answered, level, bias) in means.items()}
 
 
 def report(work: Path) -> None:
+    collected = {path.stem: dict(np.load(path)) for path in sorted(work.glob("*.npz"))}
+    differences = {name: against_default(data["scores"]) for name, data in collected.items()}
     found: dict[str, dict[str, Row]] = {}
     sizes = {}
-    for path in sorted(work.glob("*.npz")):
-        data = dict(np.load(path))
+    for name, data in collected.items():
         tops = [Rankings(top, np.zeros(top.shape)) for top in np.moveaxis(data["top"].astype(np.int64), 1, 0)]
         data["value_of_all"] = disagreement(tops)
-        found[path.stem], sizes[path.stem] = simulate(data), len(data["scores"])
+        others = [scores for key, scores in differences.items() if key != name]
+        found[name], sizes[name] = simulate(data, Prior(fit_prior(others), pooled(others))), len(data["scores"])
     keys = list(next(iter(found.values())))
-    print(f"| collection | questions | {' | '.join(keys)} |\n|---|---|" + "---|" * len(keys))
-    for name, rows in found.items():
-        print(f"| {name} | {sizes[name]} | " + " | ".join(f"{rows[key].regret:.2f}" for key in keys) + " |")
-    for what in ("regret", "answered", "level", "gap"):
-        values = [[getattr(rows[key], what) for rows in found.values()] for key in keys]
-        print(f"| mean {what} | | " + " | ".join(f"{np.mean(value):.2f}" for value in values) + " |")
-    worst = [max(rows[key].regret for rows in found.values()) for key in keys]
-    print("| worst regret | | " + " | ".join(f"{value:.2f}" for value in worst) + " |")
+    print(f"Collections: {', '.join(f'{name} ({size})' for name, size in sizes.items())}\n")
+    print("| questions | mean regret | worst | answered | level | BM25 - vectors |\n|---|---|---|---|---|---|")
+    for key in keys:
+        rows = [every[key] for every in found.values()]
+        regret, answered, level, gap = (np.mean([getattr(row, what) for row in rows]) for what in FIGURES)
+        worst = max(row.regret for row in rows)
+        print(f"| {key} | {regret:.2f} | {worst:.2f} | {answered:.0f} | {level:+.1f} | {gap:.1f} |")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from surefind.bench.prior import (
     sampling_error,
 )
 from surefind.bench.recommendation import describe, recommend
+from surefind.config import default_settings
 from surefind.exam.known_item import VERBATIM
 from surefind.exam.model import ExamQuery
 from surefind.types import Floats
@@ -129,6 +130,7 @@ def test_every_configuration_of_the_first_preset_has_a_prior() -> None:
     size = len(known["specs"])
     assert np.array(known["covariance"]).shape == np.array(known["per_question"]).shape == (size, size)
     assert known["mean"][known["specs"].index(str(Pipeline.parse(known["default"])))] == 0.0
+    assert known["layout"] == str(default_settings().layout)
 
 
 def asked(count: int, family: str = "questions", **metadata: object) -> list[ExamQuery]:
