@@ -112,7 +112,7 @@ def fewer(exam: Exam, most: int) -> Exam:
 
 def _scores(kb: KnowledgeBase, exam: Exam, configurations: Mapping[str, str]) -> np.ndarray:
     contenders = tuple(Contender(name, Pipeline.parse(text)) for name, text in configurations.items())
-    return Bench(kb).run(Plan(contenders, exam, (MEASURE,))).scores[str(MEASURE)].astype(np.float32)
+    return Bench(kb).score(Plan(contenders, exam, (MEASURE,))).scores[str(MEASURE)].astype(np.float32)
 
 
 def _parted(source: Path, corpus: Path, questions: Path) -> tuple[Path, Path]:

@@ -117,9 +117,8 @@ def report(work: Path) -> None:
         taus, regrets = np.array(results).T
         by_corpus = regrets.reshape(len(corpora), -1).mean(axis=1) if len(regrets) % len(corpora) == 0 else regrets
         print(f"| {row} | {np.nanmean(taus):.2f} | {by_corpus.mean():.2f} | {by_corpus.max():.2f} |")
-    print(
-        f"\n| stated probability (margin {MARGIN}) | recommendations | mean stated | within the margin |\n|---|---|---|---|"
-    )
+    print(f"\n| stated probability (margin {MARGIN}) | recommendations | mean stated | within the margin |")
+    print("|---|---|---|---|")
     for row, pairs in stated.items():
         said, held = np.array(pairs, dtype=float).T
         sure = said >= 0.9

@@ -83,7 +83,7 @@ def _measured(kb: KnowledgeBase, exam: Exam) -> dict[str, np.ndarray]:
         exam = replace(exam, queries=tuple(exam.queries[i] for i in chosen))
     pipelines = {**CONTENDERS, **{f"leading {n}": text for n, text in enumerate(LEADING)}}
     contenders = tuple(Contender(name, Pipeline.parse(text)) for name, text in pipelines.items())
-    outcome = Bench(kb).run(Plan(contenders, exam, (MEASURE,)))
+    outcome = Bench(kb).score(Plan(contenders, exam, (MEASURE,)))
     spans = outcome.view.spans()
     numbers = {name: number for number, name in enumerate(spans.names)}
     documents = dict(zip(spans.ids.tolist(), spans.documents.tolist(), strict=True))

@@ -36,7 +36,7 @@ def scored() -> tuple[NDArray[np.float64], NDArray[np.int64], list[str]]:
         kb.sync(EXAMPLES / "quillhaven")
         exam = read_table(EXAMPLES / "questions.jsonl", Library(kb.documents(OWNER)))
         contenders, _ = preset("context-layer")
-        outcome = Bench(kb).run(Plan(tuple(contenders), exam, parse_measures(["nDCG@10"])))
+        outcome = Bench(kb).score(Plan(tuple(contenders), exam, parse_measures(["nDCG@10"])))
         return outcome.scores["nDCG@10"], clusters_of(outcome.plan.exam.queries), [c.name for c in contenders]
 
 

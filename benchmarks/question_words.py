@@ -38,7 +38,7 @@ def main() -> None:
             cells = []
             for texts in PAIRS.values():
                 rivals = tuple(Contender(text, Pipeline.parse(text)) for text in texts)
-                scores = Bench(kb).run(Plan(rivals, exam, (MEASURE,))).scores[str(MEASURE)]
+                scores = Bench(kb).score(Plan(rivals, exam, (MEASURE,))).scores[str(MEASURE)]
                 change = 100 * (scores[:, 1] - scores[:, 0])[:, None]
                 gain, p = bootstrap(change)[0], permutation_p(change)[0]
                 kept, dropped = scores.mean(axis=0)

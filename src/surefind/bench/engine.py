@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -43,9 +43,9 @@ _SEEN = 10
 """Every ranking has at least this many passages, so that all measures up to @10 share one retrieval."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a run: rankings and per-query scores of every contender."""
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """Rankings and per-query scores of every contender."""
 
     plan: Plan
     views: tuple[View, ...]
@@ -54,11 +54,6 @@ class Outcome:
     rankings: tuple[Rankings, ...]
     scores: Mapping[str, Floats]
     """For each measure, the scores as an array of shape (queries, contenders)."""
-    latency: list[dict[str, Any]]
-    index_bytes: list[int]
-    ingestion: list[float | None]
-    """Seconds per document to cut, embed and index with an empty cache; None unless layouts are compared."""
-    memory_bytes: int
     dropped: int
     """Number of questions left out because their passage is no longer in the documents."""
     steps: tuple[tuple[Step, ...], ...] = ()
@@ -72,6 +67,17 @@ class Outcome:
     def view(self) -> View:
         """The view of the first contender, which is the only view unless layouts are compared."""
         return self.views[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome(Scored):
+    """The result of a run: scores, and what each contender costs."""
+
+    latency: list[dict[str, Any]]
+    index_bytes: list[int]
+    ingestion: list[float | None]
+    """Seconds per document to cut, embed and index with an empty cache; None unless layouts are compared."""
+    memory_bytes: int
 
 
 class Bench:
@@ -108,6 +114,17 @@ class Bench:
     # ------------------------------------------------------------ the run
 
     def run(self, plan: Plan) -> Outcome:
+        """Scores the contenders and measures their latency, size and ingestion."""
+        scored = self.score(plan)
+        plan = scored.plan
+        sizes = [self._index_bytes(contender) for contender in plan.contenders]
+        ingestion = [self._ingestion(contender) for contender in plan.contenders]
+        latency = self._latency(plan, [Query(query.text, query.id) for query in plan.exam.queries])
+        found = {field.name: getattr(scored, field.name) for field in fields(scored)}
+        return Outcome(**found, latency=latency, index_bytes=sizes, ingestion=ingestion, memory_bytes=_peak_memory())
+
+    def score(self, plan: Plan) -> Scored:
+        """Ranks and scores every question with every contender."""
         self.build(plan)
         documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
         exam, dropped = relocate(plan.exam, documents)
@@ -129,15 +146,17 @@ class Bench:
         rankings = tuple(ranking for ranking, _ in finished)
         judges = {id(one): Judge(exam.queries, places_of(one.spans(), documents)) for one in views}
         scores = self._scores(plan, rankings, views, judges, documents)
-        sizes = [self._index_bytes(contender) for contender in plan.contenders]
-        ingestion = [self._ingestion(contender) for contender in plan.contenders]
-        latency = self._latency(plan, queries)
-        shared = tuple(judges[id(one)] for one in views)
-        steps = tuple(steps for _, steps in finished)
-        return Outcome(
-            plan, views, shared, rankings, scores, latency, sizes, ingestion, _peak_memory(), dropped, steps,
-            tuple(self._problems), found,
-        )  # fmt: skip
+        return Scored(
+            plan=plan,
+            views=views,
+            judges=tuple(judges[id(one)] for one in views),
+            rankings=rankings,
+            scores=scores,
+            dropped=dropped,
+            steps=tuple(steps for _, steps in finished),
+            problems=tuple(self._problems),
+            retrieved=found,
+        )
 
     # ------------------------------------------------------------ rankings
 

@@ -223,7 +223,7 @@ def _judge(
             rivals["the bundled reranker"] = bundled
     exam = replace(material.exam, name=f"{material.exam.name}-held-out", queries=material.held)
     contenders = [Contender(name, pipeline) for name, pipeline in {f"trained {job.kind}": trial, **rivals}.items()]
-    outcome = Bench(material.kb, report=progress).run(Plan(tuple(contenders), exam, (measure,)))
+    outcome = Bench(material.kb, report=progress).score(Plan(tuple(contenders), exam, (measure,)))
     scores = outcome.scores[str(measure)]
     if any(step.fell_back for steps in outcome.steps for step in steps):
         raise SurefindError("The trained model could not be tested: it failed on some questions. Train it again.")
