@@ -117,9 +117,9 @@ class Bench:
         """Scores the contenders and measures their latency, size and ingestion."""
         scored = self.score(plan)
         plan = scored.plan
-        sizes = [self._index_bytes(contender) for contender in plan.contenders]
+        sizes = [self.index_bytes(contender) for contender in plan.contenders]
         ingestion = [self._ingestion(contender) for contender in plan.contenders]
-        latency = self._latency(plan, [Query(query.text, query.id) for query in plan.exam.queries])
+        latency = self.latency(plan)
         found = {field.name: getattr(scored, field.name) for field in fields(scored)}
         return Outcome(**found, latency=latency, index_bytes=sizes, ingestion=ingestion, memory_bytes=_peak_memory())
 
@@ -258,12 +258,14 @@ class Bench:
 
     # ------------------------------------------------------------ latency, size, ingestion
 
-    def _latency(self, plan: Plan, queries: Sequence[Query]) -> list[dict[str, Any]]:
-        """Latency of every contender. Measured on the first run on this machine; later runs report the same times."""
+    def latency(self, plan: Plan) -> list[dict[str, Any]]:
+        """Latency of every contender on the plan's questions. Measured on the first run on this machine; later runs
+        report the same times."""
         key = self.cache.key("latency", self.fingerprint(plan), plan.exam.fingerprint, *plan.contenders)
         known: list[dict[str, Any]] | None = self.cache.data(key)
         if known is not None:
             return known
+        queries = [Query(query.text, query.id) for query in plan.exam.queries]
         timed: dict[int, dict[str, Any]] = {}
         for layout in dict.fromkeys(contender.layout for contender in plan.contenders):
             self.report("Timing", len(timed), len(plan.contenders))
@@ -293,7 +295,7 @@ class Bench:
             self.cache.put_data(key, known)
         return known
 
-    def _index_bytes(self, contender: Contender) -> int:
+    def index_bytes(self, contender: Contender) -> int:
         """Size of all indexes that the contender's retrievers need."""
         sizes = self.kb.index_sizes(contender.layout)
         return sum(sizes.get(one.index_spec, 0) for one in needed(contender.pipeline.retrieve))
