@@ -26,6 +26,7 @@ from surefind.exam.split import held_out
 from surefind.measure.names import Measure
 from surefind.measure.permutation import permutation_p
 from surefind.measure.statistics import Interval, bootstrap
+from surefind.prompts.meter import money
 from surefind.tune.limits import Limits
 from surefind.tune.race import FIRST, Drop, Race, blocks
 from surefind.tune.space import near
@@ -49,6 +50,10 @@ class Standing:
     """The candidates that this block dropped."""
     total: int
     """Questions of the whole race."""
+    seconds: float
+    """How long it has taken so far."""
+    money: str
+    """What language models have cost so far, as text; empty if none were asked."""
 
 
 OnStanding = Callable[[Standing], None]
@@ -87,6 +92,16 @@ class Tuned:
     stopped: str = ""
     """Why it ended early."""
     seconds: float = 0.0
+
+    @property
+    def kept(self) -> bool:
+        """Whether the winner is the current configuration."""
+        return self.winner is not None and str(self.winner) == str(self.contenders[0])
+
+    @property
+    def better(self) -> bool:
+        """Whether the winner is another configuration than the current one and better beyond noise."""
+        return self.confirmed is not None and self.confirmed.better and not self.kept
 
 
 class Tuner:
@@ -141,7 +156,8 @@ class Tuner:
             scores = self._score(race_in, self.tuning[start:end])
             dropped = race.add(scores, clusters_of(self.tuning[:end]))
             self._choose(contenders, race, self.tuning[:end])
-            self._watch(Standing(stage, contenders, race, dropped, len(self.tuning)))
+            seconds = time.monotonic() - self._begun
+            self._watch(Standing(stage, contenders, race, dropped, len(self.tuning), seconds, self._money()))
             start = end
             if len(race.alive) == 1:
                 break
@@ -202,6 +218,10 @@ class Tuner:
         first, second = bootstrap(scores, clusters=clusters)
         p = float(permutation_p(gain, clusters)[0])
         return Confirmed(len(self.held), first, second, bootstrap(gain, clusters=clusters)[0], p)
+
+    def _money(self) -> str:
+        spent = self._bench.kb.services.llm.meter.spent
+        return f", {money(spent.dollars)} spent" if spent.calls else ""
 
     def _late(self) -> bool:
         return self._ends is not None and time.monotonic() > self._ends

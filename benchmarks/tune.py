@@ -1,0 +1,136 @@
+"""Tunes collections that nobody tuned by hand, and judges the result by held-out real questions.
+
+    python benchmarks/tune.py run --data DATA --work WORK [--only NAME …]     races, and the full grid for comparison
+    python benchmarks/tune.py simulate --work WORK                            500 recommendations from real scores
+
+`run` needs knowledge bases of the collections; it makes them like `exam_validity.py collect`, whose WORK it can share.
+For each collection it prints the winner, its held-out score against the usual baselines and the default (differences
+with 95% intervals), what share of the full grid's question-runs and time the race took, and how far its winner is from
+the grid's on the tuning half. `simulate` needs the scores of `exam_validity.py collect`: an exam of 30, 75 or 150 real
+questions is drawn, the recommendation is made with a prior from the other collections, and is judged by the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from _collecting import DEFAULT, MEASURE, collections, fewer, questions_of
+from exam_validity import against_default, load
+from surefind.bench.engine import Bench
+from surefind.bench.plan import Contender, Plan
+from surefind.bench.prior import choose, evidence, fit_prior, pooled
+from surefind.bench.recommendation import MARGIN
+from surefind.exam.clusters import clusters_of
+from surefind.exam.model import Exam, ExamQuery
+from surefind.kb import KnowledgeBase
+from surefind.measure.statistics import Interval, bootstrap, wilson
+from surefind.search.pipeline import Pipeline
+from surefind.tune.limits import Limits
+from surefind.tune.search import Tuner
+from surefind.tune.space import candidates
+
+MOST = 400
+"""Questions of a collection that are used."""
+BASELINES = {
+    "BM25": "bm25",
+    "dense": "dense",
+    "RRF k=60": "bm25 + dense >> rrf(k=60)",
+    "convex 0.5": "bm25 + dense >> convex(alpha=0.5)",
+    "default": DEFAULT,
+}
+
+
+def run(data: Path, work: Path, only: list[str]) -> None:
+    for name in [one for one in collections(data) if not only or one in only]:
+        folder = work / name
+        folder.mkdir(parents=True, exist_ok=True)
+        with KnowledgeBase.open(folder) as kb:
+            exam = fewer(questions_of(kb, name, data, work), MOST)
+            print(json.dumps({"collection": name, **_tuned(kb, exam)}, ensure_ascii=False), flush=True)
+
+
+def _tuned(kb: KnowledgeBase, exam: Exam) -> dict[str, object]:
+    contenders = candidates(kb.settings)
+    bench = Bench(kb, fresh=True)
+    bench.build(Plan(tuple(contenders), exam, (MEASURE,)))
+    tuner = Tuner(bench, exam, MEASURE, Limits())
+    started = time.perf_counter()
+    found = tuner.run(contenders)
+    raced = time.perf_counter() - started
+    assert found.winner is not None
+    others = [Contender(name, Pipeline.parse(text)) for name, text in BASELINES.items()]
+    held = _scores(bench, [Contender("winner", found.winner.pipeline, found.winner.layout), *others], tuner.held)
+    clusters = clusters_of(tuner.held)
+    gains = bootstrap(held[:, [0]] - held[:, 1:], clusters=clusters)
+    started = time.perf_counter()
+    grid = _scores(Bench(kb, fresh=True), contenders, tuner.tuning)
+    whole = time.perf_counter() - started
+    first, race = found.races[0]
+    at = next((i for i, one in enumerate(contenders) if str(one) == str(found.winner)), None)
+    best = grid.mean(axis=0).max()
+    return {
+        "candidates": len(contenders),
+        "tuning": len(tuner.tuning),
+        "held_out": len(tuner.held),
+        "winner": str(found.winner.pipeline),
+        "held_out_means": dict(zip(["winner", *BASELINES], held.mean(axis=0).round(4).tolist(), strict=True)),
+        "gain over": {name: _shown(gain) for name, gain in zip(BASELINES, gains, strict=True)},
+        "confirmed": found.better,
+        "runs": round(float(race.questions.sum() / grid.size), 3),
+        "seconds": [round(raced, 1), round(whole, 1)],
+        "behind the grid": None if at is None else round(float(best - grid[:, at].mean()), 4),
+        "grid winner": contenders[int(grid.mean(axis=0).argmax())].name,
+        "dropped": len(race.drops),
+        "first": len(first),
+    }
+
+
+def _scores(bench: Bench, contenders: list[Contender], queries: list[ExamQuery]) -> np.ndarray:
+    exam = Exam("judged", tuple(queries))
+    return bench.score(Plan(tuple(contenders), exam, (MEASURE,))).scores[str(MEASURE)]
+
+
+def _shown(interval: Interval) -> list[float]:
+    return [round(100 * value, 1) for value in (interval.mean, interval.low, interval.high)]
+
+
+def simulate(work: Path, total: int = 500) -> None:
+    corpora = load(work)
+    real = {name: against_default(scores["real"]) for name, scores in corpora.items()}
+    rng = np.random.default_rng(11)
+    wrong: dict[int, list[bool]] = defaultdict(list)
+    lost: dict[int, list[float]] = defaultdict(list)
+    for size in (30, 75, 150):
+        for turn in range(total):
+            name = list(real)[turn % len(real)]
+            others = [scores for key, scores in real.items() if key != name]
+            order = rng.permutation(len(real[name]))
+            drawn, rest = order[: min(size, len(order) // 2)], order[min(size, len(order) // 2) :]
+            belief = fit_prior(others).updated(evidence(real[name][drawn], None, pooled(others)))
+            truth = real[name][rest].mean(axis=0)
+            regret = float(truth.max() - truth[choose(belief, MARGIN).best])
+            wrong[size].append(regret > MARGIN)
+            lost[size].append(100 * regret)
+    print(f"| questions | worse than the best by more than {MARGIN} | mean loss, points |\n|---|---|---|")
+    for size, flags in wrong.items():
+        share = wilson(sum(flags), len(flags))
+        print(f"| {size} | {share.mean:.1%} [{share.low:.1%}, {share.high:.1%}] | {np.mean(lost[size]):.2f} |")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=["run", "simulate"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
+    given = parser.parse_args()
+    if given.step == "run":
+        run(given.data, given.work, given.only)
+    else:
+        simulate(given.work)

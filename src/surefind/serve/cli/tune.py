@@ -1,0 +1,196 @@
+"""`surefind tune`: searches for the best configuration under limits, confirms it, and adopts it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefind.serve.cli import _complete
+from surefind.serve.cli._common import HERE, Folder, Json, asking, console, print_json, progress
+from surefind.serve.cli._money import Budget, agree
+
+if TYPE_CHECKING:
+    from surefind.bench.engine import Bench
+    from surefind.bench.plan import Contender
+    from surefind.exam.model import Exam
+    from surefind.kb import KnowledgeBase
+    from surefind.tune.search import Tuned, Tuner
+
+
+def register(app: typer.Typer) -> None:
+    app.command("tune")(tune)
+
+
+def tune(
+    exam: Annotated[
+        str,
+        typer.Option("--exam", help="The exam with real questions.", autocompletion=_complete.exams),
+    ],
+    pipelines: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pipeline",
+            "-p",
+            help="A pipeline to try instead of the built-in grid; a list means alternatives. May be repeated.",
+            autocompletion=_complete.pipelines,
+            show_default=False,
+        ),
+    ] = None,
+    layouts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--layout",
+            help="Also try this way to cut the documents; 'usual' means four common ones. May be repeated.",
+            show_default="the current layout",
+            autocompletion=_complete.stages("chunk"),
+        ),
+    ] = None,
+    measure: Annotated[str, typer.Option("--measure", "-m", help="The measure that decides.")] = "nDCG@10",
+    max_p95: Annotated[
+        float | None, typer.Option("--max-p95-ms", help="The longest time of a query (95th percentile), in ms.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost-per-1k", help="The most dollars for 1,000 queries.")
+    ] = None,
+    max_index: Annotated[float | None, typer.Option("--max-index-mb", help="The largest indexes, in MB.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Start no new block of questions after this time.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Another seed asks the questions in another order.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the candidates and the cost of trying all, and stop.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Accept costs, and adopt the winner if it is better, without asking.")
+    ] = False,
+    budget: Budget = None,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Find the best configuration by racing, confirm it on unseen questions, and adopt it.
+
+    All candidates are asked a few questions of one half of the exam; those that cannot win are dropped, the others are
+    asked more. The winner is compared with the current configuration on the other half, and adopted only if it is
+    better beyond noise. Ctrl-C stops and shows the best so far; a second run continues from the cache.
+    """
+    from surefind.bench.engine import Bench
+    from surefind.kb import KnowledgeBase
+    from surefind.measure.names import parse_measure
+    from surefind.serve.cli._adopt import carry_out, change_for, show_adopted
+    from surefind.tune.limits import Limits
+    from surefind.tune.search import Tuner
+
+    limits = Limits(max_p95, max_cost, max_index)
+    with KnowledgeBase.open(kb) as base:
+        questions = _exam(base, exam)
+        contenders = _contenders(base, pipelines or [], layouts or [])
+        with progress(quiet=as_json) as report, base.services.llm.replaying():
+            bench = Bench(base, report)
+            tuner = Tuner(bench, questions, parse_measure(measure), limits, minutes, seed, _watcher(as_json))
+            _agree(base, tuner, contenders, questions, measure, (budget, yes), as_json or dry_run)
+            if dry_run:
+                _list(contenders, bench, tuner, as_json)
+                return
+            _race(tuner, contenders)
+        found = tuner.found
+        if not as_json:
+            _show(found)
+        adopted = None
+        if found.winner and found.better and (yes or (not as_json and _wanted(found.winner.name))):
+            adopted = carry_out(base, change_for(base, found.winner), (budget, yes), as_json)
+        if as_json:
+            print_json({**_as_data(found), "adopted": adopted})
+        elif adopted:
+            show_adopted(adopted)
+
+
+def _exam(base: KnowledgeBase, name: str) -> Exam:
+    from surefind.exam.store import ExamStore
+
+    return ExamStore(base.data / "exams").load(name)
+
+
+def _contenders(base: KnowledgeBase, pipelines: list[str], layouts: list[str]) -> list[Contender]:
+    from surefind.bench.plan import from_texts, layouts_from_texts
+    from surefind.tune.space import candidates, usual_layouts
+
+    named = from_texts(pipelines, base.settings.pipelines) if pipelines else []
+    cuts = list(layouts_from_texts([text for text in layouts if text != "usual"]).values())
+    return candidates(base.settings, named, [*cuts, *(usual_layouts() if "usual" in layouts else [])])
+
+
+def _agree(
+    base: KnowledgeBase,
+    tuner: Tuner,
+    contenders: list[Contender],
+    exam: Exam,
+    measure: str,
+    money: tuple[float | None, bool],
+    quiet: bool,
+) -> None:
+    """Quotes the language models that the candidates may ask, and asks before money is spent."""
+    from surefind.bench.llm_calls import llm_calls
+    from surefind.bench.plan import Plan, parse_measures
+
+    plan = Plan(tuple(contenders), exam, parse_measures([measure]))
+    agree(base, llm_calls(base, plan), *money, quiet)
+
+
+def _list(contenders: list[Contender], bench: Bench, tuner: Tuner, as_json: bool) -> None:
+    if as_json:
+        rows = [{"name": one.name, "spec": str(one.pipeline), "layout": str(one.layout or "")} for one in contenders]
+        print_json({"candidates": rows, "tuning": len(tuner.tuning), "held_out": len(tuner.held)})
+        return
+    for one in contenders:
+        typer.echo(f"  {one.name}")
+    typer.echo(
+        f"{len(contenders)} candidates on {len(tuner.tuning)} questions; the winner is confirmed on {len(tuner.held)} "
+        "others. This was a dry run: nothing was measured."
+    )
+
+
+def _race(tuner: Tuner, contenders: list[Contender]) -> None:
+    """Runs the race; Ctrl-C ends it and keeps the best so far."""
+    try:
+        tuner.run(contenders)
+    except KeyboardInterrupt:
+        tuner.found.stopped = "stopped with Ctrl-C"
+        typer.echo("Stopped. What was measured is kept: the same command continues.", err=True)
+
+
+def _wanted(name: str) -> bool:
+    """Asks whether to adopt the winner; without a terminal, says how to."""
+    import shlex
+
+    if not sys.stdin.isatty():
+        typer.echo(f"Adopt it with: surefind use {shlex.quote(name)}, or run this with --yes.")
+        return False
+    with asking():
+        return typer.confirm("Adopt it?", default=True)
+
+
+def _watcher(quiet: bool) -> Any:
+    from surefind.tune.view import lines
+
+    def watch(standing: Any) -> None:
+        for line in lines(standing):
+            typer.echo(line, err=True)
+
+    return None if quiet else watch
+
+
+def _show(found: Tuned) -> None:
+    from surefind.tune.view import leaderboard, result
+
+    screen = console()
+    screen.print(leaderboard(found))
+    for line in result(found):
+        screen.print(line)
+
+
+def _as_data(found: Tuned) -> dict[str, Any]:
+    from surefind.tune.view import as_data
+
+    return as_data(found)

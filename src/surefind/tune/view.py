@@ -1,0 +1,146 @@
+"""Shows a race: the standing after each block of questions, the leaderboard, and the result in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from surefind.bench.prior_table import collections
+from surefind.bench.recommendation import describe
+from surefind.measure.statistics import Interval
+from surefind.tune.race import Race
+from surefind.tune.search import Confirmed, Standing, Tuned
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_SHOWN = 5
+"""Leaders that a standing lists, and dropped candidates that it names."""
+
+
+def lines(standing: Standing) -> Iterator[str]:
+    """The standing after a block, for the terminal or a log."""
+    race, names = standing.race, [one.name for one in standing.contenders]
+    asked = int(race.questions.max())
+    left = f"{len(race.alive)} of {len(names)} candidates left"
+    yield f"{standing.stage}: {asked} of {standing.total} questions, {left}, {standing.seconds:.0f} s{standing.money}"
+    leaders = sorted(race.alive, key=lambda i: -race.means[i])[:_SHOWN]
+    errors = _errors(race)
+    for i in leaders:
+        yield f"  {race.means[i]:.3f} ± {1.96 * errors[race.alive.index(i)]:.3f}  {names[i]}"
+    if standing.dropped:
+        first = [
+            f"{names[drop.candidate]} ({drop.difference:+.3f}, at best {drop.bound:+.3f})"
+            for drop in sorted(standing.dropped, key=lambda drop: drop.difference)[:_SHOWN]
+        ]
+        more = f" and {len(standing.dropped) - _SHOWN} more" if len(standing.dropped) > _SHOWN else ""
+        leader = names[standing.dropped[0].leader]
+        yield f"  dropped against {leader}: {', '.join(first)}{more}"
+
+
+def leaderboard(found: Tuned) -> Table:
+    """The survivors and the last that were dropped, best first."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("configuration", overflow="fold")
+    table.add_column(f"{found.measure}", justify="right", no_wrap=True)
+    table.add_column("questions", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for row in rows(found)[: 4 * _SHOWN]:
+        table.add_row(row["name"], f"{row['mean']:.3f}", str(row["questions"]), row["status"])
+    return table
+
+
+def rows(found: Tuned) -> list[dict[str, Any]]:
+    """Every candidate with its mean, the questions it was asked, and what became of it. Survivors come first."""
+    every: dict[str, dict[str, Any]] = {}
+    for contenders, race in found.races:
+        dropped = {drop.candidate: drop for drop in race.drops}
+        for i, one in enumerate(contenders):
+            if not race.questions[i]:
+                continue
+            drop = dropped.get(i)
+            status = f"dropped: at best {drop.bound:+.3f} against {contenders[drop.leader].name}" if drop else ""
+            every[str(one)] = {
+                "name": one.name,
+                "spec": str(one.pipeline),
+                "layout": str(one.layout or ""),
+                "mean": round(float(race.means[i]), 5),
+                "questions": int(race.questions[i]),
+                "status": status,
+            }
+    if found.winner is not None and str(found.winner) in every:
+        every[str(found.winner)]["status"] = "winner"
+    order = {"winner": 0, "": 1}
+    return sorted(every.values(), key=lambda row: (order.get(row["status"], 2), -row["mean"]))
+
+
+def result(found: Tuned) -> Iterator[str]:
+    """What was found, how sure it is, and what to do."""
+    for name, reason in list(found.over.items())[:_SHOWN]:
+        yield f"Over a limit: {name} ({reason})."
+    if len(found.over) > _SHOWN:
+        yield f"Over a limit: {len(found.over) - _SHOWN} more."
+    if found.winner is None or found.recommendation is None:
+        yield "No block of questions was finished, so there is no best configuration yet."
+        return
+    names = [one.name for one in found.finalists]
+    early = f" ({found.stopped})" if found.stopped else ""
+    yield f"Best so far: {found.winner.name}{early}." if found.stopped else f"Best: {found.winner.name}."
+    yield describe(names, found.recommendation, collections())
+    if found.confirmed is not None:
+        yield confirmation(found.winner.name, found.confirmed, found.measure, found.kept)
+
+
+def confirmation(name: str, confirmed: Confirmed, measure: str, same: bool) -> str:
+    gain = f"{confirmed.gain.mean:+.3f} [{confirmed.gain.low:+.3f}, {confirmed.gain.high:+.3f}]"
+    scores = f"{_shown(confirmed.winner)} against {_shown(confirmed.current)} {measure}"
+    where = f"on {confirmed.questions} questions that the race never saw"
+    if same:
+        return f"It is the current configuration: {_shown(confirmed.current)} {measure} {where}. Nothing to change."
+    if confirmed.better:
+        return f"Confirmed {where}: {scores}, {gain} better than the current configuration (p = {confirmed.p:.4f})."
+    return (
+        f"Not confirmed {where}: {scores}, a difference of {gain}, which may be noise. The current configuration "
+        f"stays. To use {name} anyway, run: surefind use."
+    )
+
+
+def as_data(found: Tuned) -> dict[str, Any]:
+    confirmed = found.confirmed
+    return {
+        "measure": found.measure,
+        "winner": None
+        if found.winner is None
+        else {
+            "name": found.winner.name,
+            "spec": str(found.winner.pipeline),
+            "layout": str(found.winner.layout or ""),
+        },
+        "rows": rows(found),
+        "over": found.over,
+        "confirmed": None
+        if confirmed is None
+        else {
+            "questions": confirmed.questions,
+            "winner": confirmed.winner.mean,
+            "current": confirmed.current.mean,
+            "gain": [confirmed.gain.mean, confirmed.gain.low, confirmed.gain.high],
+            "p": confirmed.p,
+            "better": confirmed.better,
+        },
+        "stopped": found.stopped,
+        "seconds": round(found.seconds, 1),
+    }
+
+
+def _errors(race: Race) -> Any:
+    scores = race.scores
+    return scores.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.zeros(scores.shape[1])
+
+
+def _shown(interval: Interval) -> str:
+    return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
