@@ -11,12 +11,13 @@ import importlib
 import pkgutil
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
 from surefind import spec
+from surefind.abilities import Synonym, implements
 from surefind.bench import presets
 from surefind.errors import ConfigError, SpecError, choices
 from surefind.exam.model import Exam
@@ -39,6 +40,8 @@ class Contender:
     pipeline: Pipeline
     layout: Layout | None = None
     """How its documents are cut; None: the layout of the settings."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same configuration."""
 
     def __str__(self) -> str:
         return f"{self.pipeline}" if self.layout is None else f"{self.layout} | {self.pipeline}"
@@ -120,24 +123,47 @@ def across(contenders: Sequence[Contender], layouts: Mapping[str, Layout]) -> li
     """
     if not layouts:
         return list(contenders)
+    if len(contenders) == 1:
+        return [Contender(name, contenders[0].pipeline, layout) for name, layout in layouts.items()]
     return [
-        Contender(name if len(contenders) == 1 else f"{name} | {each.name}", each.pipeline, layout)
+        Contender(f"{name} | {each.name}", each.pipeline, layout, tuple(f"{name} | {one}" for one in each.aliases))
         for name, layout in layouts.items()
         for each in contenders
     ]
 
 
 def distinct(contenders: Sequence[Contender]) -> list[Contender]:
-    """Drops repeated pipelines (the first name is kept) and numbers names that two pipelines share."""
-    seen: dict[str, Contender] = {}
+    """One contender for each configuration: the first, with the names of the others as aliases. A name that two
+    configurations share gets a number."""
+    same: dict[str, list[Contender]] = {}
     for contender in contenders:
-        seen.setdefault(str(contender), contender)
-    names: dict[str, int] = {}
-    result = []
-    for contender in seen.values():
-        names[contender.name] = count = names.get(contender.name, 0) + 1
-        result.append(contender if count == 1 else replace(contender, name=f"{contender.name} ({count})"))
-    return result
+        same.setdefault(_identity(contender), []).append(contender)
+    counts: dict[str, int] = {}
+    firsts = []
+    for first, *_ in same.values():
+        counts[first.name] = count = counts.get(first.name, 0) + 1
+        firsts.append(first if count == 1 else replace(first, name=f"{first.name} ({count})"))
+    taken = {first.name for first in firsts}
+    return [
+        replace(first, aliases=_aliases(group, {*taken, short(first.pipeline)}))
+        for first, group in zip(firsts, same.values(), strict=True)
+    ]
+
+
+def _identity(contender: Contender) -> str:
+    """The spec of a contender, with a fuser that is another one by a second name replaced by that one."""
+    pipeline = contender.pipeline
+    fuser = pipeline.fuse
+    other = fuser.same_as([one.signal for one in pipeline.retrieve]) if implements(fuser, Synonym) else None
+    if other is not None:
+        pipeline = replace(pipeline, fuse=spec.make("fuse", other))
+    return str(replace(contender, pipeline=pipeline))
+
+
+def _aliases(group: Sequence[Contender], taken: Collection[str]) -> tuple[str, ...]:
+    """The other names of a group of equal contenders, without those that are taken."""
+    names = dict.fromkeys(name for one in group for name in (one.name, *one.aliases))
+    return tuple(name for name in names if name not in taken)
 
 
 def from_settings(bench: Mapping[str, Any], named: Mapping[str, Pipeline]) -> tuple[list[Contender], tuple[str, ...]]:

@@ -103,9 +103,9 @@ def bench(
 ) -> None:
     """Run every configuration on an exam from your own documents and say which one wins.
 
-    Without options, bench writes known-item questions from the documents, runs the fifteen configurations of the
-    context-layer study and the pipelines of surefind.toml, and saves the report as a web page. Results are cached:
-    a second run takes seconds, and a stopped run continues from where it stopped.
+    Without options, bench writes known-item questions from the documents, runs the configurations of the context-layer
+    study and the pipelines of surefind.toml, and saves the report as a web page. Results are cached: a second run takes
+    seconds, and a stopped run continues from where it stopped.
     """
     from surefind.bench.check import check_report, read_baseline
     from surefind.bench.run import beir_base

@@ -55,7 +55,7 @@ def demo(
                 as_group = "".join(f" --as {group}" for group in groups)
                 typer.echo(f'\n$ surefind search "{result.query}"{as_group} -k 2 --explain\n')
                 _hits.show(result, explain=True, full=False, groups=groups)
-            typer.echo("\nNow running fifteen configurations on questions written from these documents …")
+            typer.echo("\nNow running fourteen configurations on questions written from these documents …")
         with progress(quiet=as_json) as report:
             reports = _benchmark(base, report)
     if as_json:
