@@ -72,6 +72,11 @@ class Settings:
             raise ConfigError(f"There is no pipeline called {name!r}. {choices(name, self.pipelines)}")
         return self.pipelines[name]
 
+    def find(self, text: str) -> Pipeline:
+        """Returns a pipeline by its name here, or from a spec: `dense`, `bm25 + dense >> rrf(k=60)`."""
+        is_spec = any(mark in text for mark in "(+>@") or text in spec.names("retrieve")
+        return Pipeline.parse(text) if is_spec and text not in self.pipelines else self.named(text)
+
 
 def default_settings() -> Settings:
     return parse_settings(TEMPLATE, "the built-in settings")

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from surefind.bench.movement import in_words
+from surefind.bench.plan import label
 
 _ORACLES = ("star", "best")
 
@@ -31,7 +32,7 @@ def show(report: dict[str, Any], console: Console) -> None:
     for row in ordered(report):
         interval = row["measures"][primary]
         table.add_row(
-            f"{mark(report, row)} {label(row)}",
+            f"{mark(report, row)} {label(row['name'], row['aliases'])}",
             f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]",
             row["letters"],
             *(f"{row['measures'][m]['mean']:.3f}" for m in report["measures"][1:]),
@@ -84,11 +85,6 @@ def layout_cells(report: dict[str, Any], row: dict[str, Any]) -> list[str]:
         return []
     seconds = row["ingest_s_per_doc"]
     return [f"{row['chunks']:,}", f"{row['index_bytes'] / 1e6:.2f}", "" if seconds is None else f"{seconds:.3f}"]
-
-
-def label(row: dict[str, Any]) -> str:
-    """The name of a row, with the other names of the same configuration."""
-    return f"{row['name']} (also {', '.join(row['aliases'])})" if row["aliases"] else str(row["name"])
 
 
 def exam_label(exam: dict[str, Any]) -> str:

@@ -79,6 +79,7 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     from surefind.bench.files import write_files
     from surefind.bench.plan import Plan, parse_measures, preset
     from surefind.bench.run import known_item_exam, run_bench
+    from surefind.bench.saved import REPORTS
     from surefind.exam.formats.table import read_table
     from surefind.exam.library import Library
     from surefind.exam.store import ExamStore
@@ -91,7 +92,7 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
         plan = Plan(tuple(contenders), exam, parse_measures(measures))
         command = f"surefind bench --preset context-layer --exam {exam.name}"
         finished = run_bench(base, plan, command, report=report)
-        reports[exam.name] = (finished.report, write_files(finished.report, base.data / "reports" / exam.name))
+        reports[exam.name] = (finished.report, write_files(finished.report, base.data / REPORTS / exam.name))
     return reports
 
 
