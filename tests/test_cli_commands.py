@@ -409,7 +409,7 @@ def test_check_and_save_of_one_file_compares_with_what_was_there(ten: Path, base
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("-p", "bm26"), "no pipeline or retriever called 'bm26'"),
+        (("-p", "bm26"), "no pipeline called 'bm26'"),
         (("-p", "bm25(k9=1)"), "bm25 has no parameter 'k9'"),
         (("-m", "nDCG"), "There is no measure 'nDCG'"),
         (("--preset", "context"), r"no preset 'context'\. .*Choices: .*context-layer"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -296,7 +297,7 @@ def test_benchmark_adopts_what_it_recommends(ten: Home) -> None:
     ran = surefind(*BENCH, kb=ten.folder)
     assert ran.code == 0, ran.err
     assert ran.out.index("Report: ") < ran.out.index("pipeline: words → ") < ran.out.index("surefind use --undo")
-    (saved,) = (ten.folder / ".surefind" / "reports").glob("*/report.json")
+    saved = max((ten.folder / ".surefind" / "reports").glob("*/report.json"), key=lambda path: path.stat().st_mtime_ns)
     assert adopted(ten) == recommended(json.loads(saved.read_text(encoding="utf-8")))
     assert surefind("use", "--undo", kb=ten.folder).code == 0
     assert text(ten) == WORDS.replace('"bm25"', '"tfidf"')
@@ -307,6 +308,19 @@ def test_benchmark_in_json_says_what_it_adopted(ten: Home) -> None:
     made = surefind(*BENCH, "--json", kb=ten.folder).json
     assert (made["adopted"]["changed"], made["adopted"]["after"]["spec"]) == (True, recommended(made))
     assert adopted(ten) == recommended(made)
+
+
+def test_benchmark_says_how_to_adopt_what_it_recommends(ten: Home, tmp_path: Path) -> None:
+    ten.configure(WORDS.replace('"bm25"', '"tfidf"'))
+    (ten.folder / "surefind.toml").chmod(0o444)
+    for where in ((), ("--out", str(tmp_path / "my report"))):
+        ran = surefind(*BENCH[:-1], *where, kb=ten.folder)
+        assert ran.code == 0, ran.err
+        (command,) = [line for line in ran.out.splitlines() if "default with: surefind use " in line]
+        (ten.folder / "surefind.toml").chmod(0o644)
+        assert surefind(*shlex.split(command.partition("with: surefind ")[2]), kb=ten.folder).code == 0
+        assert "default with: surefind use" not in surefind(*BENCH[:-1], *where, kb=ten.folder).out
+        assert surefind("use", "--undo", kb=ten.folder).code == 0
 
 
 def test_every_row_of_the_report_is_a_name_for_search(ten: Home) -> None:

@@ -28,7 +28,7 @@ chunk = "hierarchical(parent=1500, child=250, overlap=0)"
 enrich = ["headings"]
 
 [search]
-# The default pipeline, and how many hits a search returns.
+# The default pipeline (`surefind use NAME` changes it), and how many hits a search returns.
 pipeline = "hybrid"
 k = 10
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -18,6 +19,38 @@ if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
 
 UNDO = "surefind use --undo"
+
+
+def adopt_recommended(
+    kb: Path, report: dict[str, Any], money: tuple[float | None, bool], quiet: bool
+) -> dict[str, Any]:
+    """Makes the recommended row of a report the default of the knowledge base."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        return carry_out(base, change_for(base, _recommended(report)), money, quiet)
+
+
+def say_how_to_adopt(kb: Path, report: dict[str, Any], folder: Path | None) -> None:
+    """Prints the command that makes the recommended row of a report the default, unless it is that already. `folder` is
+    that of a report outside the knowledge base, where names are not looked up."""
+    import shlex
+
+    from surefind.kb import KnowledgeBase
+
+    found = _recommended(report)
+    with KnowledgeBase.open(kb) as base:
+        in_use = found.pipeline == base.pipeline() and found.layout in (None, base.settings.layout)
+    if not in_use:
+        command = ["surefind", "use", report["recommended"], *(["--report", str(folder)] if folder else [])]
+        typer.echo(f"Make the recommended configuration the default with: {shlex.join(command)}")
+
+
+def _recommended(report: dict[str, Any]) -> Contender:
+    from surefind.bench.names import find_in
+    from surefind.bench.saved import report_of
+
+    return find_in(report_of(report, Path("this report")), report["recommended"])
 
 
 def change_for(base: KnowledgeBase, found: Contender) -> Change:
@@ -67,7 +100,7 @@ def _unchanged_on_failure() -> Iterator[None]:
         raise
 
 
-def show(made: dict[str, Any]) -> None:
+def show_adopted(made: dict[str, Any]) -> None:
     """Prints what changed, what was built, and how to undo it."""
     before, after = made["before"], made["after"]
     if not made["changed"]:

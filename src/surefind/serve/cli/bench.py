@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.serve.cli import _complete
+from surefind.serve.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
@@ -153,9 +154,11 @@ def bench(
     if save and reports:
         _save(reports[0], save)
     failed = bool(outcome and outcome.failed)
-    adopt = partial(_adopt, kb, reports[0], pages[0], (budget, yes), as_json) if use and not failed else None
+    adopt = partial(adopt_recommended, kb, reports[0], (budget, yes), as_json) if use and not failed else None
     if not dry_run:
         _show(finished, pages, outcome, as_json, adopt)
+    if len(reports) == 1 and not (as_json or adopt or failed or beir):
+        say_how_to_adopt(kb, reports[0], out)
     if failed:
         if use:
             typer.echo("The check failed, so nothing was adopted.", err=True)
@@ -287,20 +290,6 @@ def _save(report: dict[str, Any], path: Path) -> None:
     path.write_text(json.dumps(slim, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def _adopt(
-    kb: Path, report: dict[str, Any], page: Path, money: tuple[float | None, bool], quiet: bool
-) -> dict[str, Any]:
-    """Makes the recommended row the default of the knowledge base."""
-    from surefind.bench.names import find_in
-    from surefind.bench.saved import report_of
-    from surefind.kb import KnowledgeBase
-    from surefind.serve.cli._adopt import carry_out, change_for
-
-    with KnowledgeBase.open(kb) as base:
-        found = find_in(report_of(report, page.parent), report["recommended"])
-        return carry_out(base, change_for(base, found), money, quiet)
-
-
 def _show(
     finished: list[Finished],
     pages: list[Path],
@@ -326,8 +315,6 @@ def _show(
     if outcome:
         typer.echo(str(outcome))
     if adopt:
-        from surefind.serve.cli._adopt import show as show_adopted
-
         show_adopted(adopt())
 
 

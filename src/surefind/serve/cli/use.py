@@ -9,7 +9,7 @@ import typer
 
 from surefind.errors import UsageError
 from surefind.serve.cli import _complete
-from surefind.serve.cli._adopt import carry_out, change_for, show
+from surefind.serve.cli._adopt import carry_out, change_for, show_adopted
 from surefind.serve.cli._common import HERE, Folder, Json, print_json
 from surefind.serve.cli._money import Budget, Yes
 
@@ -61,7 +61,7 @@ def use(
     with KnowledgeBase.open(kb) as base:
         change = _undoing(base) if undo else _adopting(base, name, report)
         made = carry_out(base, change, (budget, yes), as_json, dry_run)
-    print_json(made) if as_json else show(made)
+    print_json(made) if as_json else show_adopted(made)
 
 
 def _undoing(base: KnowledgeBase) -> Change:
