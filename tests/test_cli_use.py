@@ -179,6 +179,21 @@ def test_search_uses_the_layout_of_a_row_and_changes_nothing(cut: Home) -> None:
     assert text(cut) == COMMENTED
 
 
+@pytest.mark.usefixtures("toys")
+def test_search_asks_no_language_model_to_cut_documents(cut: Home) -> None:
+    save_report(cut.folder, "paid", row("with context", "bm25", "whole + asks_context"))
+    ran = surefind("search", "cash", "-p", "with context", kb=cut.folder)
+    refused(ran, 2, "asks a language model about each of them", "`surefind use` estimates the cost")
+
+
+def test_layout_that_costs_money_is_adopted_only_with_consent(cut: Home) -> None:
+    cut.configure(before := COMMENTED + '\n[llm]\nmodel = "openai:gpt-4o-mini"\n')
+    save_report(cut.folder, "paid", row("with context", "bm25", "whole + llm_context"))
+    ran = surefind("use", "with context", kb=cut.folder)
+    refused(ran, 2, "This may cost money", "Add --yes to continue.", "surefind.toml was not changed.")
+    assert text(cut) == before
+
+
 def test_fuser_of_a_row_can_be_replaced_and_its_layout_stays(cut: Home) -> None:
     ran = surefind("search", "cash", "-p", "whole | fused", "--fuse", "combsum", "--json", kb=cut.folder)
     assert ran.json["pipeline"].endswith(">> combsum") and ran.json["hits"][0]["start"] == 0

@@ -31,10 +31,7 @@ from surefind.bench.plan import (
 from surefind.bench.saved import Entry, SavedReport, reports_in
 from surefind.errors import SpecError, UsageError, choices, closest
 from surefind.kb import KnowledgeBase
-from surefind.search.pipeline import Pipeline
-
-_MARKS = "(+>@"
-"""Characters of specs that are not in the names of stages."""
+from surefind.search.pipeline import SPEC_MARKS, Pipeline
 
 
 def find(kb: KnowledgeBase, name: str) -> Contender:
@@ -143,6 +140,6 @@ def _unknown(
     rows = [row.names[0] for report in reports[:1] for row in report.rows]
     known = {*kb.settings.pipelines, *spec.names("retrieve"), *rows}
     meant = closest(name, known) or closest(name, {one for entry in entries for one in entry.names})
-    if any(mark in name for mark in _MARKS):
+    if any(mark in name for mark in SPEC_MARKS):
         return SpecError(f"{error} Or did you mean {meant}?" if meant else str(error))
     return SpecError(f"There is no pipeline called {name!r}. {choices(name, known, meant)}")

@@ -157,7 +157,7 @@ def bench(
     adopt = partial(adopt_recommended, kb, reports[0], (budget, yes), as_json) if use and not failed else None
     if not dry_run:
         _show(finished, pages, outcome, as_json, adopt)
-    if len(reports) == 1 and not (as_json or adopt or failed or beir):
+    if len(reports) == 1 and len(reports[0]["rows"]) > 1 and not (as_json or adopt or failed or beir):
         say_how_to_adopt(kb, reports[0], out)
     if failed:
         if use:

@@ -97,6 +97,8 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
 
 
 def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None:
+    import shlex
+
     from surefind.bench.terminal import show
 
     screen = console()
@@ -113,6 +115,7 @@ def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None
         f'  surefind search "vault combination change" --as audit --explain\n'
         f'  surefind search "core is back up, may all of us send the offline items" --rerank cross_encoder\n'
         f"  surefind bench --exam questions --rerank cross_encoder\n"
+        f"  surefind use {shlex.quote(staff[0]['recommended'])}\n"
         f"\nOr use your own documents, in any folder:\n"
         f'  surefind sync path/to/docs && surefind search "your question" && surefind bench'
     )

@@ -155,8 +155,13 @@ def _query(words: list[str]) -> str:
 def _build(base: KnowledgeBase, pipeline: Pipeline, layout: Layout | None, quiet: bool) -> None:
     """Builds the indexes that the pipeline needs and that do not exist yet, with a message. The search itself writes
     nothing."""
-    from surefind.errors import NotBuiltError, OlderStoreError
+    from surefind.errors import NotBuiltError, OlderStoreError, UsageError
 
+    if layout is not None and layout.offline() != layout and not base.has_cut(layout):
+        raise UsageError(
+            f"The documents are not cut by {layout} yet, and that asks a language model about each of them. "
+            "`surefind use` estimates the cost and does it."
+        )
     try:
         base.reader(layout).view.ready(pipeline.retrieve)
     except (NotBuiltError, OlderStoreError):
@@ -193,8 +198,8 @@ def choose(
 
 
 def _named(kb: KnowledgeBase, name: str | None) -> tuple[Pipeline, Layout | None]:
-    if name is None:
-        return kb.pipeline(), None
+    if name is None or name in kb.settings.pipelines:  # spares the imports of benchmarks
+        return kb.pipeline(name), None
     from surefind.bench.names import find
 
     found = find(kb, name)
