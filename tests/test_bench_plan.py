@@ -9,10 +9,12 @@ from surefind.bench.plan import (
     DEFAULT_MEASURES,
     Contender,
     Plan,
+    across,
     distinct,
     expand,
     from_settings,
     from_texts,
+    layouts_from_texts,
     parse_measures,
     preset,
     preset_names,
@@ -83,6 +85,57 @@ def test_same_pipeline_under_two_names_is_run_once() -> None:
     assert names("words", "bm25", "bm25(k1=1.5)") == ["words"]
 
 
+def test_second_name_of_a_pipeline_is_kept_as_an_alias() -> None:
+    (made,) = distinct([Contender(name, Pipeline.parse("bm25")) for name in ("BM25", "words", "lexical", "words")])
+    assert (made.name, made.aliases) == ("BM25", ("words", "lexical"))
+    (again,) = distinct([made, Contender("more", Pipeline.parse("bm25"))])
+    assert again.aliases == ("words", "lexical", "more")
+
+
+def test_spec_of_a_row_is_no_alias_of_it() -> None:
+    (made,) = distinct(from_texts(["words", "bm25"], NAMED))
+    assert made.aliases == ()
+
+
+def test_alias_never_has_the_name_of_another_row() -> None:
+    pairs = [("a", "bm25"), ("b", "bm25"), ("b", "dense"), ("a", "dense")]
+    first, second = distinct([Contender(name, Pipeline.parse(text)) for name, text in pairs])
+    assert (first.name, first.aliases) == ("a", ())
+    assert (second.name, second.aliases) == ("b", ())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("convex(alpha=0.5)", "rsf", True),
+        ("convex(alpha=0.75)", "rsf(weights=[1, 3])", True),
+        ("convex(alpha=0.5, missing=score)", "weighted(weights=[1, 1], missing=score)", True),
+        ("tm2c2(alpha=0.25)", "weighted(weights=[3, 1], norm=floor)", True),
+        ("convex(alpha=0.5)", "weighted(weights=[1, 1], missing=score)", False),
+        ("convex(alpha=0.3)", "rsf", False),
+        ("rrf(k=60)", "rsf", False),
+    ],
+)
+def test_fusers_that_are_the_same_under_two_names_share_a_row(first: str, second: str, same: bool) -> None:
+    made = distinct([Contender(fuser, Pipeline.parse(f"bm25 + dense >> {fuser}")) for fuser in (first, second)])
+    assert [one.name for one in made] == ([first] if same else [first, second])
+    assert made[0].aliases == ((second,) if same else ())
+
+
+def test_rsf_of_other_rankings_than_one_dense_and_one_other_is_itself() -> None:
+    texts = ["bm25 + tfidf >> rsf", "bm25 + dense + tfidf >> rsf", "bm25 + tfidf >> weighted"]
+    assert len(distinct([Contender(text, Pipeline.parse(text)) for text in texts])) == 3
+
+
+def test_aliases_are_kept_across_layouts() -> None:
+    contenders = distinct([Contender(name, Pipeline.parse("bm25")) for name in ("BM25", "words")])
+    cuts = layouts_from_texts(["whole", "fixed"])
+    assert [one.aliases for one in across([*contenders, Contender("v", Pipeline.parse("dense"))], cuts)][::2] == [
+        ("whole | words",),
+        ("fixed | words",),
+    ]
+
+
 def test_two_pipelines_never_share_a_name() -> None:
     made = distinct([Contender("x", Pipeline.parse("bm25")), Contender("x", Pipeline.parse("dense"))])
     assert [contender.name for contender in made] == ["x", "x (2)"]
@@ -109,7 +162,8 @@ def test_preset_can_be_read(name: str) -> None:
 
 def test_context_layer_has_the_fifteen_configurations_of_its_study() -> None:
     contenders, measures = preset("context-layer")
-    assert len({str(contender.pipeline) for contender in contenders}) == 15
+    assert len([name for one in contenders for name in (one.name, *one.aliases)]) == 15
+    assert [one.name for one in contenders if "RSF" in one.aliases] == ["Convex α=0.5"]
     assert measures == ("nDCG@10", "R@5", "R@10", "RR@10", "P@5")
 
 
@@ -128,7 +182,7 @@ def test_unknown_preset_lists_the_presets() -> None:
 
 def test_settings_without_a_bench_table_run_the_preset_and_the_pipelines() -> None:
     contenders, measures = from_settings({}, {"odd": Pipeline.parse("bm25(k1=0.1)")})
-    assert (len(contenders), contenders[-1].name, measures) == (16, "odd", DEFAULT_MEASURES)
+    assert (len(contenders), contenders[-1].name, measures) == (15, "odd", DEFAULT_MEASURES)
 
 
 def test_pipelines_of_the_bench_table_replace_the_preset() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
 from collections import Counter
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from exam_helpers import copy_few, query
 from helpers import WORDS, Home
@@ -21,8 +23,9 @@ from surefind import Access
 from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown, write_files, write_runs
-from surefind.bench.plan import Plan, from_texts, parse_measures
+from surefind.bench.plan import Contender, Plan, distinct, from_texts, parse_measures
 from surefind.bench.run import Finished, beir_base, known_item_exam, run_bench
+from surefind.bench.terminal import show
 from surefind.errors import ExamError
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam, Judgment
@@ -32,6 +35,7 @@ from surefind.measure.clusters import FEWEST
 from surefind.measure.names import SPAN_MEASURES
 from surefind.measure.statistics import bootstrap
 from surefind.retrieve._postings import Postings
+from surefind.search.pipeline import Pipeline
 from surefind.testing import rankings_of
 from surefind.types import Query, Rankings
 
@@ -103,6 +107,21 @@ def test_intervals_and_tests_treat_the_questions_about_a_document_together(finis
 
 def test_report_is_json(finished: Finished) -> None:
     assert json.loads(json.dumps(finished.report, allow_nan=False)) == finished.report
+
+
+def test_other_names_of_a_row_are_in_the_table_and_the_files(kb: KnowledgeBase, tmp_path: Path) -> None:
+    both = distinct([Contender(name, Pipeline.parse("bm25")) for name in ("BM25", "words")])
+    plan = replace(plan_of(kb), contenders=tuple(both))
+    made = run_bench(kb, plan, "").report
+    assert [(row["name"], row["aliases"]) for row in made["rows"]] == [("BM25", ["words"])]
+    said = io.StringIO()
+    show(made, Console(file=said, width=200))
+    assert "BM25 (also words)" in said.getvalue() and "BM25 (also words)" in markdown(made)
+    write_files(made, tmp_path)
+    with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
+        assert [(row["name"], row["aliases"]) for row in csv.DictReader(file)] == [("BM25", "words")]
+    alone = run_bench(kb, replace(plan, contenders=(replace(both[0], aliases=()),)), "").report
+    assert alone["rows"][0]["aliases"] == [], "the cached report of the other plan has an alias"
 
 
 def test_every_contender_has_a_row(finished: Finished) -> None:

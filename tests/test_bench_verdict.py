@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,12 +130,14 @@ def test_long_list_of_ties_is_cut() -> None:
 # ---------------------------------------------------------------- the gate
 
 
-def report(scores: NDArray[np.float64], name: str = "words", primary: str = "nDCG@10") -> dict[str, Any]:
+def report(
+    scores: NDArray[np.float64], name: str = "words", primary: str = "nDCG@10", aliases: Sequence[str] = ()
+) -> dict[str, Any]:
     ids = [f"q{i}" for i in range(len(scores))]
     texts = [f"what about {i}?" for i in range(len(scores))]
     return {
         "primary": primary, "query_ids": ids, "query_texts": texts, "query_clusters": list(range(len(scores))),
-        "rows": [{"name": name, "scores": scores.tolist()}],
+        "rows": [{"name": name, "aliases": list(aliases), "scores": scores.tolist()}],
     }  # fmt: skip
 
 
@@ -146,6 +149,19 @@ def checked(folder: Path, before: dict[str, Any], after: dict[str, Any]) -> Chec
 
 def test_same_report_passes(tmp_path: Path) -> None:
     assert not checked(tmp_path, report(BASE), report(BASE)).failed
+
+
+def test_row_is_found_by_its_aliases_in_either_report(tmp_path: Path) -> None:
+    named, renamed = report(BASE, "words"), report(BASE - 0.2, "BM25", aliases=["words"])
+    assert [row.name for row in checked(tmp_path, named, renamed).rows] == ["words"]
+    assert checked(tmp_path, named, renamed).failed
+    assert [row.name for row in checked(tmp_path, renamed, named).rows] == ["words"]
+
+
+def test_baseline_of_an_earlier_version_has_no_aliases(tmp_path: Path) -> None:
+    before = report(BASE)
+    del before["rows"][0]["aliases"]
+    assert not checked(tmp_path, before, report(BASE)).failed
 
 
 def test_degraded_report_fails(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Home:
         ),
         (("search", "x", "--rerank", "cross_encoder(max-ms=3)"), "names are written with '_', not with '-'"),
         (("search", "x", "-p", "Wrods"), "no pipeline called 'Wrods'. Did you mean words?"),
-        (("bench", "--exam", "mine", "-p", "wrods"), "no pipeline or retriever called 'wrods'. Did you mean words?"),
+        (("bench", "--exam", "mine", "-p", "wrods"), "no pipeline called 'wrods'. Did you mean words?"),
         (("bench", "--exam", "mine", "--layout", "fixd"), "no chunker called 'fixd'. Did you mean fixed?"),
         (("bench", "--exam", "mine", "--preset", "context_layers"), "Did you mean context-layer?"),
         (("bench", "--exam", "mnie"), "no exam called 'mnie'. Did you mean mine?"),

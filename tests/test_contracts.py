@@ -52,7 +52,16 @@ VARIANTS = {
         "entity_overlap(window=0, least=1)",
         "ppr(seed=[dense])",
     ],
-    "fuse": ["rrf(k=0)", "rrf(weights=[0, 2])", "convex(alpha=0)", "convex(alpha=1)"],
+    "fuse": [
+        "rrf(k=0)",
+        "rrf(weights=[0, 2])",
+        "convex(alpha=0)",
+        "convex(alpha=1)",
+        "rsf(weights=[1, 3])",
+        "weighted(weights=[3, 1])",
+        "weighted(weights=[3, 1], norm=floor)",
+        "weighted(sparse=3, dense=1)",
+    ],
 }
 SAMPLES: dict[str, str | bytes] = {
     "corpus.jsonl": '{"_id": "1", "title": "Title", "text": "Text"}\n\n{"_id": "2", "text": "More"}\n',

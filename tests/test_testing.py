@@ -157,6 +157,15 @@ def test_fuser_that_looks_at_the_whole_batch_is_caught() -> None:
         check_fuser(Changed(RRF(), "fuse", scale))
 
 
+def test_fuser_that_declares_a_wrong_synonym_is_caught() -> None:
+    class Liar(RRF):
+        def same_as(self, signals: object) -> str:
+            return "convex(alpha=0.5)"
+
+    with pytest.raises(AssertionError, match=r"must rank like convex\(alpha=0\.5\), which it declares in same_as"):
+        check_fuser(Liar())
+
+
 def test_reranker_that_invents_candidates_is_caught() -> None:
     class Passages:
         def __getitem__(self, ordinals: list[int]) -> list[Chunk]:

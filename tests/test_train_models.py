@@ -396,5 +396,5 @@ def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, 
     keep(
         models / "new", models / "mine", {"name": "mine"}
     )  # a better one takes its place, and can be taken back as well
-    assert surefind("train", "undo", "mine", kb=home.folder).code == 0
+    assert surefind("use", "--undo", kb=home.folder).code == 0
     assert (home.folder / "surefind.toml").read_text() == before

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from exam_helpers import query
-from helpers import WORDS, Home
+from helpers import Home
 from surefind import Access, spec
-from surefind.config import load_settings
-from surefind.errors import MissingPartError, SpecError, UsageError
+from surefind.errors import MissingPartError, SpecError
 from surefind.exam.model import Exam, Judgment
 from surefind.measure.gains import Places
 from surefind.search.pipeline import Pipeline
-from surefind.train import adopt as adopting
 from surefind.train import job
 from surefind.train.job import Job
 from surefind.train.negatives import filled, mine
@@ -159,71 +157,3 @@ def test_encoder_takes_the_place_of_every_dense_one() -> None:
 def test_reranker_stands_after_the_fusion() -> None:
     made = with_reranker(Pipeline.parse("bm25 + dense >> rrf >> cross_encoder"), "mine", 0.3)
     assert [str(stage) for stage in made.rerank] == ["cross_encoder(model=mine, top=20, keep=10, blend=0.3)"]
-
-
-# ---------------------------------------------------------------- surefind.toml
-
-
-BARE = "# mine\n[search]\nk = 5\n\n[pipelines.hybrid]\nretrieve = ['bm25']\n"
-
-
-ODD = [
-    "search = { pipeline = 'words', k = 5 }  # ours\n\n[pipelines.words]\nretrieve = ['bm25']\n",
-    "[ 'search' ]\npipeline = 'words' # ours\n[pipelines . words]\nretrieve = ['bm25']\n",
-    "search.pipeline = 'words'\npipelines.words.retrieve = ['bm25']\n\n[index]\nenrich = []\n",
-    "[search]\r\npipeline = 'words'\r\n\r\n[pipelines.words]\r\nretrieve = ['bm25']",
-]
-
-
-@pytest.mark.parametrize("settings", [WORDS, "", BARE, *ODD])
-def test_model_is_put_to_use_and_taken_back(tmp_path: Path, settings: str) -> None:
-    file, model = tmp_path / "surefind.toml", tmp_path / "models" / "mine"
-    model.mkdir(parents=True)
-    file.write_bytes(settings.encode())
-    pipeline = Pipeline.parse("bm25 + dense >> convex(alpha=0.5) >> cross_encoder(model=mine)")
-    adopting.adopt(tmp_path, model, "mine", pipeline)
-    now = load_settings(file)
-    assert str(now.named(now.pipeline)) == str(pipeline)
-    adopting.undo(tmp_path, model, "mine")
-    assert file.read_bytes() == settings.encode()
-
-
-@pytest.mark.parametrize(
-    "settings", ["[ pipelines.mine ]\nretrieve = ['bm25']\n", "pipelines.mine.retrieve = ['bm25']\n"]
-)
-def test_pipeline_of_that_name_is_seen_however_it_is_spelled(tmp_path: Path, settings: str) -> None:
-    (tmp_path / "surefind.toml").write_text(settings, encoding="utf-8")
-    with pytest.raises(UsageError, match="already has a pipeline called 'mine'"):
-        adopting.check_free(tmp_path, "mine")
-
-
-def test_built_in_pipeline_is_in_the_way_where_there_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="already has a pipeline called 'words'"):
-        adopting.check_free(tmp_path, "words")
-
-
-def test_where_there_was_no_file_there_is_none_after_undo(tmp_path: Path) -> None:
-    adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25 @50"))
-    assert load_settings(tmp_path / "surefind.toml").named("mine").depth == 50
-    adopting.undo(tmp_path, tmp_path, "mine")
-    assert not (tmp_path / "surefind.toml").exists()
-
-
-def test_comments_stay(tmp_path: Path) -> None:
-    text = "# about us\n[search]\n# it answers\npipeline = 'words'\n\n[pipelines.words]\nretrieve = ['bm25']\n"
-    (tmp_path / "surefind.toml").write_text(text, encoding="utf-8")
-    adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25(k1=2)"))
-    after = (tmp_path / "surefind.toml").read_text(encoding="utf-8")
-    assert after.startswith("# about us") and '# it answers\npipeline = "mine"' in after
-
-
-def test_undo_leaves_what_somebody_changed_since(tmp_path: Path) -> None:
-    adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25"))
-    file = tmp_path / "surefind.toml"
-    file.write_text(file.read_text(encoding="utf-8") + "# new\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="has changed since"):
-        adopting.undo(tmp_path, tmp_path, "mine")
-    with pytest.raises(UsageError, match="nothing to undo"):
-        adopting.undo(tmp_path, tmp_path / "models", "other")
-    with pytest.raises(UsageError, match="already has a pipeline called 'mine'"):
-        adopting.adopt(tmp_path, tmp_path, "mine", Pipeline.parse("bm25"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, T
 from surefind.protocols import Analyzer, Embedder, QueryEmbedder, Reader, Services
 
 if TYPE_CHECKING:
-    from surefind.types import FloatArray
+    from surefind.types import FloatArray, Signal
 
 
 @runtime_checkable
@@ -72,6 +72,16 @@ class ScoresMissing(Protocol):
     @property
     def missing(self) -> Literal["score"] | None:
         """`score` if missing scores are to be computed, else None."""
+        ...
+
+
+@runtime_checkable
+class Synonym(Protocol):
+    """A fuser that is another fuser under another name, such as `rsf` of two retrievers, which is `convex`."""
+
+    def same_as(self, signals: Sequence[Signal]) -> str | None:
+        """Returns the spec of the fuser that ranks in the same way, for rankings with these signals; None if there is
+        none."""
         ...
 
 

@@ -18,7 +18,7 @@ from surefind.files.scan import FileRules, FollowLinks
 from surefind.folders import DATA_FOLDER as DATA_FOLDER
 from surefind.folders import FILE_NAME as FILE_NAME
 from surefind.llm.settings import LLMSettings
-from surefind.search.pipeline import DEPTH, Pipeline
+from surefind.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
 from surefind.template import TEMPLATE as TEMPLATE
 from surefind.write.layout import Layout
 
@@ -71,6 +71,11 @@ class Settings:
         if name not in self.pipelines:
             raise ConfigError(f"There is no pipeline called {name!r}. {choices(name, self.pipelines)}")
         return self.pipelines[name]
+
+    def find(self, text: str) -> Pipeline:
+        """Returns a pipeline by its name here, or from a spec: `dense`, `bm25 + dense >> rrf(k=60)`."""
+        is_spec = any(mark in text for mark in SPEC_MARKS) or text in spec.names("retrieve")
+        return Pipeline.parse(text) if is_spec and text not in self.pipelines else self.named(text)
 
 
 def default_settings() -> Settings:

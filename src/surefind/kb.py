@@ -296,23 +296,24 @@ class KnowledgeBase:
             return wanted
 
     def pipeline(self, pipeline: str | Pipeline | None = None) -> Pipeline:
-        """Returns a pipeline by its name or from its spec; without either, the one that the settings choose."""
-        if isinstance(pipeline, Pipeline):
-            return pipeline
-        name = pipeline or self.settings.pipeline
-        if name in self.settings.pipelines or not any(mark in name for mark in "(+>@"):
-            return self.settings.named(name)
-        return Pipeline.parse(name)
+        """Returns a pipeline by its name in the settings or from its spec; without either, the default one."""
+        return pipeline if isinstance(pipeline, Pipeline) else self.settings.find(pipeline or self.settings.pipeline)
 
     def search(
-        self, query: str, access: Access, k: int | None = None, pipeline: str | Pipeline | None = None, offset: int = 0
+        self,
+        query: str,
+        access: Access,
+        k: int | None = None,
+        pipeline: str | Pipeline | None = None,
+        offset: int = 0,
+        layout: Layout | None = None,
     ) -> SearchResult:
-        """Finds the k best passages after the first `offset`, among the documents that `access` admits. Filters and
-        access groups apply before ranking. Raises `NotBuiltError` if the pipeline lacks an index; `build` makes it."""
+        """Finds the k best passages after the first `offset`, among the documents that `access` admits, in this layout
+        or in that of the settings. Raises `NotBuiltError` if an index is missing; `build` makes it."""
         k = self.settings.k if k is None else k
         check_query(query, k, offset)
         with self._explaining():
-            return self.reader().search(query, access, self.pipeline(pipeline), k, offset)
+            return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset)
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document of the current generation that the caller may read, in order of id."""

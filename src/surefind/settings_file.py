@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AbstractTable, InlineTable, Item
 
 from surefind.config import TEMPLATE, parse_settings
-from surefind.errors import ConfigError
+from surefind.errors import ConfigError, is_full
 
 _BARE = re.compile(r"(?<!\r)\n")
 Place = tuple[str, ...]
@@ -51,8 +52,21 @@ def read_settings(path: Path) -> str:
         raise ConfigError(f"{path} cannot be read ({error}).") from None
 
 
+def check_writable(path: Path) -> None:
+    """Raises an error if the file is read-only or its folder is. Replacing a file needs no right to write the old one,
+    but a file that somebody protected must not change."""
+    real = path.resolve()
+    if real.exists() and not (real.stat().st_mode & 0o222 and os.access(real, os.W_OK)):
+        raise ConfigError(
+            f"{path} is read-only and was not changed. Make it writable: chmod u+w {shlex.quote(str(path))}."
+        )
+    if real.parent.exists() and not os.access(real.parent, os.W_OK):
+        raise ConfigError(f"{path} was not changed, because its folder is read-only. Make {real.parent} writable.")
+
+
 def write_settings(path: Path, text: str) -> None:
     """Writes the file atomically: all of it or nothing, even if the machine stops in the middle."""
+    check_writable(path)
     path = path.resolve()  # a link stays a link
     aside = path.with_name(f".{path.name}.{os.getpid()}.writing")
     try:
@@ -63,6 +77,10 @@ def write_settings(path: Path, text: str) -> None:
         if path.exists():
             shutil.copymode(path, aside)
         aside.replace(path)
+    except OSError as error:
+        if is_full(error):
+            raise
+        raise ConfigError(f"{path} cannot be written ({error.strerror}). It was not changed.") from None
     finally:
         aside.unlink(missing_ok=True)
 

@@ -70,7 +70,7 @@ def read_baseline(path: Path) -> Baseline:
                 f"{path} has no question texts, because an earlier version of Surefind wrote it. Questions cannot be "
                 "matched by their ids alone. Write a new baseline with: surefind bench --save FILE."
             )
-        return Baseline(path, data["primary"], _scores(data))
+        return Baseline(path, data["primary"], {name: scores for names, scores in _scores(data) for name in names})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{path} is not a report written by surefind bench --save ({error}). "
@@ -78,8 +78,12 @@ def read_baseline(path: Path) -> Baseline:
         ) from None
 
 
-def _scores(report: dict[str, Any]) -> dict[str, dict[Question, float]]:
-    return {row["name"]: dict(zip(_questions(report), row["scores"], strict=True)) for row in report["rows"]}
+def _scores(report: dict[str, Any]) -> list[tuple[list[str], dict[Question, float]]]:
+    """The names of each row and its scores."""
+    return [
+        ([row["name"], *row.get("aliases", ())], dict(zip(_questions(report), row["scores"], strict=True)))
+        for row in report["rows"]
+    ]
 
 
 def _questions(report: dict[str, Any]) -> list[Question]:
@@ -89,8 +93,10 @@ def _questions(report: dict[str, Any]) -> list[Question]:
 def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
     """Compares a report to the baseline: paired by question, for each configuration that both have by name, with Holm's
     correction over all of them."""
-    before, after = baseline.scores, _scores(report)
-    names = [name for name in after if name in before]
+    before = baseline.scores
+    shown = [(next((name for name in names if name in before), ""), scores) for names, scores in _scores(report)]
+    after = {name: scores for name, scores in shown if name}
+    names = list(after)
     shared = _pairs(before[names[0]], after[names[0]]) if names else []
     if baseline.primary != report["primary"] or not shared:
         raise UsageError(

@@ -14,6 +14,7 @@ import numpy as np
 
 from surefind.bench.html import render
 from surefind.bench.movement import in_words
+from surefind.bench.plan import label
 from surefind.bench.terminal import cut_into, exam_label, layout_cells, layout_heads, mark, ordered
 from surefind.store.backend import Spans
 from surefind.types import Rankings
@@ -51,7 +52,7 @@ def markdown(report: dict[str, Any]) -> str:
     for row in ordered(report):
         i = row["measures"][primary]
         cells = [
-            f"{mark(report, row)} {row['name']}".strip(),
+            f"{mark(report, row)} {label(row['name'], row['aliases'])}".strip(),
             f"{i['mean']:.3f} [{i['low']:.3f}, {i['high']:.3f}]",
             row["letters"],
         ]
@@ -132,6 +133,7 @@ _COLUMNS = (
     "layout",
     "passages",
     "ingest_s_per_doc",
+    "aliases",
 )
 
 
@@ -158,6 +160,7 @@ def _write_csv(report: dict[str, Any], path: Path) -> None:
                     row["layout"],
                     row["chunks"],
                     row["ingest_s_per_doc"],
+                    "; ".join(row["aliases"]),
                 ]
             )
 

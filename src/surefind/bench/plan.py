@@ -11,12 +11,13 @@ import importlib
 import pkgutil
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
 from surefind import spec
+from surefind.abilities import Synonym, implements
 from surefind.bench import presets
 from surefind.errors import ConfigError, SpecError, choices
 from surefind.exam.model import Exam
@@ -29,6 +30,7 @@ from surefind.write.layout import Layout
 DEFAULT_PRESET = "context-layer"
 _SETTINGS = ("preset", "pipelines", "layouts", "measures")
 DEFAULT_MEASURES = ("nDCG@10", "R@5", "R@10", "RR@10", "P@5")
+Elsewhere = Callable[[str, SpecError], "Contender"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Contender:
     pipeline: Pipeline
     layout: Layout | None = None
     """How its documents are cut; None: the layout of the settings."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same configuration."""
 
     def __str__(self) -> str:
         return f"{self.pipeline}" if self.layout is None else f"{self.layout} | {self.pipeline}"
@@ -77,6 +81,13 @@ def preset_names() -> list[str]:
     return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(presets.__path__))
 
 
+def preset_module(name: str) -> Any:
+    """The module of a preset, with `CONTENDERS`, `MEASURES` and, in some, `LAYOUTS`."""
+    if name not in preset_names():
+        raise SpecError(f"There is no preset {name!r}. {choices(name, preset_names())}")
+    return importlib.import_module(f"surefind.bench.presets.{name.replace('-', '_')}")
+
+
 def preset(
     name: str, pipelines: Sequence[Contender] = (), layouts: Mapping[str, Layout] | None = None
 ) -> tuple[list[Contender], tuple[str, ...]]:
@@ -84,27 +95,37 @@ def preset(
 
     In a preset that compares layouts, the given pipelines replace the preset's own.
     """
-    if name not in preset_names():
-        raise SpecError(f"There is no preset {name!r}. {choices(name, preset_names())}")
-    module = importlib.import_module(f"surefind.bench.presets.{name.replace('-', '_')}")
+    module = preset_module(name)
     own = [Contender(label, Pipeline.parse(text, label)) for label, text in module.CONTENDERS.items()]
     cuts = {label: Layout.read(text) for label, text in getattr(module, "LAYOUTS", {}).items()}
     contenders = list(pipelines) if cuts and pipelines else [*own, *pipelines]
     return distinct(across(contenders, {**cuts, **(layouts or {})})), module.MEASURES
 
 
-def from_texts(texts: Sequence[str], named: Mapping[str, Pipeline]) -> list[Contender]:
-    """Contenders from names of pipelines or from specs, with grids expanded."""
+def from_texts(
+    texts: Sequence[str], named: Mapping[str, Pipeline], elsewhere: Elsewhere | None = None
+) -> list[Contender]:
+    """Contenders from names of pipelines or from specs, with grids expanded. `elsewhere` finds a text that is neither,
+    given the error that it would be."""
     found = []
-    known = {*named, *spec.names("retrieve")}
     for text in texts:
         if text in named:
             found.append(Contender(text, named[text]))
-        elif re.fullmatch(r"[\w.-]+", text) and text not in known:
-            raise SpecError(f"There is no pipeline or retriever called {text!r}. {choices(text, known)}")
-        else:
-            found += [Contender(short(pipeline), pipeline) for pipeline in map(Pipeline.parse, expand(text))]
+            continue
+        try:
+            found += [Contender(short(pipeline), pipeline) for pipeline in _pipelines(text, named)]
+        except SpecError as error:
+            if elsewhere is None:
+                raise
+            found.append(elsewhere(text, error))
     return distinct(found)
+
+
+def _pipelines(text: str, named: Mapping[str, Pipeline]) -> list[Pipeline]:
+    known = {*named, *spec.names("retrieve")}
+    if re.fullmatch(r"[\w.-]+", text) and text not in known:
+        raise SpecError(f"There is no pipeline or retriever called {text!r}. {choices(text, known)}")
+    return [Pipeline.parse(one) for one in expand(text)]
 
 
 def layouts_from_texts(texts: Sequence[str]) -> dict[str, Layout]:
@@ -120,27 +141,64 @@ def across(contenders: Sequence[Contender], layouts: Mapping[str, Layout]) -> li
     """
     if not layouts:
         return list(contenders)
+    if len(contenders) == 1:
+        return [Contender(name, contenders[0].pipeline, layout) for name, layout in layouts.items()]
     return [
-        Contender(name if len(contenders) == 1 else f"{name} | {each.name}", each.pipeline, layout)
+        Contender(
+            on_layout(name, each.name), each.pipeline, layout, tuple(on_layout(name, one) for one in each.aliases)
+        )
         for name, layout in layouts.items()
         for each in contenders
     ]
 
 
+def on_layout(layout: str, contender: str) -> str:
+    """The name of a contender on one of several layouts."""
+    return f"{layout} | {contender}"
+
+
+def label(name: str, aliases: Sequence[str]) -> str:
+    """The name of a row as a table shows it, with the other names of the same configuration."""
+    return f"{name} (also {', '.join(aliases)})" if aliases else name
+
+
 def distinct(contenders: Sequence[Contender]) -> list[Contender]:
-    """Drops repeated pipelines (the first name is kept) and numbers names that two pipelines share."""
-    seen: dict[str, Contender] = {}
+    """One contender for each configuration: the first, with the names of the others as aliases. A name that two
+    configurations share gets a number."""
+    same: dict[str, list[Contender]] = {}
     for contender in contenders:
-        seen.setdefault(str(contender), contender)
-    names: dict[str, int] = {}
-    result = []
-    for contender in seen.values():
-        names[contender.name] = count = names.get(contender.name, 0) + 1
-        result.append(contender if count == 1 else replace(contender, name=f"{contender.name} ({count})"))
-    return result
+        same.setdefault(_identity(contender), []).append(contender)
+    counts: dict[str, int] = {}
+    firsts = []
+    for first, *_ in same.values():
+        counts[first.name] = count = counts.get(first.name, 0) + 1
+        firsts.append(first if count == 1 else replace(first, name=f"{first.name} ({count})"))
+    taken = {first.name for first in firsts}
+    return [
+        replace(first, aliases=_aliases(group, {*taken, short(first.pipeline)}))
+        for first, group in zip(firsts, same.values(), strict=True)
+    ]
 
 
-def from_settings(bench: Mapping[str, Any], named: Mapping[str, Pipeline]) -> tuple[list[Contender], tuple[str, ...]]:
+def _identity(contender: Contender) -> str:
+    """The spec of a contender, with a fuser that is another one by a second name replaced by that one."""
+    pipeline = contender.pipeline
+    fuser = pipeline.fuse
+    other = fuser.same_as([one.signal for one in pipeline.retrieve]) if implements(fuser, Synonym) else None
+    if other is not None:
+        pipeline = replace(pipeline, fuse=spec.make("fuse", other))
+    return str(replace(contender, pipeline=pipeline))
+
+
+def _aliases(group: Sequence[Contender], taken: Collection[str]) -> tuple[str, ...]:
+    """The other names of a group of equal contenders, without those that are taken."""
+    names = dict.fromkeys(name for one in group for name in (one.name, *one.aliases))
+    return tuple(name for name in names if name not in taken)
+
+
+def from_settings(
+    bench: Mapping[str, Any], named: Mapping[str, Pipeline], elsewhere: Elsewhere | None = None
+) -> tuple[list[Contender], tuple[str, ...]]:
     """Contenders and measures from the `[bench]` table of surefind.toml, whose settings are `preset`, `pipelines` and
     `layouts` (both may have grids) and `measures`."""
     for key in bench:
@@ -149,7 +207,7 @@ def from_settings(bench: Mapping[str, Any], named: Mapping[str, Pipeline]) -> tu
     for key in ("pipelines", "layouts", "measures"):
         if not isinstance(bench.get(key, []), list):
             raise ConfigError(f"[bench] {key} must be a list of strings, not {bench[key]!r}.")
-    pipelines = from_texts([str(text) for text in bench.get("pipelines", named)], named)
+    pipelines = from_texts([str(text) for text in bench.get("pipelines", named)], named, elsewhere)
     layouts = layouts_from_texts([str(text) for text in bench.get("layouts", [])])
     if "preset" in bench or not ("pipelines" in bench or layouts):
         contenders, measures = preset(str(bench.get("preset", DEFAULT_PRESET)), pipelines, layouts)

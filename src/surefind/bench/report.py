@@ -17,6 +17,7 @@ from surefind.bench.engine import Outcome
 from surefind.bench.graph_value import graph_value
 from surefind.bench.llm_value import calls_of, cost_of, llm_value
 from surefind.bench.movement import Movement
+from surefind.bench.plan import short
 from surefind.bench.recommendation import Recommendation, recommend
 from surefind.bench.reranking import Step
 from surefind.bench.sweep import alpha_sweep
@@ -84,9 +85,12 @@ def build_report(
         "measures": [str(measure) for measure in plan.measures],
         "primary": primary,
         "confidence": 0.95,
+        "compares_layouts": plan.compares_layouts,
         "rows": [
             {
                 "name": name,
+                "aliases": list(contender.aliases),
+                "pipeline": contender.pipeline.name or short(contender.pipeline),
                 "spec": str(contender.pipeline),
                 "measures": {m: asdict(intervals[m][i]) for m in intervals},
                 "letters": marks[i],

@@ -63,7 +63,10 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     plan = unseen(plan, kb.services)
     bench = Bench(kb, report=report, fresh=fresh)
     bench.build(plan)
-    specs = [f"{contender.name}={contender}{_stamp(contender, kb.services)}" for contender in plan.contenders]
+    specs = [
+        f"{(contender.name, *contender.aliases)}={contender}{_stamp(contender, kb.services)}"
+        for contender in plan.contenders
+    ]
     key = bench.cache.key(
         "report",
         __version__,

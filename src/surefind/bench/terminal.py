@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from surefind.bench.movement import in_words
+from surefind.bench.plan import label
 
 _ORACLES = ("star", "best")
 
@@ -31,7 +32,7 @@ def show(report: dict[str, Any], console: Console) -> None:
     for row in ordered(report):
         interval = row["measures"][primary]
         table.add_row(
-            f"{mark(report, row)} {row['name']}",
+            f"{mark(report, row)} {label(row['name'], row['aliases'])}",
             f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]",
             row["letters"],
             *(f"{row['measures'][m]['mean']:.3f}" for m in report["measures"][1:]),

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefind.fusion.join import join, min_max, weights_for
+from surefind.fusion.join import alpha_of, join, min_max, weights_for
 from surefind.spec import Stage, require
-from surefind.types import Rankings
+from surefind.types import Rankings, Signal
 
 
 @dataclass(frozen=True)
@@ -31,3 +31,7 @@ class RSF(Stage):
         weights = weights_for(self, self.weights, rankings)
         gains = [weight / sum(weights) * min_max(ranking) for weight, ranking in zip(weights, rankings, strict=True)]
         return join(rankings, gains, k, self.name)
+
+    def same_as(self, signals: Sequence[Signal]) -> str | None:
+        alpha = alpha_of(self.weights, signals)
+        return None if alpha is None else f"convex(alpha={alpha})"

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from surefind.errors import SpecError
-from surefind.fusion.join import from_floor, join, min_max, weights_for
+from surefind.fusion.join import alpha_of, from_floor, join, min_max, weights_for
 from surefind.spec import Stage, require
-from surefind.types import Rankings
+from surefind.types import Rankings, Signal
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,13 @@ class Weighted(Stage):
         scale = min_max if self.norm == "minmax" else from_floor
         gains = [weight / sum(weights) * scale(ranking) for weight, ranking in zip(weights, rankings, strict=True)]
         return join(rankings, gains, k, self.name)
+
+    def same_as(self, signals: Sequence[Signal]) -> str | None:
+        alpha = None if self.by_name else alpha_of(self.weights, signals)
+        if alpha is None:
+            return None
+        missing = ", missing=score" if self.missing else ""
+        return f"{'convex' if self.norm == 'minmax' else 'tm2c2'}(alpha={alpha}{missing})"
 
     def _named(self, rankings: Sequence[Rankings]) -> tuple[float, ...]:
         """The weight of each ranking, looked up by the name of its retriever or by its kind."""

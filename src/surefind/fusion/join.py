@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from surefind.errors import SpecError
 from surefind.spec import Stage
-from surefind.types import PAD, Floats, Rankings
+from surefind.types import PAD, Floats, Rankings, Signal
 
 
 def present(ranking: Rankings) -> NDArray[np.bool_]:
@@ -65,6 +65,14 @@ def weights_for(stage: Stage, weights: tuple[float, ...] | None, rankings: Seque
         names = ", ".join(ranking.source for ranking in rankings)
         raise SpecError(f"{stage} has {len(weights)} weights for {len(rankings)} rankings ({names}). Give one each.")
     return weights
+
+
+def alpha_of(weights: tuple[float, ...] | None, signals: Sequence[Signal]) -> float | None:
+    """The share of the dense ranking in weights of two rankings; None unless exactly one of the two is dense."""
+    given = weights or (1.0,) * len(signals)
+    if len(given) != 2 or len(signals) != 2 or signals.count("dense") != 1:
+        return None
+    return given[signals.index("dense")] / sum(given)
 
 
 def join(

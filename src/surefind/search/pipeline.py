@@ -34,6 +34,8 @@ from surefind.types import BoolArray, Query, Rankings, TraceEntry
 
 DEPTH = 100
 """The default number of candidates from each retriever."""
+SPEC_MARKS = "(+>@"
+"""Characters that tell a spec from the name of a stage."""
 DEFAULT_FUSER = "rrf(k=60.0)"
 """The fuser of several retrievers if none is given."""
 _DEEPER = 4

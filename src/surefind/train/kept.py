@@ -9,15 +9,11 @@ from typing import Any
 
 from surefind.inference.record import RECORD, record_of
 from surefind.kb import KnowledgeBase
-from surefind.train.adopt import UNDO
 
 
 def keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
     """Moves a model into place by renaming, so that a reader sees the whole old or new model."""
     (model / RECORD).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
-    for file in UNDO:  # the previous model may be in use
-        if (place / file).is_file():
-            shutil.copy(place / file, model / file)
     old = place.with_name(f".{place.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if place.exists():

@@ -26,6 +26,8 @@ from surefind.serve.cli import (
     status,
     sync,
     train,
+    tune,
+    use,
     version,
 )
 from surefind.workers import still_working
@@ -46,7 +48,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (init, sync, search, bench, exam, graph, train, status, history, version, doctor, demo, help):
+for module in (init, sync, search, bench, tune, use, exam, graph, train, status, history, version, doctor, demo, help):
     module.register(app)
 
 

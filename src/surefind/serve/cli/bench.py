@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from surefind.serve.cli import _complete
+from surefind.serve.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
@@ -89,6 +92,9 @@ def bench(
         Path | None,
         typer.Option("--check", help="A saved baseline; exit 1 if retrieval is significantly worse than it."),
     ] = None,
+    use: Annotated[
+        bool, typer.Option("--use", help="Make the recommended configuration the default, as `surefind use` does.")
+    ] = False,
     runs: Annotated[bool, typer.Option("--runs", help="Also write TREC run files.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the plan, print its cost, and stop.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again even if nothing changed.")] = False,
@@ -103,17 +109,24 @@ def bench(
 ) -> None:
     """Run every configuration on an exam from your own documents and say which one wins.
 
-    Without options, bench writes known-item questions from the documents, runs the fifteen configurations of the
-    context-layer study and the pipelines of surefind.toml, and saves the report as a web page. Results are cached:
-    a second run takes seconds, and a stopped run continues from where it stopped.
+    Without options, bench writes known-item questions from the documents, runs the configurations of the context-layer
+    study and the pipelines of surefind.toml, and saves the report as a web page. Results are cached: a second run takes
+    seconds, and a stopped run continues from where it stopped.
     """
     from surefind.bench.check import check_report, read_baseline
     from surefind.bench.run import beir_base
+    from surefind.config import FILE_NAME
     from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
+    from surefind.settings_file import check_writable
 
-    if (save or check) and exam and len(exam) > 1:
-        raise UsageError("--save and --check work with one exam only. Give --exam once.")
+    if (save or check or use) and exam and len(exam) > 1:
+        raise UsageError("--save, --check and --use work with one exam only. Give --exam once.")
+    if use and (beir or dry_run):
+        other = "--beir measures other documents than your own" if beir else "--dry-run measures nothing"
+        raise UsageError(f"--use adopts what was measured on your documents, and {other}. Leave one of the two out.")
+    if use:  # before hours of work
+        check_writable(kb.resolve() / FILE_NAME)
     baseline = read_baseline(check) if check else None
     finished: list[Finished] = []
     pages: list[Path] = []
@@ -140,9 +153,15 @@ def bench(
     outcome = check_report(reports[0], baseline) if baseline and reports else None
     if save and reports:
         _save(reports[0], save)
+    failed = bool(outcome and outcome.failed)
+    adopt = partial(adopt_recommended, kb, reports[0], (budget, yes), as_json) if use and not failed else None
     if not dry_run:
-        _show(finished, pages, outcome, as_json)
-    if outcome and outcome.failed:
+        _show(finished, pages, outcome, as_json, adopt)
+    if len(reports) == 1 and len(reports[0]["rows"]) > 1 and not (as_json or adopt or failed or beir):
+        say_how_to_adopt(kb, reports[0], out)
+    if failed:
+        if use:
+            typer.echo("The check failed, so nothing was adopted.", err=True)
         raise typer.Exit(1)
 
 
@@ -161,7 +180,7 @@ def _texts(
     if not (retrieve or fuse or rerank or depth):
         return given
     before = given or ([] if retrieve else [kb.settings.pipeline])
-    return [*before, str(choose(kb, None, retrieve, fuse, rerank, depth))]
+    return [*before, str(choose(kb, None, retrieve, fuse, rerank, depth)[0])]
 
 
 def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int) -> list[Exam]:
@@ -182,11 +201,12 @@ def _plan(
     kb: KnowledgeBase, exam: Exam, preset: str | None, texts: list[str], layouts: list[str], measures: list[str]
 ) -> Plan:
     from surefind.bench import plan
+    from surefind.bench.names import elsewhere
     from surefind.bench.run import unseen
 
     named = kb.settings.pipelines
     cuts = plan.layouts_from_texts(layouts)
-    given = plan.from_texts(texts, named)
+    given = plan.from_texts(texts, named, elsewhere(kb))
     if preset:
         if preset == "fusion":
             given += _trained(kb, plan.preset(preset)[0][0].pipeline)
@@ -195,7 +215,7 @@ def _plan(
         mine = given or plan.from_texts([kb.settings.pipeline], named)
         contenders, wanted = plan.distinct(plan.across(mine, cuts)), plan.DEFAULT_MEASURES
     else:
-        contenders, wanted = plan.from_settings(kb.settings.bench, named)
+        contenders, wanted = plan.from_settings(kb.settings.bench, named, elsewhere(kb))
     made = plan.Plan(tuple(contenders), exam, plan.parse_measures(measures or wanted))
     return unseen(made, kb.services)  # the quote then covers exactly the questions that will be asked
 
@@ -248,9 +268,10 @@ def _say(quotes: list[dict[str, Any]], as_json: bool) -> None:
 
 def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) -> Path:
     from surefind.bench.files import write_files, write_runs
+    from surefind.bench.saved import REPORTS
 
     report = finished.report
-    folder = out or kb.data / "reports" / f"{report['exam']['name']}-{report['created'][:19].replace(':', '')}"
+    folder = out or kb.data / REPORTS / f"{report['exam']['name']}-{report['created'][:19].replace(':', '')}"
     page = write_files(report, folder)
     if runs and finished.outcome:
         outcome = finished.outcome
@@ -269,10 +290,18 @@ def _save(report: dict[str, Any], path: Path) -> None:
     path.write_text(json.dumps(slim, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def _show(finished: list[Finished], pages: list[Path], outcome: Any, as_json: bool) -> None:
+def _show(
+    finished: list[Finished],
+    pages: list[Path],
+    outcome: Any,
+    as_json: bool,
+    adopt: Callable[[], dict[str, Any]] | None,
+) -> None:
+    """Prints the reports and the outcome of the check. The table is printed before `adopt`, which may fail."""
     if as_json:
-        checked = {"check": {"failed": outcome.failed, "rows": outcome.rows}} if outcome else {}
-        shown = [{**one.report, "page": str(page), **checked} for one, page in zip(finished, pages, strict=True)]
+        more = {"check": {"failed": outcome.failed, "rows": outcome.rows}} if outcome else {}
+        more |= {"adopted": adopt()} if adopt else {}
+        shown = [{**one.report, "page": str(page), **more} for one, page in zip(finished, pages, strict=True)]
         print_json(shown[0] if len(shown) == 1 else {"reports": shown})
         return
     from surefind.bench.terminal import show
@@ -285,6 +314,8 @@ def _show(finished: list[Finished], pages: list[Path], outcome: Any, as_json: bo
         typer.echo(f"Report: {page}")
     if outcome:
         typer.echo(str(outcome))
+    if adopt:
+        show_adopted(adopt())
 
 
 def _command() -> str:

@@ -55,7 +55,7 @@ def demo(
                 as_group = "".join(f" --as {group}" for group in groups)
                 typer.echo(f'\n$ surefind search "{result.query}"{as_group} -k 2 --explain\n')
                 _hits.show(result, explain=True, full=False, groups=groups)
-            typer.echo("\nNow running fifteen configurations on questions written from these documents …")
+            typer.echo("\nNow running fourteen configurations on questions written from these documents …")
         with progress(quiet=as_json) as report:
             reports = _benchmark(base, report)
     if as_json:
@@ -79,6 +79,7 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     from surefind.bench.files import write_files
     from surefind.bench.plan import Plan, parse_measures, preset
     from surefind.bench.run import known_item_exam, run_bench
+    from surefind.bench.saved import REPORTS
     from surefind.exam.formats.table import read_table
     from surefind.exam.library import Library
     from surefind.exam.store import ExamStore
@@ -91,11 +92,13 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
         plan = Plan(tuple(contenders), exam, parse_measures(measures))
         command = f"surefind bench --preset context-layer --exam {exam.name}"
         finished = run_bench(base, plan, command, report=report)
-        reports[exam.name] = (finished.report, write_files(finished.report, base.data / "reports" / exam.name))
+        reports[exam.name] = (finished.report, write_files(finished.report, base.data / REPORTS / exam.name))
     return reports
 
 
 def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None:
+    import shlex
+
     from surefind.bench.terminal import print_verdict, show
 
     screen = console()
@@ -112,6 +115,7 @@ def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None
         f'  surefind search "vault combination change" --as audit --explain\n'
         f'  surefind search "core is back up, may all of us send the offline items" --rerank cross_encoder\n'
         f"  surefind bench --exam questions --rerank cross_encoder\n"
+        f"  surefind use {shlex.quote(staff[0]['recommended'])}\n"
         f"\nOr use your own documents, in any folder:\n"
         f'  surefind sync path/to/docs && surefind search "your question" && surefind bench'
     )

@@ -203,6 +203,7 @@ def _asks(
     seed: int,
     quiet: bool = False,
 ) -> tuple[Asking, list[Ask]]:
+    from surefind.bench.names import find_pipeline
     from surefind.exam.asking import Asking
 
     waiting = _waiting(session, base)
@@ -212,7 +213,7 @@ def _asks(
             "searches with keep_queries = true below [exam] in surefind.toml."
         )
     with progress(quiet=quiet) as report:
-        asking = Asking(base, pipelines, access, report)
+        asking = Asking(base, [str(find_pipeline(base, name)) for name in pipelines], access, report)
         return asking, asking.at_random(waiting, seed) if at_random else asking.by_disagreement(waiting)
 
 

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
     from surefind.search.pipeline import Pipeline
     from surefind.types import SearchResult
+    from surefind.write.layout import Layout
 
 PipelineName = Annotated[
     str | None,
     typer.Option(
         "--pipeline",
         "-p",
-        help="A pipeline from surefind.toml, or a spec such as 'bm25 + dense >> rrf(k=60)'.",
+        help="A pipeline from surefind.toml, a row of a report, or a spec such as 'bm25 + dense >> rrf(k=60)'.",
         autocompletion=_complete.pipelines,
     ),
 ]
@@ -107,10 +108,10 @@ def search(
     access = Access.of(*(groups or []), where=where or [])
     text = _query(query or [])
     with KnowledgeBase.open(kb) as base:
-        chosen = choose(base, pipeline, retrieve, fuse, rerank, depth)
+        chosen, layout = choose(base, pipeline, retrieve, fuse, rerank, depth)
         check_query(text, k or base.settings.k, offset)
-        _build(base, chosen, as_json)
-        result = base.search(text, access, k, chosen, offset)
+        _build(base, chosen, layout, as_json)
+        result = base.search(text, access, k, chosen, offset, layout)
     if as_json:
         print_json(as_data(result))
     else:
@@ -151,19 +152,24 @@ def _query(words: list[str]) -> str:
     return text
 
 
-def _build(base: KnowledgeBase, pipeline: Pipeline, quiet: bool) -> None:
+def _build(base: KnowledgeBase, pipeline: Pipeline, layout: Layout | None, quiet: bool) -> None:
     """Builds the indexes that the pipeline needs and that do not exist yet, with a message. The search itself writes
     nothing."""
-    from surefind.errors import NotBuiltError, OlderStoreError
+    from surefind.errors import NotBuiltError, OlderStoreError, UsageError
 
+    if layout is not None and layout.offline() != layout and not base.has_cut(layout):
+        raise UsageError(
+            f"The documents are not cut by {layout} yet, and that asks a language model about each of them. "
+            "`surefind use` estimates the cost and does it."
+        )
     try:
-        base.reader().view.ready(pipeline.retrieve)
+        base.reader(layout).view.ready(pipeline.retrieve)
     except (NotBuiltError, OlderStoreError):
         if not quiet:
             names = ", ".join(dict.fromkeys(one.name for one in pipeline.retrieve))
             typer.echo(f"Building the indexes for this search, once for these documents: {names} …", err=True)
         with progress(quiet=quiet) as report:
-            base.rebuild_for(pipeline.retrieve, report=report)
+            base.rebuild_for(pipeline.retrieve, layout, report)
 
 
 def choose(
@@ -173,21 +179,31 @@ def choose(
     fuse: str | None,
     rerank: list[str] | None,
     depth: int | None,
-) -> Pipeline:
-    """Returns the pipeline to use. With --retrieve, the options describe all of it; without, --fuse, --rerank and
-    --depth replace those parts of the named pipeline, or of the default one."""
+) -> tuple[Pipeline, Layout | None]:
+    """Returns the pipeline to use, and the layout if it is not that of the settings. With --retrieve, the options
+    describe all of the pipeline; without, --fuse, --rerank and --depth replace those parts of the named pipeline, or of
+    the default one."""
     from surefind.errors import UsageError
     from surefind.search.pipeline import DEPTH, Pipeline
 
-    if not retrieve:
-        base = kb.pipeline(pipeline)
-        if not (fuse or rerank or depth):
-            return base
-        parts = [str(r) for r in base.retrieve], fuse or (str(base.fuse) if base.fuse else None)
-        return Pipeline.of(*parts, rerank or [str(r) for r in base.rerank], depth or base.depth)
-    if pipeline:
+    if retrieve and pipeline:
         raise UsageError("Give either --pipeline or --retrieve, not both.")
-    return Pipeline.of(retrieve, fuse, rerank or [], depth or DEPTH)
+    if retrieve:
+        return Pipeline.of(retrieve, fuse, rerank or [], depth or DEPTH), None
+    base, layout = _named(kb, pipeline)
+    if not (fuse or rerank or depth):
+        return base, layout
+    parts = [str(r) for r in base.retrieve], fuse or (str(base.fuse) if base.fuse else None)
+    return Pipeline.of(*parts, rerank or [str(r) for r in base.rerank], depth or base.depth), layout
+
+
+def _named(kb: KnowledgeBase, name: str | None) -> tuple[Pipeline, Layout | None]:
+    if name is None or name in kb.settings.pipelines:  # spares the imports of benchmarks
+        return kb.pipeline(name), None
+    from surefind.bench.names import find
+
+    found = find(kb, name)
+    return found.pipeline, found.layout
 
 
 def as_data(result: SearchResult) -> dict[str, Any]:

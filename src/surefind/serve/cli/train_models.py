@@ -1,4 +1,4 @@
-"""`surefind train encoder | reranker | undo`: trains models for this knowledge base and keeps those that are better."""
+"""`surefind train encoder | reranker`: trains models for this knowledge base and keeps those that are better."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from surefind.serve.cli import _complete
+from surefind.serve.cli._adopt import UNDO
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_questions, show_table
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
+    from surefind.protocols import OnProgress
     from surefind.train.job import Job
 
 Name = Annotated[str, typer.Option("--name", help="The name of the trained model.", show_default="KIND-EXAM")]
@@ -61,7 +63,6 @@ Use = Annotated[bool, typer.Option("--use", help="Put the model into surefind.to
 def register(app: typer.Typer) -> None:
     app.command("encoder")(encoder)
     app.command("reranker")(reranker)
-    app.command("undo")(undo)
 
 
 def encoder(
@@ -138,23 +139,6 @@ def reranker(
     _train("reranker", exam, name, pipeline, source, given, measure, use, (budget, yes), kb, as_json)
 
 
-def undo(
-    name: Annotated[str, typer.Argument(help="The model that --use put into surefind.toml.")],
-    kb: Folder = HERE,
-    as_json: Json = False,
-) -> None:
-    """Remove a trained model from surefind.toml, which becomes what it was before --use."""
-    from surefind.kb import KnowledgeBase
-    from surefind.train.adopt import undo as restore
-
-    with KnowledgeBase.open(kb) as base:
-        restore(base.folder, base.data / "models" / name, name)
-    if as_json:
-        print_json({"undone": name})
-        return
-    typer.echo(f"surefind.toml is as it was before {name}. The model is kept; to use it again, edit surefind.toml.")
-
-
 def _train(
     kind: Literal["encoder", "reranker"],
     exam: str,
@@ -168,9 +152,10 @@ def _train(
     kb: Any,
     as_json: bool,
 ) -> None:
+    from surefind.adoption import check_free
+    from surefind.bench.names import find_pipeline
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
-    from surefind.train.adopt import check_free
     from surefind.train.fusion import check_name
     from surefind.train.job import Job
     from surefind.train.neural import train_model
@@ -183,25 +168,27 @@ def _train(
         job = Job(kind, name, tuple(source or SOURCES), **given)
         if use:
             check_free(base.folder, name)
-        improved = base.pipeline(pipeline)
+        improved = find_pipeline(base, pipeline)
         made = train_model(
             base, questions, job, improved, parse_measure(measure), report,
             agree=lambda calls: agree(base, [calls], *money, as_json),
         )  # fmt: skip
         used = bool(use and made["better"])
         if used:
-            _put_to_use(base, job, made)
+            _put_to_use(base, job, made, report)
     if as_json:
         print_json({**made, "used": used})
         return
     _say(made, use, used)
 
 
-def _put_to_use(base: KnowledgeBase, job: Job, made: dict[str, Any]) -> None:
+def _put_to_use(base: KnowledgeBase, job: Job, made: dict[str, Any], report: OnProgress | None) -> None:
+    from surefind.adoption import build, prepare, write
     from surefind.search.pipeline import Pipeline
-    from surefind.train.adopt import adopt
 
-    adopt(base.folder, base.data / "models" / job.name, job.name, Pipeline.parse(made["use"]))
+    change = prepare(base.folder, job.name, Pipeline.parse(made["use"]))
+    build(base, change, report)
+    write(base.folder, change)
 
 
 def _say(made: dict[str, Any], wanted: bool, used: bool) -> None:
@@ -215,7 +202,7 @@ def _say(made: dict[str, Any], wanted: bool, used: bool) -> None:
     show_table(made)
     typer.echo(made["verdict"])
     if used:
-        typer.echo(f"surefind.toml uses the model now. Undo with: surefind train undo {made['name']}")
+        typer.echo(f"surefind.toml uses the model now. Undo with: {UNDO}")
     elif made["better"]:
         typer.echo(f"Pipeline: {made['use']}")
     else:

@@ -106,11 +106,12 @@ def _listwise(
     from dataclasses import replace
 
     from surefind import spec
+    from surefind.bench.names import find_pipeline
     from surefind.rerank.llm_listwise import LLMListwise
     from surefind.train.prompt import ListwiseTrainer
 
     stage = spec.build(LLMListwise, {key: chosen[key] for key in ("model", "top", "keep")})
-    head = replace(base.pipeline(pipeline), rerank=())
+    head = replace(find_pipeline(base, pipeline), rerank=())
     trainer = ListwiseTrainer(base, questions, head, stage, chosen["sample"], chosen["rounds"], report)
     budget, yes, quiet = money
     agree(base, [trainer.calls()], budget, yes, quiet)

@@ -1,0 +1,267 @@
+"""Makes a configuration the default in surefind.toml, and undoes that.
+
+    change = prepare(kb.folder, "Convex α=0.3", pipeline)
+    build(kb, change)
+    write(kb.folder, change)
+
+Indexes are built before the file is written, so a failure leaves the settings as they were. The text before and after
+each change is kept in .surefind, and `prepare_undo` goes back one change at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tomllib
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from surefind.config import DATA_FOLDER, FILE_NAME, TEMPLATE, Settings, parse_settings
+from surefind.errors import ConfigError, NothingIndexedError, UsageError
+from surefind.kb import KnowledgeBase
+from surefind.prompts.values import Calls
+from surefind.protocols import OnProgress, Retriever
+from surefind.search.pipeline import Pipeline
+from surefind.settings_file import Place, changed, check_writable, read_settings, value_of, write_settings
+from surefind.write.layout import Layout
+from surefind.write.quote import known_files, sync_calls
+
+_KEPT = "adopted.json"
+_MOST = 20
+"""Changes that can be undone, one after the other."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of surefind.toml that is not written yet."""
+
+    name: str
+    """What is adopted, or undone."""
+    before: str | None
+    """The text of the file; None if there is no file."""
+    after: str | None
+    """The text that will be written; None if the file will be deleted."""
+    undoes: bool = False
+
+    @property
+    def old(self) -> Settings:
+        return _settings(self.before)
+
+    @property
+    def new(self) -> Settings:
+        return _settings(self.after)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the settings already are as wanted."""
+        return self.before == self.after or (self.before is None and self.after == TEMPLATE)
+
+
+def _settings(text: str | None) -> Settings:
+    return parse_settings(TEMPLATE if text is None else text, FILE_NAME)
+
+
+# ---------------------------------------------------------------- what to write
+
+
+def prepare(folder: Path, name: str, pipeline: Pipeline, layout: Layout | None = None) -> Change:
+    """Prepares the change that makes a pipeline the default, and a layout if one is given. If surefind.toml already has
+    this pipeline, it is used under its name there. Otherwise the file gets a table with this name."""
+    file = folder / FILE_NAME
+    check_writable(file)
+    before = _text(file)
+    text = TEMPLATE if before is None else before
+    settings = parse_settings(text, str(file))
+    chosen = _name_of(pipeline, name, settings)
+    changes: dict[Place, Any] = {}
+    if chosen not in settings.pipelines:
+        changes |= {("pipelines", key): table for key, table in _builtin(text).items()}
+        changes["pipelines", chosen] = _table(pipeline)
+    if chosen != settings.pipeline:
+        changes["search", "pipeline"] = chosen
+    if layout is not None and layout.chunk != settings.layout.chunk:
+        changes["index", "chunk"] = str(layout.chunk)
+    if layout is not None and layout.enrich != settings.layout.enrich:
+        changes["index", "enrich"] = [str(enricher) for enricher in layout.enrich]
+    return Change(name, before, changed(text, changes, str(file)) if changes else text)
+
+
+def check_free(folder: Path, name: str) -> None:
+    """Raises an error if surefind.toml already has a pipeline of this name. Called before hours of training, so that
+    the trained model can be adopted under its own name."""
+    if value_of(folder / FILE_NAME, ("pipelines", name)) is not None:
+        raise UsageError(
+            f"{FILE_NAME} already has a pipeline called {name!r}. Remove it from {FILE_NAME} (surefind use --undo, if "
+            "it was adopted last), or train under another --name."
+        )
+
+
+def _name_of(pipeline: Pipeline, name: str, settings: Settings) -> str:
+    """The name of the pipeline in the settings: that of an equal one, or else a name that is free."""
+    equal = [known for known, one in settings.pipelines.items() if one == pipeline]
+    for preferred in (name, settings.pipeline, *equal):
+        if preferred in equal:
+            return preferred
+    return _free(name, settings.pipelines)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name} ({number})"
+    return free
+
+
+def _builtin(text: str) -> dict[str, Any]:
+    """The built-in pipelines, if the file names none. They apply only to such a file, so they must be written into it
+    together with the first pipeline, or their names would stop working."""
+    named = tomllib.loads(text).get("pipelines")
+    return {} if named else dict(tomllib.loads(TEMPLATE)["pipelines"])
+
+
+def _table(pipeline: Pipeline) -> dict[str, Any]:
+    table: dict[str, Any] = {"retrieve": [str(stage) for stage in pipeline.retrieve]}
+    if pipeline.fuse is not None:
+        table["fuse"] = str(pipeline.fuse)
+    if pipeline.rerank:
+        table["rerank"] = [str(stage) for stage in pipeline.rerank]
+    if pipeline.depth != Pipeline.depth:
+        table["depth"] = pipeline.depth
+    return table
+
+
+# ---------------------------------------------------------------- what to build
+
+
+def missing(kb: KnowledgeBase, change: Change) -> list[str]:
+    """Names the retrievers whose indexes the new settings need and that do not exist yet."""
+    if not _has_documents(kb):
+        return []
+    layout = change.new.layout
+    wanted = _retrievers(kb, change)
+    lacking = kb.missing(wanted, layout) if kb.has_cut(layout) else wanted
+    return list(dict.fromkeys(one.name for one in lacking))
+
+
+def build_calls(kb: KnowledgeBase, change: Change) -> list[Calls]:
+    """Estimates the LLM calls of `build`, as an upper bound."""
+    if not _has_documents(kb):
+        return []
+    layout = change.new.layout
+    roots = [source.root for source in kb.catalogue.sources()]
+    settings = replace(kb.settings, layout=layout)
+    return sync_calls(
+        settings, roots, known_files(kb.catalogue), kb.has_cut(layout), _retrievers(kb, change),
+        lambda retriever: bool(kb.missing([retriever], layout)),
+    )  # fmt: skip
+
+
+def build(kb: KnowledgeBase, change: Change, report: OnProgress | None = None) -> list[str]:
+    """Builds what the new settings need, and checks that the pipeline can search these documents. Returns the names of
+    the indexes that were built. Without documents there is nothing to build: the first sync does it."""
+    if not _has_documents(kb):
+        return []
+    new = change.new
+    built = kb.build_for(_retrievers(kb, change), new.layout, report)
+    new.named(new.pipeline).check(kb.reader(new.layout).view, kb.services)
+    return list(dict.fromkeys(built))
+
+
+def _retrievers(kb: KnowledgeBase, change: Change) -> list[Retriever]:
+    """The retrievers of the new default pipeline, or, for another layout, those of all pipelines: each of them searches
+    in that layout from now on."""
+    new = change.new
+    same = str(new.layout) == str(kb.settings.layout)
+    pipelines = [new.named(new.pipeline)] if same else list(new.pipelines.values())
+    return [retriever for pipeline in pipelines for retriever in pipeline.retrieve]
+
+
+def _has_documents(kb: KnowledgeBase) -> bool:
+    """Whether there is anything to index. A folder without settings and data is no knowledge base: an error."""
+    try:
+        return kb.catalogue.contents() > 0
+    except NothingIndexedError:
+        if not (kb.folder / FILE_NAME).exists():
+            raise
+        return False
+
+
+# ---------------------------------------------------------------- writing and undoing
+
+
+def write(folder: Path, change: Change) -> None:
+    """Writes the file, and keeps what `prepare_undo` needs. Raises an error if the file has been edited since the
+    change was prepared."""
+    file = folder / FILE_NAME
+    if _text(file) != change.before:
+        raise ConfigError(f"{file} was edited in the meantime, so it was not changed. Run the command again.")
+    kept = _written(folder, change.before)
+    if not change.undoes:
+        _keep(folder, [*kept, change])
+    if change.after is None:
+        file.unlink()
+    else:
+        write_settings(file, change.after)
+    if change.undoes:
+        _keep(folder, kept[:-1])
+
+
+def prepare_undo(folder: Path) -> Change:
+    """Prepares to restore surefind.toml as it was before the last change. Raises an error if it was edited since."""
+    file = folder / FILE_NAME
+    now = _text(file)
+    kept = _written(folder, now)
+    if not kept:
+        raise UsageError(f"No configuration was adopted in {folder}, so there is nothing to undo.")
+    last = kept[-1]
+    if now != last.after:
+        raise UsageError(
+            f"{file} was edited after {last.name!r} was adopted, so its earlier text is not restored. {_by_hand(last)}"
+        )
+    check_writable(file)
+    return Change(last.name, now, last.before, undoes=True)
+
+
+def _written(folder: Path, now: str | None) -> list[Change]:
+    """The changes that can be undone, oldest first. A change is kept before the file is written; if it was interrupted
+    between the two, the file still has the earlier text, and the change is left out."""
+    kept = _kept(folder)
+    while kept and now == kept[-1].before != kept[-1].after:
+        kept.pop()
+    return kept
+
+
+def _by_hand(last: Change) -> str:
+    """How to go back by hand, with the edits kept."""
+    old = last.old
+    text = f"To use the earlier pipeline and keep your edits, run: surefind use {shlex.quote(old.pipeline)}."
+    if str(old.layout) != str(last.new.layout):
+        enrich = json.dumps([str(one) for one in old.layout.enrich], ensure_ascii=False)
+        chunk = json.dumps(str(old.layout.chunk), ensure_ascii=False)
+        text += f" To cut documents as before, write below [index]: chunk = {chunk}, enrich = {enrich}."
+    return text
+
+
+def _text(file: Path) -> str | None:
+    return read_settings(file) if file.exists() else None
+
+
+def _kept(folder: Path) -> list[Change]:
+    path = folder / DATA_FOLDER / _KEPT
+    try:
+        return [Change(**step) for step in json.loads(path.read_text(encoding="utf-8"))]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error}). Delete it; earlier changes can then not be undone."
+        ) from None
+
+
+def _keep(folder: Path, changes: list[Change]) -> None:
+    (folder / DATA_FOLDER).mkdir(exist_ok=True)
+    text = json.dumps([asdict(change) for change in changes[-_MOST:]], ensure_ascii=False, indent=1)
+    write_settings(folder / DATA_FOLDER / _KEPT, text)

@@ -1,0 +1,145 @@
+"""Finds a configuration by its name, for every command that takes a pipeline.
+
+A name is looked up in these places, and the first one that has it decides:
+
+1. the pipelines of surefind.toml
+2. retrievers and specs: `dense`, `bm25 + dense >> rrf(k=60)`
+3. the rows of the reports of this knowledge base, newest report first
+4. the configurations of the presets of `surefind bench`
+
+If no place has the name as it is written, names that differ from it only in case, or in `alpha` for `α`, count too. If
+these belong to different configurations, the name is ambiguous, which is an error.
+"""
+
+from __future__ import annotations
+
+import shlex
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from surefind import spec
+from surefind.bench.plan import (
+    Contender,
+    Elsewhere,
+    distinct,
+    from_texts,
+    on_layout,
+    preset_module,
+    preset_names,
+)
+from surefind.bench.saved import Entry, SavedReport, reports_in
+from surefind.errors import SpecError, UsageError, choices, closest
+from surefind.kb import KnowledgeBase
+from surefind.search.pipeline import SPEC_MARKS, Pipeline
+
+
+def find(kb: KnowledgeBase, name: str) -> Contender:
+    """Finds the configuration that a name or a spec stands for. Its layout is None unless it differs from that of the
+    settings."""
+    found = from_texts([name], kb.settings.pipelines, elsewhere(kb))
+    if len(found) > 1:
+        listed = ", ".join(one.name for one in found)
+        raise UsageError(f"{name!r} stands for {len(found)} pipelines: {listed}. Choose one of them.")
+    return found[0]
+
+
+def find_pipeline(kb: KnowledgeBase, name: str | None) -> Pipeline:
+    """Finds a pipeline for a command that works on the layout of the settings; without a name, the default one."""
+    if name is None:
+        return kb.pipeline()
+    found = find(kb, name)
+    if found.layout is not None:
+        raise UsageError(
+            f"{name!r} cuts documents in another way than surefind.toml: {found.layout}. Adopt it first with: "
+            f"surefind use {shlex.quote(name)}."
+        )
+    return found.pipeline
+
+
+def find_in(report: SavedReport, name: str) -> Contender:
+    """Finds a row of one report."""
+    same = {known: row for row in report.rows for known in row.names if known == name} or _alike(name, report.rows)
+    if not same:
+        raise UsageError(
+            f"There is no row {name!r} in {report.path}. {choices(name, [r.names[0] for r in report.rows])}"
+        )
+    return _only(name, same)
+
+
+def elsewhere(kb: KnowledgeBase) -> Elsewhere:
+    """Returns a function that finds names which are neither in surefind.toml nor specs."""
+    return partial(_elsewhere, kb)
+
+
+def _elsewhere(kb: KnowledgeBase, name: str, error: SpecError) -> Contender:
+    reports = list(reports_in(kb.data))
+    entries = [*(row for report in reports for row in report.rows), *_presets()]
+    found = next((entry.contender() for entry in entries if name in entry.names), None)
+    if found is None:
+        entries = [*_own(kb), *_retrievers(), *entries]
+        alike = _alike(name, entries)
+        if not alike:
+            raise _unknown(name, error, kb, entries, reports)
+        found = _only(name, alike)
+    return _in_layout_of(kb, found)
+
+
+def _in_layout_of(kb: KnowledgeBase, found: Contender) -> Contender:
+    same = found.layout is None or str(found.layout) == str(kb.settings.layout)
+    return Contender(found.name, found.pipeline, None if same else found.layout)
+
+
+def _own(kb: KnowledgeBase) -> list[Entry]:
+    return [Entry((name,), "surefind.toml", name, str(one)) for name, one in kb.settings.pipelines.items()]
+
+
+def _retrievers() -> list[Entry]:
+    return [Entry((name,), "the retrievers", name, name) for name in spec.names("retrieve")]
+
+
+def _presets() -> Iterator[Entry]:
+    """The contenders of all presets, without and with the layouts that they are compared on."""
+    for preset in preset_names():
+        module, where = preset_module(preset), f"the preset {preset}"
+        own = dict(module.CONTENDERS)
+        for name, text in own.items():
+            yield Entry((name,), where, name, text)
+            for cut, layout in getattr(module, "LAYOUTS", {}).items():
+                yield Entry((cut if len(own) == 1 else on_layout(cut, name),), where, name, text, layout)
+
+
+def _alike(name: str, entries: Iterable[Entry]) -> dict[str, Entry]:
+    """The names that differ from the given one only in spelling, each with the first entry that has it."""
+    wanted, found = _fold(name), dict[str, Entry]()
+    for entry in entries:
+        for known in entry.names:
+            if _fold(known) == wanted:
+                found.setdefault(known, entry)
+    return found
+
+
+def _fold(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().replace("α", "alpha").split())
+
+
+def _only(name: str, found: dict[str, Entry]) -> Contender:
+    """The configuration of all these entries; an error if they are different ones."""
+    made = [entry.contender() for entry in found.values()]
+    if len(distinct(made)) > 1:
+        listed = " or ".join(f"{known!r} of {entry.where} ({entry.spec})" for known, entry in found.items())
+        raise UsageError(f"{name!r} is ambiguous: it may be {listed}. Write the name exactly as it is there.")
+    return made[0]
+
+
+def _unknown(
+    name: str, error: SpecError, kb: KnowledgeBase, entries: Sequence[Entry], reports: Sequence[SavedReport]
+) -> SpecError:
+    """The error for an unknown name. It lists the names that are in use here; the names of presets are suggested only,
+    because they are many."""
+    rows = [row.names[0] for report in reports[:1] for row in report.rows]
+    known = {*kb.settings.pipelines, *spec.names("retrieve"), *rows}
+    meant = closest(name, known) or closest(name, {one for entry in entries for one in entry.names})
+    if any(mark in name for mark in SPEC_MARKS):
+        return SpecError(f"{error} Or did you mean {meant}?" if meant else str(error))
+    return SpecError(f"There is no pipeline called {name!r}. {choices(name, known, meant)}")

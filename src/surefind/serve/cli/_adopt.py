@@ -1,0 +1,124 @@
+"""Adopts a configuration: writes it into surefind.toml after its indexes are built, and says what changed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from surefind.serve.cli._common import progress
+from surefind.serve.cli._money import agree
+
+if TYPE_CHECKING:
+    from surefind.adoption import Change
+    from surefind.bench.plan import Contender
+    from surefind.config import Settings
+    from surefind.kb import KnowledgeBase
+
+UNDO = "surefind use --undo"
+
+
+def adopt_recommended(
+    kb: Path, report: dict[str, Any], money: tuple[float | None, bool], quiet: bool
+) -> dict[str, Any]:
+    """Makes the recommended row of a report the default of the knowledge base."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        return carry_out(base, change_for(base, _recommended(report)), money, quiet)
+
+
+def say_how_to_adopt(kb: Path, report: dict[str, Any], folder: Path | None) -> None:
+    """Prints the command that makes the recommended row of a report the default, unless it is that already. `folder` is
+    that of a report outside the knowledge base, where names are not looked up."""
+    import shlex
+
+    from surefind.kb import KnowledgeBase
+
+    found = _recommended(report)
+    with KnowledgeBase.open(kb) as base:
+        in_use = found.pipeline == base.pipeline() and found.layout in (None, base.settings.layout)
+    if not in_use:
+        command = ["surefind", "use", report["recommended"], *(["--report", str(folder)] if folder else [])]
+        typer.echo(f"Make the recommended configuration the default with: {shlex.join(command)}")
+
+
+def _recommended(report: dict[str, Any]) -> Contender:
+    from surefind.bench.names import find_in
+    from surefind.bench.saved import report_of
+
+    return find_in(report_of(report, Path("this report")), report["recommended"])
+
+
+def change_for(base: KnowledgeBase, found: Contender) -> Change:
+    """Prepares the change of surefind.toml that makes this configuration the default."""
+    from surefind.adoption import prepare
+    from surefind.bench.plan import short
+
+    name = found.pipeline.name or short(found.pipeline)
+    return prepare(base.folder, name, found.pipeline, found.layout)
+
+
+def carry_out(
+    base: KnowledgeBase, change: Change, money: tuple[float | None, bool], quiet: bool, dry_run: bool = False
+) -> dict[str, Any]:
+    """Builds what the change needs, then writes it. Returns what changed, for `show` and for JSON."""
+    from surefind.adoption import build, build_calls, missing, write
+
+    made = {**_compared(change), "file": str(base.folder / "surefind.toml"), "dry_run": dry_run}
+    if change.empty:
+        return {**made, "changed": False, "built": []}
+    if dry_run:
+        return {**made, "changed": True, "built": missing(base, change)}
+    with _unchanged_on_failure():
+        agree(base, build_calls(base, change), *money, quiet)
+        with progress(quiet=quiet) as report:
+            built = build(base, change, report)
+    write(base.folder, change)
+    return {**made, "changed": True, "built": built}
+
+
+def _compared(change: Change) -> dict[str, Any]:
+    return {"name": change.name, "undone": change.undoes, "before": _in_use(change.old), "after": _in_use(change.new)}
+
+
+def _in_use(settings: Settings) -> dict[str, str]:
+    name = settings.pipeline
+    return {"pipeline": name, "spec": str(settings.named(name)), "layout": str(settings.layout)}
+
+
+@contextlib.contextmanager
+def _unchanged_on_failure() -> Iterator[None]:
+    """Adds to every failure, and to Ctrl-C, that the settings are as they were."""
+    try:
+        yield
+    except BaseException:
+        typer.echo("surefind.toml was not changed.", err=True)
+        raise
+
+
+def show_adopted(made: dict[str, Any]) -> None:
+    """Prints what changed, what was built, and how to undo it."""
+    before, after = made["before"], made["after"]
+    if not made["changed"]:
+        typer.echo(f"{after['pipeline']} is the default already ({after['spec']}). Nothing was changed.")
+        return
+    if made["name"] != after["pipeline"] and not made["undone"]:
+        typer.echo(f"{made['name']} is called {after['pipeline']} in surefind.toml.")
+    if before["pipeline"] != after["pipeline"]:
+        typer.echo(f"pipeline: {before['pipeline']} → {after['pipeline']}")
+    typer.echo(f"  {after['spec']}")
+    if before["layout"] != after["layout"]:
+        typer.echo(f"layout: {before['layout']} → {after['layout']}")
+    built = ", ".join(made["built"])
+    if made["dry_run"]:
+        typer.echo(f"To build: {built or 'nothing'}. This was a dry run: nothing was built and nothing was written.")
+        return
+    typer.echo(f"Built: {built}." if built else "All indexes exist already.")
+    if made["undone"]:
+        typer.echo(f"{made['file']} is as it was before {made['name']} was adopted.")
+    else:
+        typer.echo(f"Wrote {made['file']}. Searches use it from now on. Undo with: {UNDO}")
