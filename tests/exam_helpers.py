@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import typer
+
 from helpers import EXAMPLE
 from surefind.exam.known_item import generate
 from surefind.exam.model import Exam, ExamQuery, Judgment
@@ -79,12 +81,21 @@ class Ran:
         return json.loads(self.out)
 
 
+command_of = cache(typer.main.get_command)
+"""The commands as typer makes them from an app. A process does this once; it takes longer than most commands."""
+
+
 def surefind(*words: str | Path, kb: Path | None = None) -> Ran:
     """A command as the shell would run it, in this process: what it printed and its exit code."""
     argv = ["surefind", *map(str, words), *(["--kb", str(kb)] if kb else [])]
     out, err = io.StringIO(), io.StringIO()
     code: Any = 0
-    with mock.patch.object(sys, "argv", argv), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        mock.patch.object(sys, "argv", argv),
+        mock.patch.object(typer.main, "get_command", command_of),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         try:
             main()
         except SystemExit as stop:

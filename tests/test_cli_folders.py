@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from exam_helpers import Ran, surefind
 from helpers import WORDS, Home
 from surefind import folders
 from surefind.errors import StoreError
 from surefind.folders import located, nearest
 
+Shell = Callable[..., Ran]
 
-def shell(*words: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    known = {key: value for key, value in os.environ.items() if key != "SUREFIND_KB"}
-    command = [sys.executable, "-m", "surefind", *map(str, words)]
-    return subprocess.run(command, cwd=cwd, env={**known, **env}, capture_output=True, text=True, check=False)
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Runs a command in a folder, as a shell in that folder would."""
+
+    def run(*words: str | Path, cwd: Path, **env: str) -> Ran:
+        with monkeypatch.context() as there:
+            there.chdir(cwd)
+            there.setattr(folders, "_home_of_settings", [])  # as in a new process
+            there.delenv("SUREFIND_KB", raising=False)
+            for name, value in env.items():
+                there.setenv(name, value)
+            return surefind(*words)
+
+    return run
 
 
 @pytest.fixture
@@ -30,56 +43,56 @@ def deep(home: Home) -> Path:
     return home.docs / "deep" / "er"
 
 
-def test_a_sync_in_a_subfolder_goes_to_the_parents_knowledge_base(home: Home, deep: Path) -> None:
+def test_a_sync_in_a_subfolder_goes_to_the_parents_knowledge_base(home: Home, deep: Path, shell: Shell) -> None:
     done = shell("sync", ".", "--json", cwd=deep)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["documents"] == 1
+    assert done.code == 0, done.err
+    assert done.json["documents"] == 1
     assert (home.folder / ".surefind").is_dir() and not (deep / ".surefind").exists()
-    assert done.stderr.splitlines()[0] == f"Using the knowledge base in {home.folder}."
+    assert done.err.splitlines()[0] == f"Using the knowledge base in {home.folder}."
 
 
-def test_a_search_in_a_subfolder_finds_the_documents_of_the_parent(home: Home, deep: Path) -> None:
+def test_a_search_in_a_subfolder_finds_the_documents_of_the_parent(home: Home, deep: Path, shell: Shell) -> None:
     home.sync("docs")
     done = shell("search", "vault", "--json", cwd=deep)
-    assert [hit["document"] for hit in json.loads(done.stdout)["hits"]] == ["b.md"]
+    assert [hit["document"] for hit in done.json["hits"]] == ["b.md"]
 
 
-def test_nothing_is_said_where_the_knowledge_base_is_here_or_named(home: Home, deep: Path) -> None:
+def test_nothing_is_said_where_the_knowledge_base_is_here_or_named(home: Home, deep: Path, shell: Shell) -> None:
     home.sync("docs")
-    assert shell("search", "vault", cwd=home.folder).stderr == ""
-    assert shell("search", "vault", "--kb", home.folder, cwd=deep).stderr == ""
-    assert shell("search", "vault", cwd=deep, SUREFIND_KB=str(home.folder)).stderr == ""
+    assert shell("search", "vault", cwd=home.folder).err == ""
+    assert shell("search", "vault", "--kb", home.folder, cwd=deep).err == ""
+    assert shell("search", "vault", cwd=deep, SUREFIND_KB=str(home.folder)).err == ""
 
 
-def test_a_named_folder_wins_even_if_it_is_the_current_one(home: Home, deep: Path) -> None:
+def test_a_named_folder_wins_even_if_it_is_the_current_one(home: Home, deep: Path, shell: Shell) -> None:
     home.sync("docs")
     done = shell("search", "vault", "--kb", ".", cwd=deep)
-    assert done.returncode == 3 and f"There is no knowledge base in {deep} yet" in done.stderr
+    assert done.code == 3 and f"There is no knowledge base in {deep} yet" in done.err
 
 
-def test_init_writes_here_whatever_is_above(home: Home, deep: Path) -> None:
-    assert shell("init", "--json", cwd=deep).returncode == 0
+def test_init_writes_here_whatever_is_above(home: Home, deep: Path, shell: Shell) -> None:
+    assert shell("init", "--json", cwd=deep).code == 0
     assert (deep / "surefind.toml").exists()
     done = shell("sync", ".", "--json", cwd=deep)
-    assert (deep / ".surefind").is_dir() and "Using" not in done.stderr
+    assert (deep / ".surefind").is_dir() and "Using" not in done.err
 
 
-def test_paths_on_the_command_line_are_relative_to_the_current_folder(home: Home, deep: Path) -> None:
+def test_paths_on_the_command_line_are_relative_to_the_current_folder(home: Home, deep: Path, shell: Shell) -> None:
     home.sync("docs")
     (deep / "q.csv").write_text("query,document\ncash,deep/er/a.md\n", encoding="utf-8")
-    assert shell("exam", "import", "q.csv", cwd=deep).returncode == 0
-    assert shell("exam", "export", "q", "out.jsonl", cwd=deep).returncode == 0
+    assert shell("exam", "import", "q.csv", cwd=deep).code == 0
+    assert shell("exam", "export", "q", "out.jsonl", cwd=deep).code == 0
     assert (deep / "out.jsonl").exists()
     assert (home.folder / ".surefind" / "exams" / "q").is_dir()
 
 
-def test_paths_in_the_settings_are_relative_to_the_knowledge_base(home: Home, deep: Path) -> None:
+def test_paths_in_the_settings_are_relative_to_the_knowledge_base(home: Home, deep: Path, shell: Shell) -> None:
     """A model that is not there is complained about with the path that was tried; one that is there is opened."""
     (home.folder / "models" / "mine").mkdir(parents=True)
     home.configure(f'{WORDS}\nrerank = ["cross_encoder(model=models/mine)"]\n')
     home.sync("docs")
     for cwd in (home.folder, deep):
-        trace = json.loads(shell("search", "vault", "--json", cwd=cwd).stdout)["trace"]
+        trace = shell("search", "vault", "--json", cwd=cwd).json["trace"]
         note = next(entry["note"] for entry in trace if entry["stage"] == "rerank")
         assert str(home.folder / "models" / "mine") in note
 

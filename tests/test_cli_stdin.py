@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from exam_helpers import surefind
+from exam_helpers import Ran, surefind
 from helpers import Home
 
 COMMAND = [sys.executable, "-m", "surefind", "search"]
@@ -26,28 +28,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home.folder
 
 
-def piped(folder: Path, text: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*COMMAND, *words], cwd=folder, input=text, capture_output=True, check=False)
+def piped(folder: Path, text: bytes, *words: str) -> Ran:
+    """A search in this process; its standard input has this text."""
+    with mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(text))):
+        return surefind("search", *words, kb=folder)
 
 
 @pytest.mark.parametrize("words", [("-",), ()])
 def test_query_is_read_from_stdin(folder: Path, words: tuple[str, ...]) -> None:
-    done = piped(folder, b"teller cash\n", *words, "--json")
+    """Through a real pipe, in a process of its own."""
+    command = [*COMMAND, *words, "--json"]
+    done = subprocess.run(command, cwd=folder, input=b"teller cash\n", capture_output=True, check=False)
     found = json.loads(done.stdout)
     assert (done.returncode, found["query"], found["hits"][0]["document"]) == (0, "teller cash", "a.md")
 
 
 def test_several_lines_are_one_query(folder: Path) -> None:
-    assert json.loads(piped(folder, b"\n teller\ncash \n\n", "-", "--json").stdout)["query"] == "teller\ncash"
+    assert piped(folder, b"\n teller\ncash \n\n", "-", "--json").json["query"] == "teller\ncash"
 
 
 def test_byte_order_mark_is_no_part_of_the_query(folder: Path) -> None:
-    found = json.loads(piped(folder, b"\xef\xbb\xbf" + "Übung".encode(), "-", "--json").stdout)
+    found = piped(folder, b"\xef\xbb\xbf" + "Übung".encode(), "-", "--json").json
     assert (found["query"], found["hits"][0]["document"]) == ("Übung", "b.md")
 
 
 def test_words_win_over_stdin(folder: Path) -> None:
-    assert json.loads(piped(folder, b"nothing", "teller", "--json").stdout)["query"] == "teller"
+    assert piped(folder, b"nothing", "teller", "--json").json["query"] == "teller"
 
 
 @pytest.mark.parametrize(
@@ -61,8 +67,8 @@ def test_words_win_over_stdin(folder: Path) -> None:
 )
 def test_bad_input_exits_2_with_a_sentence(folder: Path, text: bytes, says: str) -> None:
     done = piped(folder, text, "-")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.decode().startswith("surefind: ") and says in done.stderr.decode()
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("surefind: ") and says in done.err
 
 
 def test_no_query_at_a_terminal_is_not_waited_for(folder: Path) -> None:

@@ -14,10 +14,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import typer
 
 import surefind as surefind_package
-from exam_helpers import FEW, copy_few, surefind
+from exam_helpers import FEW, command_of, copy_few, surefind
 from helpers import EXAMPLE
 from surefind import testing
 from surefind.serve.cli import app
@@ -44,7 +43,7 @@ def commands_in(path: Path) -> list[str]:
 def check_call(text: str) -> None:
     """Raises if the call names an unknown command or option, or lacks an argument."""
     _, *words = shlex.split(_SHELL.sub("", text))
-    command: Any = typer.main.get_command(app)
+    command: Any = command_of(app)
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
     if not {"--help", "--version", "--install-completion", "--show-completion"} & set(words):

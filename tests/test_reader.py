@@ -7,10 +7,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +30,44 @@ def home(tmp_path: Path) -> Home:
         home.write(f"docs/{i}.md", f"common version0 number{i}")
     home.sync("docs")
     return home
+
+
+OBEY = """
+import shutil, sys
+from pathlib import Path
+from surefind import KnowledgeBase
+for line in sys.stdin:
+    order, folder = line.rstrip().split(" ", 1)
+    if order == "sync":
+        with KnowledgeBase.open(folder) as kb:
+            kb.sync()
+    else:
+        built = Path(folder, ".surefind/indexes").glob("*/docs.npy")
+        shutil.rmtree(max(built, key=lambda path: path.stat().st_mtime_ns).parent)
+    print("done", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def obedient() -> Iterator[subprocess.Popen[str]]:
+    """Another process, which starts once: a start costs more than the syncs of a test."""
+    started = subprocess.Popen([sys.executable, "-c", OBEY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    yield started
+    started.communicate(timeout=60)
+    assert started.returncode == 0
+
+
+@pytest.fixture
+def another_process(home: Home, obedient: subprocess.Popen[str]) -> Callable[[str], None]:
+    """Has another process do a `sync`, or `drop` the indexes of the newest generation."""
+
+    def order(what: str) -> None:
+        assert obedient.stdin and obedient.stdout
+        obedient.stdin.write(f"{what} {home.folder}\n")
+        obedient.stdin.flush()
+        assert obedient.stdout.readline() == "done\n", "the other process failed; see stderr"
+
+    return order
 
 
 def rewrite(home: Home, version: int, first: int = 0) -> None:
@@ -141,25 +178,29 @@ def test_folder_that_cannot_be_written_to_can_be_searched(home: Home) -> None:
 
 
 @pytest.mark.parametrize("pipeline", ["words", "tfidf(ngrams=2)"])
-def test_reader_answers_for_its_generation_after_syncs_in_another_process(home: Home, pipeline: str) -> None:
+def test_reader_answers_for_its_generation_after_syncs_in_another_process(
+    home: Home, another_process: Callable[[str], None], pipeline: str
+) -> None:
     """An index that is built for an old snapshot after two syncs once mixed documents up."""
     with home.open() as kb:
         kb.build(pipeline)
         reader = kb.reader()
         for version in (1, 2, 3, 4, 5):
             rewrite(home, version, first=version)
-            in_another_process(home, "sync")
+            another_process("sync")
         found = reader.search("common", PUBLIC, kb.pipeline(pipeline), k=20)
         assert sorted(hit.text for hit in found.hits) == [f"common version0 number{i}" for i in range(6)]
         assert found.generation == 1
 
 
-def test_index_that_is_first_wanted_late_is_never_built_for_an_old_generation(home: Home) -> None:
+def test_index_that_is_first_wanted_late_is_never_built_for_an_old_generation(
+    home: Home, another_process: Callable[[str], None]
+) -> None:
     with home.open() as kb:
         reader = kb.reader()
         for version in (1, 2):
             rewrite(home, version, first=version)
-            in_another_process(home, "sync")
+            another_process("sync")
         with pytest.raises(NotBuiltError):
             reader.search("common", PUBLIC, Pipeline.parse("tfidf(ngrams=2)"))
         kb.build("tfidf(ngrams=2)")
@@ -220,11 +261,11 @@ def test_reader_that_nobody_holds_lets_go_of_its_generation(home: Home) -> None:
 # ---------------------------------------------------------------- switching
 
 
-def test_new_generation_is_opened_in_the_background(home: Home) -> None:
+def test_new_generation_is_opened_in_the_background(home: Home, another_process: Callable[[str], None]) -> None:
     with home.open() as kb:
         assert kb.search("common", PUBLIC).generation == 1
         rewrite(home, 1)
-        in_another_process(home, "sync")
+        another_process("sync")
         first = kb.search("common", PUBLIC, 20)
         assert {hit.text.split()[1] for hit in first.hits} == {f"version{first.generation - 1}"}
         until(lambda: kb.search("common", PUBLIC).generation == 2)
@@ -252,11 +293,14 @@ def test_request_ends_on_the_reader_it_began_with(home: Home, monkeypatch: pytes
     assert {hit.text.split()[1] for hit in found.hits} == {"version0"}
 
 
-def test_generation_without_its_indexes_does_not_take_the_place_of_one_that_answers(home: Home) -> None:
+def test_generation_without_its_indexes_does_not_take_the_place_of_one_that_answers(
+    home: Home, another_process: Callable[[str], None]
+) -> None:
     with home.open() as kb:
         assert kb.search("common", PUBLIC).generation == 1
         rewrite(home, 1)
-        in_another_process(home, "sync", "drop")
+        another_process("sync")
+        another_process("drop")
         for _ in range(40):
             found = kb.search("common", PUBLIC, 20)
             assert found.generation == 1
@@ -264,12 +308,14 @@ def test_generation_without_its_indexes_does_not_take_the_place_of_one_that_answ
             time.sleep(0.02)
         current = kb._current(None)
         until(lambda: "no index for bm25" in current.problem)
-        in_another_process(home, "sync")
+        another_process("sync")
         until(lambda: kb.search("common", PUBLIC).generation == 2)
         assert current.problem == ""
 
 
-def test_threads_see_whole_generations_while_another_process_writes(home: Home) -> None:
+def test_threads_see_whole_generations_while_another_process_writes(
+    home: Home, another_process: Callable[[str], None]
+) -> None:
     wrong: list[object] = []
     seen: set[int] = set()
     stop = threading.Event()
@@ -290,10 +336,10 @@ def test_threads_see_whole_generations_while_another_process_writes(home: Home) 
         threads = [threading.Thread(target=search, args=(kb,)) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for version in (1, 2, 3, 4, 5):
+        for version in range(1, 13):
             rewrite(home, version)
-            in_another_process(home, "sync")
-        until(lambda: 6 in seen)
+            another_process("sync")
+        until(lambda: 13 in seen)
         stop.set()
         for thread in threads:
             thread.join()
@@ -345,24 +391,3 @@ def test_reranker_that_raises_anything_leaves_the_ranking_before_and_says_so(
         assert [hit.chunk for hit in found.hits] == [hit.chunk for hit in plain.hits]
         (entry,) = [entry for entry in found.trace if entry.stage == "rerank"]
         assert entry.note == f"fell back: {type(error).__name__}: {error}"
-
-
-def in_another_process(home: Home, *orders: str) -> None:
-    """`sync`, and `drop` the indexes of the newest generation."""
-    code = textwrap.dedent(
-        """
-        import shutil, sys
-        from pathlib import Path
-        from surefind import KnowledgeBase
-        folder = Path(sys.argv[1])
-        for order in sys.argv[2:]:
-            if order == "sync":
-                with KnowledgeBase.open(folder) as kb:
-                    kb.sync()
-            else:
-                built = (folder / ".surefind/indexes").glob("*/docs.npy")
-                shutil.rmtree(max(built, key=lambda path: path.stat().st_mtime_ns).parent)
-        """
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(home.folder), *orders], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
