@@ -1,5 +1,8 @@
 """Measures whether a recommendation holds for real questions, leaving one corpus out at a time.
 
+An exam of n real questions is drawn at random from those of the corpus (with replacement), and the choice is judged by
+the scores of all of them: they are the population.
+
     python benchmarks/exam_validity.py collect --data DATA --work WORK     scores of every configuration, once
     python benchmarks/exam_validity.py report --work WORK                  the tables of docs/results/exam-validity.md
     python benchmarks/exam_validity.py prior --work WORK                   writes src/surefind/bench/prior.json
@@ -13,14 +16,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from _collecting import CONFIGURATIONS, DEFAULT, EFFECTS, MEASURE, SEED, collect
 from surefind.bench import prior
-from surefind.bench.prior import Belief, Kind, choose, evidence, fit_kind, fit_prior, pooled, sampling_error
+from surefind.bench.prior import Belief, choose, evidence, fit_kind, fit_prior, pooled, sampling_error
 from surefind.bench.recommendation import MARGIN
 from surefind.config import default_settings
 from surefind.search.pipeline import Pipeline
@@ -30,6 +33,9 @@ from surefind.search.pipeline import Pipeline
 
 Scores = dict[str, np.ndarray]
 """Scores of one corpus: `real` and each family, (questions, configurations)."""
+HYBRID = list(CONFIGURATIONS).index("hybrid")
+FEWEST_QUESTIONS = 20
+"""Questions of a family that a collection must have for the family to be judged on it."""
 FEWEST_CORPORA = 4
 """Corpora that a kind of questions must have been compared with real ones on, for its error to be estimated."""
 REPEATS = 40
@@ -44,88 +50,84 @@ def load(work: Path) -> dict[str, Scores]:
 
 
 def against_default(scores: np.ndarray) -> np.ndarray:
-    return np.asarray(scores - scores[:, [list(CONFIGURATIONS).index("hybrid")]], dtype=np.float64)
+    return np.asarray(scores - scores[:, [HYBRID]], dtype=np.float64)
+
+
+@dataclass
+class Table:
+    """Choices on collections that were left out: their τ and regret, and whether what was stated held."""
+
+    rows: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
+    stated: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
+    picks: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def judge(self, row: str, name: str, chosen: int, estimate: np.ndarray, truth: np.ndarray) -> None:
+        regret = 100 * float(truth.max() - truth[chosen])
+        self.rows.setdefault(row, {}).setdefault(name, []).append((kendall(estimate, truth), regret))
+        self.picks.setdefault(row, {})[name] = list(CONFIGURATIONS)[chosen]
+
+    def believe(self, row: str, name: str, belief: Belief, truth: np.ndarray) -> None:
+        choice = choose(belief, MARGIN, HYBRID)
+        self.judge(row, name, choice.best, belief.mean, truth)
+        held = bool(truth.max() - truth[choice.best] <= MARGIN)
+        self.stated.setdefault(row, []).append((choice.within, held))
+
+    def show(self) -> None:
+        print("| basis of the choice | collections | mean τ | mean regret | worst collection |\n|---|---|---|---|---|")
+        for row, found in self.rows.items():
+            taus = np.nanmean([tau for pairs in found.values() for tau, _ in pairs])
+            by = [float(np.mean([regret for _, regret in pairs])) for pairs in found.values()]
+            print(f"| {row} | {len(found)} | {taus:.2f} | {np.mean(by):.2f} | {max(by):.2f} |")
+        print(f"\n| basis | recommendations | stated (margin {MARGIN}) | held | of those stated as 90% or more |")
+        print("|---|---|---|---|---|")
+        for row, pairs in self.stated.items():
+            said, held = np.array(pairs, dtype=float).T
+            sure = said >= 0.9
+            high = f"{held[sure].mean():.0%} of {sure.sum()}" if sure.any() else "–"
+            print(f"| {row} | {len(said)} | {said.mean():.2f} | {held.mean():.3f} | {high} |")
 
 
 def report(work: Path) -> None:
     corpora = load(work)
     families = sorted({family for scores in corpora.values() for family in scores if family not in ("real", "effects")})
-    rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    stated: dict[str, list[tuple[float, bool]]] = defaultdict(list)
-    picks: dict[str, dict[str, str]] = defaultdict(dict)
+    table = Table()
     for name, scores in corpora.items():
         others = [other for key, other in corpora.items() if key != name]
         truth = scores["real"].mean(axis=0).astype(np.float64)
         before = fit_prior([against_default(other["real"]) for other in others])
         typical = pooled([against_default(other["real"]) for other in others])
-
-        def judge(row: str, estimate: np.ndarray, truth: np.ndarray = truth, name: str = name) -> None:
-            chosen = int(np.argmax(estimate))
-            rows[row].append((kendall(estimate, truth), 100 * float(truth.max() - truth[chosen])))
-            picks[row][name] = list(CONFIGURATIONS)[chosen]
-
-        def state(row: str, belief: Belief, truth: np.ndarray = truth) -> None:
-            choice = choose(belief, MARGIN)
-            stated[row].append((choice.within, bool(truth.max() - truth[choice.best] <= MARGIN)))
-
-        written = np.concatenate([scores[family] for family in families if family in scores])
-        judge("known-item exam alone", written.mean(axis=0))
-        judge("default (hybrid)", np.eye(len(truth))[list(CONFIGURATIONS).index("hybrid")])
-        judge("prior", before.mean)
-        state("prior", before)
-        joint = before
+        written = [scores[family] for family in families if family in scores]
+        if written:
+            means = np.concatenate(written).mean(axis=0)
+            table.judge("known-item exam alone", name, int(np.argmax(means)), means, truth)
+        table.judge("the default pipeline", name, HYBRID, np.eye(len(truth))[HYBRID], truth)
+        table.believe("prior", name, before, truth)
         for family in families:
-            if family not in scores or len(scores[family]) < 20:
+            if family not in scores or len(scores[family]) < FEWEST_QUESTIONS:
                 continue
-            judge(f"{family} alone", scores[family].mean(axis=0))
-            known = [other for other in others if family in other and len(other[family]) >= 20]
-            if len(known) < FEWEST_CORPORA and family != "heading_paraphrase":
+            means = scores[family].mean(axis=0)
+            table.judge(f"`{family}` alone", name, int(np.argmax(means)), means, truth)
+            known = [other for other in others if len(other.get(family, ())) >= FEWEST_QUESTIONS]
+            if len(known) < FEWEST_CORPORA:
                 continue
-            kind = (
-                Kind(np.zeros(len(truth)), before.covariance)
-                if len(known) < FEWEST_CORPORA
-                else fit_kind(
-                    [against_default(other[family]) for other in known],
-                    [against_default(other["real"]) for other in known],
-                )
+            kind = fit_kind(
+                [against_default(other[family]) for other in known],
+                [against_default(other["real"]) for other in known],
             )
             seen = evidence(against_default(scores[family]), kind, typical)
-            belief = before.updated(seen)
-            judge(f"prior + {family}", belief.mean)
-            state(f"prior + {family}", belief)
-            if family == "heading_paraphrase":
-                joint = belief
+            table.believe(f"prior + `{family}`", name, before.updated(seen), truth)
         real = against_default(scores["real"])
         rng = np.random.default_rng(SEED)
-        for count in (10, 30, 75):
+        for count in (10, 30, 75, 150):
             for _ in range(REPEATS):
-                drawn = rng.permutation(len(real))[: min(count, len(real) // 2)]
-                rest = np.setdiff1d(np.arange(len(real)), drawn)
-                judged = scores["real"][rest].mean(axis=0).astype(np.float64)
-                seen = evidence(real[drawn], None, typical)
-                judge(f"{count} real questions alone", real[drawn].mean(axis=0), judged)
-                belief = before.updated(seen)
-                judge(f"prior + {count} real questions", belief.mean, judged)
-                state(f"prior + {count} real questions", belief, judged)
-                judge(f"prior + paraphrase + {count} real questions", joint.updated(seen).mean, judged)
-        for _ in range(REPEATS):
-            order = rng.permutation(len(real))
-            half, rest = order[: len(order) // 2], order[len(order) // 2 :]
-            judge("the other half (ceiling)", real[half].mean(axis=0), scores["real"][rest].mean(axis=0).astype(float))
-    print("| basis of the choice | mean τ | mean regret | worst corpus |\n|---|---|---|---|")
-    for row, results in rows.items():
-        taus, regrets = np.array(results).T
-        by_corpus = regrets.reshape(len(corpora), -1).mean(axis=1) if len(regrets) % len(corpora) == 0 else regrets
-        print(f"| {row} | {np.nanmean(taus):.2f} | {by_corpus.mean():.2f} | {by_corpus.max():.2f} |")
-    print(f"\n| stated probability (margin {MARGIN}) | recommendations | mean stated | within the margin |")
-    print("|---|---|---|---|")
-    for row, pairs in stated.items():
-        said, held = np.array(pairs, dtype=float).T
-        sure = said >= 0.9
-        high = f"; of {sure.sum()} given 90%: {held[sure].mean():.0%}" if sure.any() else ""
-        print(f"| {row} | {len(said)} | {said.mean():.2f} | {held.mean():.2f}{high} |")
-    for row in ("known-item exam alone", "prior", "prior + heading_paraphrase"):
-        print(row, json.dumps(picks[row], ensure_ascii=False))
+                drawn = real[rng.integers(0, len(real), count)]
+                means = drawn.mean(axis=0)
+                table.judge(f"{count} real questions alone", name, int(np.argmax(means)), means, truth)
+                belief = before.updated(evidence(drawn, None, typical))
+                table.believe(f"prior + {count} real questions", name, belief, truth)
+    table.show()
+    for row in ("known-item exam alone", "prior"):
+        print(row, json.dumps(table.picks.get(row), ensure_ascii=False))
 
 
 def write_prior(work: Path) -> None:

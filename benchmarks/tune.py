@@ -7,7 +7,8 @@
 For each collection it prints the winner, its held-out score against the usual baselines and the default (differences
 with 95% intervals), what share of the full grid's question-runs and time the race took, and how far its winner is from
 the grid's on the tuning half. `simulate` needs the scores of `exam_validity.py collect`: an exam of 30, 75 or 150 real
-questions is drawn, the recommendation is made with a prior from the other collections, and is judged by the rest.
+questions is drawn, the recommendation is made with a prior from the other collections, and is judged by the scores of
+all questions of the collection.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from _collecting import DEFAULT, MEASURE, collections, fewer, questions_of
-from exam_validity import against_default, load
+from exam_validity import HYBRID, against_default, load
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.prior import choose, evidence, fit_prior, pooled
@@ -110,11 +111,10 @@ def simulate(work: Path, total: int = 500) -> None:
         for turn in range(total):
             name = list(real)[turn % len(real)]
             others = [scores for key, scores in real.items() if key != name]
-            order = rng.permutation(len(real[name]))
-            drawn, rest = order[: min(size, len(order) // 2)], order[min(size, len(order) // 2) :]
-            belief = fit_prior(others).updated(evidence(real[name][drawn], None, pooled(others)))
-            truth = real[name][rest].mean(axis=0)
-            regret = float(truth.max() - truth[choose(belief, MARGIN).best])
+            drawn = real[name][rng.integers(0, len(real[name]), size)]
+            belief = fit_prior(others).updated(evidence(drawn, None, pooled(others)))
+            truth = real[name].mean(axis=0)
+            regret = float(truth.max() - truth[choose(belief, MARGIN, HYBRID).best])
             wrong[size].append(regret > MARGIN)
             lost[size].append(100 * regret)
     print(f"| questions | worse than the best by more than {MARGIN} | mean loss, points |\n|---|---|---|")

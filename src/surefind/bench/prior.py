@@ -30,6 +30,11 @@ SHRINK = 0.5
 """Weight of the target in a covariance between corpora; chosen on left-out corpora (docs/results/exam-validity.md)."""
 TYPICAL = 50
 """How many questions the typical covariance of a question counts for."""
+WIDER = 1.5
+"""Factor of the covariance between corpora: an estimate from few corpora is too narrow. Chosen on left-out corpora."""
+STAY = 0.002
+"""A configuration replaces the default only if it is expected to be better by this much: what a few corpora say about
+smaller differences is noise."""
 DRAWS = 20_000
 _SEED = 20_240_607
 _RIDGE = 1e-8
@@ -98,9 +103,11 @@ class Kind:
     error: Floats
 
 
-def choose(belief: Belief, margin: float) -> Choice:
-    """Recommends the configuration with the highest posterior mean."""
+def choose(belief: Belief, margin: float, default: int | None = None) -> Choice:
+    """Recommends the configuration with the highest posterior mean, or the default if nothing is better by `STAY`."""
     best = int(np.argmax(belief.mean))
+    if default is not None and belief.mean[best] - belief.mean[default] < STAY:
+        best = default
     draws = belief.draws()
     lost = draws.max(axis=1) - draws[:, best]
     as_good = (draws[:, [best]] - draws <= margin).mean(axis=0)
@@ -137,7 +144,8 @@ def fit_prior(corpora: Sequence[Floats], shrink: float = SHRINK) -> Belief:
     """Estimates the prior from the per-question differences of several corpora, all with the same columns."""
     means = np.array([scores.mean(axis=0) for scores in corpora])
     noise = np.mean([sampling_error(scores) for scores in corpora], axis=0)
-    return Belief(means.mean(axis=0), _spread(means, noise, pooled(corpora), shrink), len(corpora) - 1)
+    spread = WIDER * _spread(means, noise, pooled(corpora), shrink)
+    return Belief(means.mean(axis=0), spread, len(corpora) - 1)
 
 
 def fit_kind(exams: Sequence[Floats], real: Sequence[Floats], shrink: float = SHRINK) -> Kind:

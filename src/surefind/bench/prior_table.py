@@ -55,6 +55,8 @@ class Known:
     """The matrix that turns scores into differences to the reference."""
     unknown: list[int]
     """The rows with a part that was not measured on other collections."""
+    default: int | None
+    """The row of the default pipeline, if there is one."""
 
 
 def collections() -> int:
@@ -75,7 +77,8 @@ def known(specs: Sequence[str], layouts: Sequence[str] = (), measure: str = MEAS
     spread = _OTHER_MEASURE**2 if measure != MEASURE else 1.0
     belief = Belief(turned @ np.array(parts.means), _between(turned, parts.spread()) * spread, collections() - 1)
     unknown = [i for i, row in enumerate(rows) if parts.unmeasured & row]
-    return Known(belief, _between(turned, parts.per_question()), against, unknown)
+    default = next((i for i, row in enumerate(rows) if row == {parts.default()}), None)
+    return Known(belief, _between(turned, parts.per_question()), against, unknown, default)
 
 
 class _Parts:

@@ -97,7 +97,7 @@ def recommend(
             kind = None if group in (_REAL, _CHOSEN) else Kind(np.zeros(len(specs)), start.belief.covariance)
             scale = _scale([query for query, name in zip(queries, groups, strict=True) if name == group])
             belief = belief.updated(evidence(scale * part, kind, scale**2 * start.per_question))
-    choice = choose(belief, margin)
+    choice = choose(belief, margin, start.default)
     real = counted.pop(_REAL, 0)
     if real:
         per_question = real * sampling_error(differences[groups == _REAL], per_question)
