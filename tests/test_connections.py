@@ -101,7 +101,7 @@ def test_eight_threads_that_ask_while_one_closes(line: Line) -> None:
 
     def work() -> None:
         try:
-            for _ in range(30):
+            for _ in range(15):
                 endpoint.post({})
         except BaseException as error:
             failed.append(error)

@@ -38,8 +38,13 @@ def rooms() -> list[tuple[Path, str]]:
     return [(path, path.relative_to(ROOT).parts[0].removesuffix(".py")) for path in sorted(ROOT.rglob("*.py"))]
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> tuple[str, ...]:
     """The rooms that a module imports, early or late, but not for type checking only."""
+    return tuple(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     typing_only = {
         id(inner)
