@@ -4,7 +4,7 @@ All questions about a document are in the same half. Otherwise a model could lea
 the other half are, and the score on the held-out half would say nothing about documents that it has not seen.
 
 Documents with many questions are placed first. Each goes to the half where it evens out the families. Let d(f) be the
-held-out questions of family f minus its tuning questions, N(f) all of its questions, and n(f) those of the document. The
+held-out questions of family f minus its tuning questions, N(f) all of them, and n(f) those about the document. The
 document is held out if Σ d(f) · n(f) / N(f)² < 0, which minimises Σ (d(f) / N(f))² step by step. If the sum is 0, the
 totals decide. With fewer documents than the statistics need to count them (`measure.clusters`), each question is placed
 on its own.
