@@ -36,6 +36,8 @@ FEW = (
     "faq/faq-03-loan-officer-faq.md",
 )
 """Ten documents of the sample: enough to differ, few enough to be quick."""
+BODY = "The teller counts the drawer twice and then signs the sheet for the shift.\n"
+"""A text for the sections of made-up documents."""
 
 
 def document(id: str, text: str, title: str = "") -> Document:

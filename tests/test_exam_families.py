@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from exam_helpers import document
+from exam_helpers import BODY, document
 from surefind.errors import ExamError
 from surefind.exam.known_item import FAMILIES, VERBATIM, generate
 from surefind.types import Document
-
-BODY = "The teller counts the drawer twice and then signs the sheet for the shift.\n"
 
 
 def asked(*documents: Document, family: str) -> dict[str, tuple[str, str]]:

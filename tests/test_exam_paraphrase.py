@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from exam_helpers import document, few_documents, sample_exam
-from surefind.exam._documents import terms
+from exam_helpers import BODY, document, few_documents, sample_exam
 from surefind.exam._lexicon import Place, gerund, gerunds, lexicon
 from surefind.exam._paraphrase import FORMS, paraphrase
+from surefind.exam._words import terms
 from surefind.exam.known_item import generate
 from surefind.exam.model import ExamQuery
 
 PLACES: tuple[Place, ...] = ("verbs", "nouns", "adjectives", "terms", "phrases")
-BODY = "The teller counts the drawer twice and then signs the sheet for the shift.\n"
 
 
 def paraphrases() -> list[ExamQuery]:

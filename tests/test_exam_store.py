@@ -1,8 +1,7 @@
-"""Exams as objects of the knowledge base: versions, fingerprints, halves, and finding moved passages again."""
+"""Exams as objects of the knowledge base: versions, fingerprints, and finding moved passages again."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from exam_helpers import query, sample_exam
 from surefind.errors import ExamError
 from surefind.exam.model import Exam, Judgment, query_from_json, query_to_json
 from surefind.exam.relocate import relocate
-from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
 
 ONE = Exam("mine", (query("1", "first?", Judgment("a.md", 0, 5, 2, "alpha")),), origin="by hand", corpus="c0ffee")
@@ -194,32 +192,3 @@ def test_question_with_only_non_relevant_passages_left_is_left_out() -> None:
 def test_whole_document_judgments_survive_any_edit() -> None:
     exam = Exam("e", (query("1", "?", Judgment("a.md")),))
     assert relocate(exam, {"a.md": "all new"}) == (exam, 0)
-
-
-# ---------------------------------------------------------------- halves
-
-
-def test_halves_are_the_same_every_time() -> None:
-    assert held_out(sample_exam().queries) == held_out(sample_exam().queries)
-
-
-def test_halves_do_not_depend_on_the_order_of_the_questions() -> None:
-    queries = sample_exam().queries
-    forward = dict(zip([query.id for query in queries], held_out(queries), strict=True))
-    backward = dict(zip([query.id for query in queries[::-1]], held_out(queries[::-1]), strict=True))
-    assert forward == backward
-
-
-def test_every_family_is_halved() -> None:
-    queries = sample_exam().queries
-    out = Counter(query.family for query, held in zip(queries, held_out(queries), strict=True) if held)
-    assert out == {family: count // 2 for family, count in sample_exam().families().items()}
-
-
-def test_families_of_one_are_split_together() -> None:
-    queries = [replace(query(str(i), f"What is {i}?"), family=f"family {i}") for i in range(10)]
-    assert sum(held_out(queries)) == 5
-
-
-def test_family_of_one_is_not_held_out() -> None:
-    assert held_out([query("1", "?")]) == [False]

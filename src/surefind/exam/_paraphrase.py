@@ -14,8 +14,8 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-from surefind.exam._documents import terms
 from surefind.exam._lexicon import Place, gerunds, imperatives, lexicon
+from surefind.exam._words import terms
 
 T = TypeVar("T")
 FORMS = {

@@ -8,10 +8,12 @@ the passage; `leakage` measures how much.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from surefind.errors import ExamError, choices
-from surefind.exam._documents import Candidate, ExamDocuments
+from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
 from surefind.exam.families.alias import alias
 from surefind.exam.families.anchor_text import anchor_text
 from surefind.exam.families.entity_lookup import entity_lookup
@@ -24,7 +26,7 @@ from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.overlap import content_terms, overlap
 from surefind.types import Document
 
-FAMILIES: dict[str, Callable[[ExamDocuments], Iterator[Candidate]]] = {
+FAMILIES: dict[str, Callable[[ExamDocuments], Drafts]] = {
     "heading_direct": heading_direct,
     "entity_lookup": entity_lookup,
     "heading_paraphrase": heading_paraphrase,
@@ -38,6 +40,8 @@ VERBATIM = frozenset({"exact_phrase", "first_sentence", "entity_lookup", "headin
 """Families whose questions are made of the words of the passage. They show whether something broke, not which
 configuration answers people's questions best."""
 PER_FAMILY = 200
+_TRIES = 20
+"""Drafts that are tried for each question wanted. In a corpus of copies, most drafts are ambiguous."""
 
 
 def generate(
@@ -53,12 +57,12 @@ def generate(
             raise ExamError(f"There is no question family called {family!r}. {choices(family, FAMILIES)}")
     if per_family < 1:
         raise ExamError(f"--per-family must be at least 1, not {per_family}.")
-    corpus = ExamDocuments(sorted(documents, key=lambda document: document.id), seed)
+    corpus = ExamDocuments(documents, seed)
     texts = {document.id: document.text for document in documents}
     taken: set[str] = set()
     queries: list[ExamQuery] = []
     for family in families:
-        chosen = _distinct(corpus.shuffled(family, FAMILIES[family](corpus)), taken, per_family)
+        chosen = _distinct(candidates(family, corpus, _TRIES * max(per_family, PER_FAMILY)), taken, per_family)
         queries += [_query(family, candidate, texts) for candidate in chosen]
     if not queries:
         raise ExamError(
@@ -71,6 +75,35 @@ def origin_of(per_family: int = PER_FAMILY, families: Sequence[str] = tuple(FAMI
     """The command that writes such an exam."""
     chosen = "" if set(families) == set(FAMILIES) else "".join(f" --family {family}" for family in families)
     return f"generate --per-family {per_family}{chosen} --seed {seed}"
+
+
+def candidates(family: str, corpus: ExamDocuments, tries: int) -> Iterator[Candidate]:
+    """The questions of a family, one from each document in turn, so that long documents do not fill the exam.
+
+    The order of the documents, and of the drafts within a document, depends on the seed and on their own ids and texts.
+    So an edit of one document hardly changes the questions about others. A document is read when its turn comes.
+    """
+    drafts = FAMILIES[family](corpus)
+    lot = partial(_lot, corpus.seed, family)
+    documents = sorted(corpus.documents, key=lambda document: lot(document.id))
+    queues = deque(_in_order(drafts, document, lot) for document in documents)
+    while queues and tries > 0:
+        queue = queues.popleft()
+        for draft in queue:
+            tries -= 1
+            candidate = draft.ask()
+            if candidate:
+                yield candidate
+                queues.append(queue)
+                break
+
+
+def _in_order(drafts: Drafts, document: Document, lot: Callable[[str, str], bytes]) -> Iterator[Draft]:
+    yield from sorted(drafts(document), key=lambda draft: lot(document.id, draft.text))
+
+
+def _lot(seed: int, family: str, document: str, text: str = "") -> bytes:
+    return hashlib.blake2b("\0".join((str(seed), family, document, text)).encode(), digest_size=8).digest()
 
 
 def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> list[Candidate]:

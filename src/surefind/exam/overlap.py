@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from surefind.exam._documents import of_token, query_words, terms, words
+from surefind.exam._words import of_token, query_words, terms, words
 
 WINDOW = 100
 """Words of a window."""

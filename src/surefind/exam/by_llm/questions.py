@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from surefind.exam._documents import terms
+from surefind.exam._words import terms
 from surefind.exam.by_llm.passages import Passage
 from surefind.llm.reply import read_object
 from surefind.text.scripts import count_words

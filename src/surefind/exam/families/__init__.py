@@ -1,1 +1,1 @@
-"""The families of known-item questions. One family per file, each a function ExamDocuments -> candidates."""
+"""The families of known-item questions. One family per file, each a function ExamDocuments -> drafts of a document."""

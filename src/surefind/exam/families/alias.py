@@ -7,13 +7,13 @@ that is a path is dropped.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
-from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain, terms
+from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._words import is_prose, plain, terms
 from surefind.types import Document
 
 
-def alias(corpus: ExamDocuments) -> Iterator[Candidate]:
+def alias(corpus: ExamDocuments) -> Drafts:
     found: dict[frozenset[str], dict[str, tuple[str, Document]]] = defaultdict(dict)
     for document in corpus.documents:
         for name in _names(document):
@@ -21,10 +21,13 @@ def alias(corpus: ExamDocuments) -> Iterator[Candidate]:
             if own and own != frozenset(terms(document.title)) and "/" not in name and is_prose(name):
                 found[own].setdefault(document.id, (name, document))
     titles = {frozenset(terms(document.title)) for document in corpus.documents}
+    drafts: dict[str, list[Draft]] = defaultdict(list)
     for own, documents in found.items():
         if len(documents) == 1 and own not in titles:
             ((name, document),) = documents.values()
-            yield Candidate(name, document.id, (corpus.judge(document, 0, len(document.text)),))
+            judgment = corpus.judge(document, 0, len(document.text))
+            drafts[document.id].append(Draft.of(Candidate(name, document.id, (judgment,))))
+    return lambda document: drafts[document.id]
 
 
 def _names(document: Document) -> list[str]:

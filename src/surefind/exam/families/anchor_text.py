@@ -9,10 +9,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import partial
 
-from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain, terms
+from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
 from surefind.exam._readable import readable
+from surefind.exam._words import is_prose, plain, terms
 from surefind.exam.families.heading_direct import clean_heading
 from surefind.types import Document
 
@@ -24,7 +25,7 @@ _Target = tuple[str, str]
 """The id of a document, and the slug of a section or ""."""
 
 
-def anchor_text(corpus: ExamDocuments) -> Iterator[Candidate]:
+def anchor_text(corpus: ExamDocuments) -> Drafts:
     pages = {_SUFFIX.sub("", document.id): document for document in corpus.documents}
     found: dict[frozenset[str], dict[_Target, str]] = defaultdict(dict)
     for document in corpus.documents:
@@ -34,10 +35,16 @@ def anchor_text(corpus: ExamDocuments) -> Iterator[Candidate]:
             if text and is_prose(text) and target and target.id != document.id and "/" not in text:
                 found[frozenset(terms(text))].setdefault((target.id, (match[3] or "").lower()), text)
     by_id = {document.id: document for document in corpus.documents}
+    drafts: dict[str, list[Draft]] = defaultdict(list)
     for targets in found.values():
         if len({id for id, _ in targets}) == 1:
             (id, slug), text = max(targets.items())  # a section before the whole document
-            yield Candidate(text, id, (corpus.judge(by_id[id], *_span(corpus, by_id[id], slug)),))
+            drafts[id].append(Draft(text, partial(_ask, corpus, text, by_id[id], slug)))
+    return lambda document: drafts[document.id]
+
+
+def _ask(corpus: ExamDocuments, text: str, target: Document, slug: str) -> Candidate:
+    return Candidate(text, target.id, (corpus.judge(target, *_span(corpus, target, slug)),))
 
 
 def _page(document: str, target: str) -> str:

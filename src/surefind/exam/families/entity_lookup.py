@@ -6,13 +6,13 @@ dropped.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache, partial
 from operator import itemgetter
 
-from surefind.exam._documents import Candidate, ExamDocuments
+from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
 from surefind.exam._names import named
 from surefind.text.scripts import HANGUL, UNSPACED, pattern
 from surefind.text.sentences import sentence_spans
@@ -21,70 +21,97 @@ from surefind.types import Document
 MOST = 3
 _SPANS = 5
 """Most occurrences per document whose sentences become gold."""
-_RUN = re.compile(r"\w+")
-
+_PART = rf"[^\W{UNSPACED}{HANGUL}]"
 
 Spans = list[tuple[int, int]]
 
 
-def entity_lookup(corpus: ExamDocuments) -> Iterator[Candidate]:
-    places: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    by_id = {document.id: document for document in corpus.documents}
-    for document in corpus.documents:
-        for entity, start in named(corpus.readable(document)):
-            places[entity][document.id].append(start)
-    found_in = _documents_of(corpus, places)
-    lines: dict[tuple[str, int], Spans] = {}
-    for entity, documents in places.items():
+def entity_lookup(corpus: ExamDocuments) -> Drafts:
+    asking = _Asking(corpus)
+
+    def drafts(document: Document) -> Iterator[Draft]:
+        for entity in asking.places(document):
+            yield Draft(entity, partial(asking.ask, document, entity))
+
+    return drafts
+
+
+class _Asking:
+    """Remembers the names and lines of the documents it has read."""
+
+    def __init__(self, corpus: ExamDocuments) -> None:
+        self._corpus = corpus
+        self._places: dict[str, dict[str, list[int]]] = {}
+        self._lines: dict[tuple[str, int], Spans] = {}
+
+    def places(self, document: Document) -> dict[str, list[int]]:
+        """Entity -> where it is in the document, as whole words."""
+        if document.id not in self._places:
+            found: dict[str, list[int]] = defaultdict(list)
+            shown = self._corpus.readable(document)
+            for entity, start in named(shown):
+                if _is_whole(shown, start, start + len(entity)):
+                    found[entity].append(start)
+            self._places[document.id] = dict(found)
+        return self._places[document.id]
+
+    def ask(self, document: Document, entity: str) -> Candidate | None:
         # Every document that contains the words, in any case, fits the question: either all are judged, or none.
-        if len(found_in[entity.lower()]) <= MOST and found_in[entity.lower()] == set(documents):
-            judgments = tuple(
-                corpus.judge(by_id[id], *span)
-                for id, starts in sorted(documents.items())
-                for span in _sentences(by_id[id], starts, lines)
-            )
-            yield Candidate(entity, min(documents), judgments)
+        documents = holders(self._corpus, document, entity)
+        if not 0 < len(documents) <= MOST or any(entity not in self.places(one) for one in documents):
+            return None
+        judgments = tuple(
+            self._corpus.judge(one, *span)
+            for one in documents
+            for span in self._sentences(one, self.places(one)[entity])
+        )
+        return Candidate(entity, documents[0].id, judgments)
+
+    def _sentences(self, document: Document, starts: list[int]) -> Spans:
+        """The sentences around the given offsets, each once; a sentence never crosses a line. A line may contain many
+        entities, so its sentences are remembered."""
+        found: dict[tuple[int, int], None] = {}
+        for at in starts[:_SPANS]:
+            left = document.text.rfind("\n", 0, at) + 1
+            if (document.id, left) not in self._lines:
+                right = document.text.find("\n", at)
+                end = len(document.text) if right < 0 else right
+                self._lines[document.id, left] = sentence_spans(document.text, left, end)
+            spans = self._lines[document.id, left]
+            found[spans[bisect_right(spans, at, key=itemgetter(0)) - 1]] = None
+        return list(found)
 
 
-def _documents_of(corpus: ExamDocuments, entities: Iterable[str]) -> dict[str, set[str]]:
-    """Lower-cased entity -> the documents that contain it as whole words.
-
-    Each document is read once, whatever the number of entities: an entity in whole words begins with a whole run of
-    letters and digits, and `lengths` says how long the entities are that begin with this run.
-    """
-    found: dict[str, set[str]] = {entity.lower(): set() for entity in entities}
-    lengths: dict[str, set[int]] = defaultdict(set)
-    for entity in found:
-        lengths[next(_runs(entity)).group()].add(len(entity))
-    for document in corpus.documents:
-        text = document.text.lower()
-        for run in _runs(text):
-            for length in lengths.get(run.group(), ()):
-                end = run.start() + length
-                documents = found.get(text[run.start() : end])
-                if documents is not None and not _joins(text, end):
-                    documents.add(document.id)
+def holders(corpus: ExamDocuments, document: Document, entity: str) -> list[Document]:
+    """The documents that contain the entity of a document as whole words, in any case; no more than MOST + 1."""
+    found = []
+    for other in corpus.containing(entity, document):
+        if other is document or _contains(_lowered(other.text), entity.lower()):
+            found.append(other)
+            if len(found) > MOST:
+                break
     return found
 
 
-def _runs(text: str) -> Iterator[re.Match[str]]:
-    """Runs of word characters; scripts without spaces and Hangul end a run."""
-    return (_RUN if text.isascii() else pattern(rf"[^\W{UNSPACED}{HANGUL}]+")).finditer(text)
+@lru_cache(maxsize=16)  # many names of one document are looked for in the same others
+def _lowered(text: str) -> str:
+    return text.lower()
 
 
-def _joins(text: str, at: int) -> bool:
-    return at < len(text) and next(_runs(text[at]), None) is not None
+def _contains(text: str, words: str) -> bool:
+    at = text.find(words)
+    while at >= 0 and not _is_whole(text, at, at + len(words)):
+        at = text.find(words, at + 1)
+    return at >= 0
 
 
-def _sentences(document: Document, starts: list[int], lines: dict[tuple[str, int], Spans]) -> Spans:
-    """The sentences around the given offsets, each once; a sentence never crosses a line. `lines` caches the sentences
-    of each line, because a line may contain many entities."""
-    found: dict[tuple[int, int], None] = {}
-    for at in starts[:_SPANS]:
-        left = document.text.rfind("\n", 0, at) + 1
-        if (document.id, left) not in lines:
-            right = document.text.find("\n", at)
-            lines[document.id, left] = sentence_spans(document.text, left, len(document.text) if right < 0 else right)
-        spans = lines[document.id, left]
-        found[spans[bisect_right(spans, at, key=itemgetter(0)) - 1]] = None
-    return list(found)
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether no word goes on before or after this part of the text."""
+    return not _is_part(text[start - 1 : start]) and not _is_part(text[end : end + 1])
+
+
+def _is_part(character: str) -> bool:
+    """Whether this is a character of a word. Scripts without spaces and Hangul end a word."""
+    if character.isascii():
+        return character.isalnum() or character == "_"
+    return pattern(_PART).match(character) is not None

@@ -6,48 +6,42 @@ In a script without spaces, twelve characters in a row.
 from __future__ import annotations
 
 import math
-import random
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import accumulate, chain, pairwise, zip_longest
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import accumulate, chain, islice, pairwise, zip_longest
 
-from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain, terms
+from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._words import is_prose, plain, terms
 from surefind.text.scripts import CLUSTER, MARKS, UNSPACED, pattern
 from surefind.types import Document
 
 LENGTH = 6
-_CANDIDATES, _FEWEST = 40_000, 5
-"""About how many sentences are examined in all, and at least in each document."""
 _WORD = re.compile(r"[$€£]?\w+(?:[-.,:/*'’&@]\w+)*(?:\(\w{1,3}\))*%?")
 _LETTER = rf"[^\W{UNSPACED}][{MARKS}]*"
 _PIECE = rf"{CLUSTER}|[$€£]?(?:{_LETTER})+(?:[-.,:/*'’&@](?:{_LETTER})+)*(?:\((?:{_LETTER}){{1,3}}\))*%?"
 
 
-def exact_phrase(corpus: ExamDocuments) -> Iterator[Candidate]:
-    found = []
-    for document in corpus.documents:
+def exact_phrase(corpus: ExamDocuments) -> Drafts:
+    def drafts(document: Document) -> Iterator[Draft]:
         shown = corpus.readable(document)
-        for start, end in _drawn(corpus, document):
-            text = plain(shown[start:end])
-            words = _words(text) if is_prose(text) else []
-            if _length(words) > LENGTH + 2:
-                found.append((_rarest(corpus, words), document, corpus.judge(document, start, end)))
-    counts = _count(corpus, {phrase for phrase, _, _ in found})
-    for phrase, document, judgment in found:
-        if counts[phrase] == 1:
-            yield Candidate(_joined(phrase), document.id, (judgment,))
+        for section in corpus.sections(document):
+            for start, end in section.sentences:
+                yield Draft(shown[start:end], partial(_ask, corpus, document, start, end))
+
+    return drafts
 
 
-def _drawn(corpus: ExamDocuments, document: Document) -> list[tuple[int, int]]:
-    """The sentences of a document; of a large corpus, some of them, drawn by the seed."""
-    spans = [span for section in corpus.sections(document) for span in section.sentences]
-    most = max(_FEWEST, _CANDIDATES // len(corpus.documents))
-    if len(spans) <= most:
-        return spans
-    lots = random.Random(f"{corpus.seed}:{document.id}")
-    return sorted(lots.sample(spans, most))
+def _ask(corpus: ExamDocuments, document: Document, start: int, end: int) -> Candidate | None:
+    text = plain(corpus.readable(document)[start:end])
+    words = _words(text) if is_prose(text) else []
+    if _length(words) <= LENGTH + 2:
+        return None
+    phrase = _rarest(corpus, words)
+    if not _stands_once(corpus, document, phrase):
+        return None
+    return Candidate(_joined(phrase), document.id, (corpus.judge(document, start, end),))
 
 
 def _words(text: str) -> list[str]:
@@ -110,9 +104,29 @@ def _of_word(word: str) -> tuple[str, ...]:
     return tuple(terms(word))
 
 
-def _count(corpus: ExamDocuments, wanted: set[tuple[str, ...]]) -> Counter[tuple[str, ...]]:
-    """How often each phrase occurs in the whole corpus."""
-    counts: Counter[tuple[str, ...]] = Counter()
-    for document in corpus.documents:
-        counts.update(window for window in _windows(_words(plain(corpus.readable(document)))) if window in wanted)
-    return counts
+def _stands_once(corpus: ExamDocuments, document: Document, phrase: tuple[str, ...]) -> bool:
+    """Whether the phrase of this document stands nowhere else in the corpus."""
+    count = 0
+    for other in corpus.containing(" ".join(phrase), document):
+        count += _count(*_placed(corpus.readable(other)), phrase)
+        if count > 1:
+            break
+    return count == 1
+
+
+def _count(words: Sequence[str], places: Mapping[str, Sequence[int]], phrase: tuple[str, ...]) -> int:
+    """How often the phrase is among the words, up to 2. Only the places of its rarest word are looked at."""
+    at = min(range(len(phrase)), key=lambda at: len(places.get(phrase[at], ())))
+    starts = (place - at for place in places.get(phrase[at], ()))
+    found = (start for start in starts if start >= 0 and tuple(words[start : start + len(phrase)]) == phrase)
+    return len(list(islice(found, 2)))
+
+
+@lru_cache(maxsize=64)  # many sentences of one document are examined in a row
+def _placed(shown: str) -> tuple[list[str], dict[str, list[int]]]:
+    """The words of a document, and where each of them is."""
+    words = _words(plain(shown))
+    places: dict[str, list[int]] = defaultdict(list)
+    for at, word in enumerate(words):
+        places[word].append(at)
+    return words, dict(places)

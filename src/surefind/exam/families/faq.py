@@ -11,7 +11,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain, terms
+from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._words import is_prose, plain, terms
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
 
@@ -20,26 +21,32 @@ _PAIR = re.compile(
     rf"^{_Q}[*_]*[ \t]*(?P<question>[^\n]{{5,300}}\?)[*_ \t]*\n\s*(?P<answer>{_A}[^\n]*(?:\n(?!\s*\n|{_Q})[^\n]*)*)",
     re.MULTILINE,
 )
+_QUESTION = re.compile(rf"^{_Q}", re.MULTILINE)
+_MARK = re.compile(r"[?？؟]$")
 _FEWEST = 3
 """Words of a question."""
 
 
-def faq(corpus: ExamDocuments) -> Iterator[Candidate]:
+def faq(corpus: ExamDocuments) -> Drafts:
     found: dict[frozenset[str], list[tuple[str, Judgment]]] = defaultdict(list)
     for text, judgment in _asked(corpus):
         if count_words(text) >= _FEWEST and is_prose(text):
             found[frozenset(terms(text))].append((text, judgment))
+    drafts: dict[str, list[Draft]] = defaultdict(list)
     for asked in found.values():
         if len({judgment.document for _, judgment in asked}) == 1:
             text, judgment = asked[0]
-            yield Candidate(text, judgment.document, tuple(judgment for _, judgment in asked))
+            candidate = Candidate(text, judgment.document, tuple(judgment for _, judgment in asked))
+            drafts[judgment.document].append(Draft.of(candidate))
+    return lambda document: drafts[document.id]
 
 
 def _asked(corpus: ExamDocuments) -> Iterator[tuple[str, Judgment]]:
-    for heading in corpus.all_headings:
-        if heading.text.endswith(("?", "？", "؟")):
-            yield heading.text, corpus.judge(heading.document, heading.start, heading.end)
     for document in corpus.documents:
-        shown = corpus.readable(document)
-        for match in _PAIR.finditer(shown) if "?" in shown else ():
-            yield plain(match["question"]), corpus.judge(document, *match.span("answer"))
+        if any(_MARK.search(text) for text in corpus.possible_headings[document.id]):
+            for heading in corpus.headings(document):
+                if _MARK.search(heading.text):
+                    yield heading.text, corpus.judge(document, heading.start, heading.end)
+        if _QUESTION.search(document.text):
+            for match in _PAIR.finditer(corpus.readable(document)):
+                yield plain(match["question"]), corpus.judge(document, *match.span("answer"))

@@ -7,31 +7,58 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 
-from surefind.exam._documents import Candidate, ExamDocuments, is_prose, plain
+from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._words import is_prose, plain
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
 from surefind.text.sections import Section
+from surefind.types import Document
 
 MOST = 3
 _STOPS = ".:;。：；।۔។။"
 
 
-def first_sentence(corpus: ExamDocuments) -> Iterator[Candidate]:
-    places: dict[str, list[Judgment]] = defaultdict(list)
-    texts: dict[str, str] = {}
-    for document in corpus.documents:
-        shown = corpus.readable(document)
-        for section in corpus.sections(document):
-            text = plain(_opening(shown, section)).rstrip(_STOPS)
+def first_sentence(corpus: ExamDocuments) -> Drafts:
+    asking = _Asking(corpus)
+
+    def drafts(document: Document) -> Iterator[Draft]:
+        for (text, _), *_ in asking.openings(document).values():
             if 6 <= count_words(text) <= 30 and is_prose(text):
-                places[text.lower()].append(corpus.judge(document, section.start, section.end))
-                texts.setdefault(text.lower(), text)
-    for key, judgments in places.items():
-        if len({judgment.document for judgment in judgments}) <= MOST:
-            yield Candidate(texts[key], judgments[0].document, tuple(judgments))
+                yield Draft(text, partial(asking.ask, document, text))
+
+    return drafts
 
 
-def _opening(shown: str, section: Section) -> str:
+class _Asking:
+    """Remembers how the sections of documents begin."""
+
+    def __init__(self, corpus: ExamDocuments) -> None:
+        self._corpus = corpus
+        self._openings: dict[str, dict[str, list[tuple[str, Section]]]] = {}
+
+    def ask(self, document: Document, text: str) -> Candidate | None:
+        judgments: list[Judgment] = []
+        for other in self._corpus.containing(text, document):
+            same = self.openings(other).get(text.lower(), ())
+            judgments += (self._corpus.judge(other, section.start, section.end) for _, section in same)
+            if len({judgment.document for judgment in judgments}) > MOST:
+                return None
+        return Candidate(text, judgments[0].document, tuple(judgments)) if judgments else None
+
+    def openings(self, document: Document) -> dict[str, list[tuple[str, Section]]]:
+        """The first sentences of the sections in lower case -> the sentences as they are, and their sections."""
+        if document.id not in self._openings:
+            shown = self._corpus.readable(document)
+            found: dict[str, list[tuple[str, Section]]] = defaultdict(list)
+            for section in self._corpus.sections(document):
+                text = plain(_first(shown, section)).rstrip(_STOPS)
+                found[text.lower()].append((text, section))
+            self._openings[document.id] = dict(found)
+        return self._openings[document.id]
+
+
+def _first(shown: str, section: Section) -> str:
     """The first sentence that is not blank: a comment or an image is not a sentence."""
     return next((text for start, end in section.sentences if (text := shown[start:end]).strip()), "")

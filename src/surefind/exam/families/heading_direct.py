@@ -11,13 +11,15 @@ Which sections are gold follows three rules:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
-from surefind.exam._documents import Candidate, ExamDocuments, Heading, terms
+from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._headings import Heading
+from surefind.exam._words import terms
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
+from surefind.types import Document
 
 MOST = 3
 _GENERIC = (
@@ -44,17 +46,19 @@ def generic_terms() -> frozenset[str]:
     return frozenset(terms(_GENERIC))
 
 
-def heading_direct(corpus: ExamDocuments) -> Iterator[Candidate]:
-    fitting: dict[frozenset[str], tuple[Heading, ...]] = {}
-    for heading in corpus.all_headings:
-        text = clean_heading(heading.text)
-        if text:
-            wanted = frozenset(terms(text))
-            if wanted not in fitting:  # many documents have the same headings
-                fitting[wanted] = _fitting(corpus, wanted)
-            judgments = _judged(corpus, heading, fitting[wanted])
-            if judgments:
-                yield Candidate(text, heading.document.id, judgments)
+def heading_direct(corpus: ExamDocuments) -> Drafts:
+    def drafts(document: Document) -> Iterator[Draft]:
+        for heading in corpus.headings(document):
+            text = clean_heading(heading.text)
+            if text:
+                yield Draft(text, partial(_ask, corpus, text, heading))
+
+    return drafts
+
+
+def _ask(corpus: ExamDocuments, text: str, heading: Heading) -> Candidate | None:
+    judgments = judged(corpus, heading)
+    return Candidate(text, heading.document.id, judgments) if judgments else None
 
 
 def clean_heading(heading: str) -> str:
@@ -64,28 +68,26 @@ def clean_heading(heading: str) -> str:
     return heading if fits and not own <= generic_terms() else ""
 
 
-def _fitting(corpus: ExamDocuments, wanted: frozenset[str]) -> tuple[Heading, ...]:
-    """The headings that these terms fit; none if the question is ambiguous.
+def judged(corpus: ExamDocuments, heading: Heading) -> tuple[Judgment, ...]:
+    """Judgments of the heading's own section and all others that it fits; none if the question is ambiguous."""
+    fitting = _fitting(corpus, heading.own)
+    found = {(h.document.id, h.start): h for h in (heading, *fitting)} if fitting else {}
+    spans = [corpus.judge(h.document, h.start, h.end) for h in found.values()]
+    return tuple(sorted(spans, key=lambda j: (j.document, j.start or 0)))
 
-    Only headings with the rarest term are examined, and only until more than `MOST` documents are found: then either
-    too many fit, or one does not.
-    """
-    near: dict[str, list[Heading]] = defaultdict(list)
-    for heading in min((corpus.headings.get(term, []) for term in wanted), key=len):
-        if wanted <= heading.with_title and heading.own & wanted:
-            near[heading.document.id].append(heading)
-            if len(near) > MOST:
-                return ()
-    found = [[heading for heading in headings if _fits(heading, wanted)] for headings in near.values()]
-    return tuple(heading for headings in found for heading in headings) if all(found) else ()
+
+def _fitting(corpus: ExamDocuments, wanted: frozenset[str]) -> Sequence[Heading]:
+    """The headings that these terms fit; none if the question is ambiguous. Documents are read only until more than
+    `MOST` are found: then either too many fit, or one does not."""
+    near: list[list[Heading]] = []
+    for document in corpus.headed(wanted):
+        headings = corpus.headings_with(document, wanted)
+        near += [headings] if headings else []
+        if len(near) > MOST:
+            return ()
+    found = [[heading for heading in headings if _fits(heading, wanted)] for headings in near]
+    return [heading for headings in found for heading in headings] if all(found) else ()
 
 
 def _fits(heading: Heading, wanted: frozenset[str]) -> bool:
     return heading.own == wanted or (heading.with_title == wanted and len(heading.own) >= 2)
-
-
-def _judged(corpus: ExamDocuments, heading: Heading, fitting: Sequence[Heading]) -> tuple[Judgment, ...]:
-    """Judgments of the heading's own section and all others that it fits; none if no heading fits."""
-    found = {(h.document.id, h.start): h for h in (heading, *fitting)} if fitting else {}
-    spans = [corpus.judge(h.document, h.start, h.end) for h in found.values()]
-    return tuple(sorted(spans, key=lambda j: (j.document, j.start or 0)))

@@ -9,22 +9,37 @@ rare. The lexicon is English, so only English documents are used.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from surefind.exam._documents import Candidate, ExamDocuments, terms
+from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._headings import Heading
 from surefind.exam._paraphrase import paraphrase
-from surefind.exam.families.heading_direct import MOST, heading_direct
+from surefind.exam._words import terms
+from surefind.exam.families.heading_direct import MOST, clean_heading, judged
 from surefind.exam.overlap import content_terms
 from surefind.text.language import is_english
+from surefind.types import Document
 
 
-def heading_paraphrase(corpus: ExamDocuments) -> Iterator[Candidate]:
-    english = {document.id for document in corpus.documents if is_english([document.text])}
-    for candidate in heading_direct(corpus):
-        if candidate.document not in english:
-            continue
-        reworded = paraphrase(candidate.text, f"{corpus.seed}:{candidate.document}")
-        if reworded and _points(corpus, content_terms(reworded) & frozenset(terms(candidate.text))):
-            yield Candidate(reworded, candidate.document, candidate.judgments, source=candidate.text)
+def heading_paraphrase(corpus: ExamDocuments) -> Drafts:
+    def drafts(document: Document) -> Iterator[Draft]:
+        possible = any(_reworded(corpus, document, text) for text in corpus.possible_headings[document.id])
+        for heading in corpus.headings(document) if possible and is_english([document.text]) else ():
+            reworded = _reworded(corpus, document, heading.text)
+            if reworded:
+                yield Draft(heading.text, partial(_ask, corpus, reworded, heading))
+
+    return drafts
+
+
+def _reworded(corpus: ExamDocuments, document: Document, heading: str) -> str:
+    return paraphrase(heading, f"{corpus.seed}:{document.id}") if clean_heading(heading) else ""
+
+
+def _ask(corpus: ExamDocuments, reworded: str, heading: Heading) -> Candidate | None:
+    kept = content_terms(reworded) & frozenset(terms(heading.text))
+    judgments = judged(corpus, heading) if _points(corpus, kept) else ()
+    return Candidate(reworded, heading.document.id, judgments, source=heading.text) if judgments else None
 
 
 def _points(corpus: ExamDocuments, kept: frozenset[str]) -> bool:
