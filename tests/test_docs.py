@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import surefind as surefind_package
-from exam_helpers import FEW, command_of, copy_few, surefind
+from exam_helpers import FEW, Ran, command_of, copy_few, surefind
 from helpers import EXAMPLE
 from surefind import testing
 from surefind.serve.cli import app
@@ -146,11 +146,16 @@ def test_readme_snippets_run(
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
+    """What `make demo` leaves and prints. It embeds the whole sample, so everything about the sample uses its folder."""
+    folder = tmp_path_factory.mktemp("readme") / "demo"
+    return folder, surefind("demo", folder, "--json")
+
+
+@pytest.fixture(scope="module")
+def sample(demo: tuple[Path, Ran]) -> Path:
     """The bundled sample, indexed as the README's reader has it."""
-    folder = tmp_path_factory.mktemp("readme")
-    assert surefind("sync", EXAMPLE, kb=folder).code == 0
-    return folder
+    return demo[0]
 
 
 NUMBER = re.compile(r"\d+\.\d+")
@@ -219,10 +224,11 @@ def inline_commands_in(path: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def reader_of_the_readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as the README's reader has it, but with ten documents."""
+def reader_of_the_readme(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
+    """A folder as the README's reader has it, but with ten documents, whose vectors were computed before."""
     folder = tmp_path_factory.mktemp("reader")
     copy_few(folder / "docs")
+    shutil.copytree(sample / ".surefind" / "cache", folder / ".surefind" / "cache")
     asked = "query,document\nwhen is the outgoing wire cutoff,sop-301-outgoing-domestic-wire.md\n"
     (folder / "questions.csv").write_text(asked, encoding="utf-8")
     return folder
@@ -245,12 +251,11 @@ def test_prose_of_the_readme_has_commands_to_run() -> None:
     assert found.index("surefind bench --save baseline.json") < found.index("surefind bench --check baseline.json")
 
 
-def test_demo_runs(sample: Path, tmp_path: Path) -> None:
-    """What `make demo` runs, with the vectors that were computed before."""
+def test_demo_runs(demo: tuple[Path, Ran]) -> None:
     assert "surefind demo demo" in (ROOT / "Makefile").read_text(encoding="utf-8")
-    shutil.copytree(sample / ".surefind" / "cache", tmp_path / "demo" / ".surefind" / "cache")
-    result = surefind("demo", tmp_path / "demo", "--json")
-    assert result.code == 0
+    _, result = demo
+    assert result.code == 0, result.err
+    assert result.json["sync"]["documents"] == 115
     assert set(result.json["verdicts"]) == {"known-item", "questions"}
 
 
