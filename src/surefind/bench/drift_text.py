@@ -8,6 +8,7 @@ from surefind.bench.drift import Change, Drift
 
 _SHOWN = 10
 """The most questions that are listed of those that got worse, and of those that got better."""
+_ALL = ": add --json to list them all"
 _QUESTION = 70
 """Characters of a question that are shown."""
 
@@ -24,7 +25,7 @@ def drift_text(drift: Drift) -> str:
         lines.append(f"{drift.left_out} questions were left out: neither generation has their passages.")
     lines += [summary(drift), verdict(drift)]
     lines += [f"Problem: {problem}" for problem in drift.problems]
-    lines += listed("got worse", drift.worse) + listed("got better", drift.better)
+    lines += listed("got worse", drift.worse, _ALL) + listed("got better", drift.better, _ALL)
     return "\n".join(lines)
 
 
@@ -43,16 +44,16 @@ def verdict(drift: Drift) -> str:
     return "ok: no significant loss."
 
 
-def listed(what: str, changes: Sequence[Change], most: int = _SHOWN) -> list[str]:
-    """Returns the questions that changed, two lines each."""
+def listed(what: str, changes: Sequence[Change], all: str = "") -> list[str]:
+    """Returns the first questions that changed, two lines each. `all` says how to see all of them."""
     if not changes:
         return []
     lines = [f"{len(changes)} {'question' if len(changes) == 1 else 'questions'} {what}:"]
-    for change in changes[:most]:
+    for change in changes[:_SHOWN]:
         lines.append(f"  {change.before:.2f} -> {change.after:.2f}  {_short(change.query)}  ({_ranks(change)})")
         lines.append(f"      {change.why}")
-    if len(changes) > most:
-        lines.append(f"  … and {len(changes) - most} more: surefind bench --since, with --json, lists them all.")
+    if len(changes) > _SHOWN:
+        lines.append(f"  … and {len(changes) - _SHOWN} more{all}")
     return lines
 
 

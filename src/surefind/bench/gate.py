@@ -17,8 +17,6 @@ from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Priced
 from surefind.search.reader import Reader
 
-_SHOWN = 5
-"""The most questions that a refusal lists."""
 _WAY_OUT = "To publish without the gate, run the same command with --no-gate."
 
 
@@ -62,7 +60,7 @@ def _refusal(drift: Drift, before: Reader, margin: float) -> str:
         f"The gate refused the new documents: {drift.exam} got worse by more than gate_margin = {margin:g}. "
         f"{_unchanged(before)}",
         f"{summary(drift)}, on {drift.questions} questions",
-        *listed("got worse", drift.worse, _SHOWN),
+        *listed("got worse", drift.worse),
         f"Fix the documents and run the command again. {_WAY_OUT}",
     ]
     return "\n".join(lines)

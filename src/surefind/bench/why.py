@@ -76,8 +76,8 @@ def _joined(causes: Iterable[str], moved: list[str]) -> str:
     found = "; ".join(filter(None, causes))
     if found:
         return found
-    passed = f", and {_listed(moved)} changed places with it" if moved else ""
-    return f"no document of its ranking changed; the weights of words did{passed}"
+    passed = f"; {_listed(moved)} changed places with it" if moved else ""
+    return f"no gold document and none above it changed, but word weights depend on all documents{passed}"
 
 
 def _says(documents: list[str], one: str, several: str) -> str:
