@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from surefind.errors import NothingIndexedError, UsageError
@@ -27,9 +28,14 @@ def compare(catalogue: Catalogue, before: int | None = None, after: int | None =
     """Compares two generations; without numbers, the current generation with the one before it."""
     first, second = _pair(catalogue, before, after)
     old, new = ({m.document: m.content for m in catalogue.members(g.contents)} for g in (first, second))
+    return difference(first.number, second.number, old, new)
+
+
+def difference(before: int, after: int, old: Mapping[str, str], new: Mapping[str, str]) -> Difference:
+    """Compares the documents of two generations, given as the hash of each document's content by its id."""
     return Difference(
-        first.number,
-        second.number,
+        before,
+        after,
         sorted(new.keys() - old.keys()),
         sorted(old.keys() - new.keys()),
         sorted(document for document in old.keys() & new.keys() if old[document] != new[document]),
@@ -50,14 +56,10 @@ def compare_texts(
 
 
 def _pair(catalogue: Catalogue, before: int | None, after: int | None) -> tuple[Generation, Generation]:
-    kept = {generation.number: generation for generation in catalogue.generations()}
-    if not kept:
+    numbers = [generation.number for generation in catalogue.generations()]
+    if not numbers:
         raise NothingIndexedError("Nothing is published yet. Fill the knowledge base with: surefind sync FOLDER.")
-    numbers = sorted(kept)
     second = numbers[-1] if after is None else after
     earlier = [number for number in numbers if number < second]
     first = (earlier[-1] if earlier else second) if before is None else before
-    for number in (first, second):
-        if number not in kept:
-            raise UsageError(f"There is no generation {number}. Kept generations: {', '.join(map(str, numbers))}.")
-    return kept[first], kept[second]
+    return catalogue.kept(first), catalogue.kept(second)

@@ -33,11 +33,13 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
         "follow_links": str,
         "readers": list,
         "keep_generations": int,
+        "gate": bool,
+        "gate_margin": (int, float),
         **{f"max_{f.name}": (int, float) for f in fields(Limits)},
     },
     "index": {"chunk": str, "enrich": list},
     "search": {"pipeline": str, "k": int},
-    "exam": {"keep_queries": bool, "keep_days": int},
+    "exam": {"standing": str, "keep_queries": bool, "keep_days": int},
 }
 _LLM: dict[str, type | tuple[type, ...]] = {
     "model": str, "fallback": str, "key_env": str, "timeout": (int, float), "total_timeout": (int, float),
@@ -66,6 +68,12 @@ class Settings:
     """Whether `surefind search` keeps its queries, as questions for an exam."""
     keep_days: int = 90
     """How many days a query is kept."""
+    gate: bool = False
+    """Whether a new generation is published only if the standing exam does not get worse."""
+    gate_margin: float = 0.01
+    """The loss of nDCG@10 that the gate accepts."""
+    standing: str = ""
+    """The exam that is asked again after changes; empty: `bench.standing` chooses one."""
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -141,6 +149,9 @@ class _SettingsReader:
             self.access(),
             merged["exam"]["keep_queries"],
             self.keep_days(merged["exam"]),
+            merged["sync"]["gate"],
+            self.gate_margin(merged["sync"]),
+            merged["exam"]["standing"],
         )
 
     def files(self, sync: dict[str, Any]) -> FileRules:
@@ -154,6 +165,12 @@ class _SettingsReader:
         if kept < 1:
             raise self.error("sync", "keep_generations", f"keep_generations must be at least 1, not {kept}.")
         return kept
+
+    def gate_margin(self, sync: dict[str, Any]) -> float:
+        margin = float(sync["gate_margin"])
+        if not 0 <= margin <= 1:
+            raise self.error("sync", "gate_margin", f"gate_margin must be from 0 to 1, not {margin:g}.")
+        return margin
 
     def keep_days(self, exam: dict[str, Any]) -> int:
         days: int = exam["keep_days"]

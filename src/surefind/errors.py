@@ -18,6 +18,7 @@
     ├── RefusedError               a server answered a request with an error; `status` is its HTTP status
     ├── AnswerError                a language model's answer cannot be used
     ├── BudgetError                the budget is spent; answers already paid for are kept
+    ├── GateError                  the gate did not let a new generation be published
     └── MissingPartError           an optional package or model is not installed                (exit 4)
 
 A message names the bad value in its first sentence and says what to do in the next.
@@ -107,6 +108,10 @@ class AnswerError(SurefindError):
 
 
 class BudgetError(SurefindError):
+    pass
+
+
+class GateError(SurefindError):
     pass
 
 

@@ -12,7 +12,6 @@ a search writes and builds nothing. Methods that write (`sync`, `build`, `publis
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Event, RLock
@@ -21,16 +20,9 @@ from typing import Self
 
 from surefind.access import Access
 from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
-from surefind.errors import (
-    DiskFullError,
-    NotBuiltError,
-    NothingIndexedError,
-    OlderStoreError,
-    SourceError,
-    StoreError,
-    is_full,
-)
-from surefind.files.git import PREFIX, GitOrigin, spelled
+from surefind.errors import NotBuiltError, NothingIndexedError, OlderStoreError, StoreError, UsageError
+from surefind.files.git import GitOrigin, source
+from surefind.gate import Gate, admission
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Retriever
 from surefind.search.current import Current
@@ -41,6 +33,7 @@ from surefind.services import LocalServices
 from surefind.status import Status, status_of
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import NAME, Catalogue
+from surefind.store.failures import explaining
 from surefind.store.lock import nothing_yet
 from surefind.store.rows import Generation, Version
 from surefind.types import Document, SearchResult
@@ -100,19 +93,21 @@ class KnowledgeBase:
         report: OnProgress | None = None,
         index: bool = True,
         revision: str = "",
+        gate: Gate | None = None,
     ) -> SyncReport:
         """Reads the files that changed below `paths` (or in every known source) and indexes them for every configured
         pipeline. `git+https://…@REVISION` names a Git repository, and so does a path with a `revision`. Sources in
-        `forget` are removed. With `index=False` documents are only cut into chunks; `build` makes the indexes."""
-        with self._writing(report=report) as writer:
+        `forget` are removed. With `index=False` documents are only cut into chunks; `build` makes the indexes.
+        `gate` is asked before the result is published; it is required if the settings say `gate = true`."""
+        with self._writing(report=report, gate=self._gate(gate)) as writer:
             if not paths and not forget and not writer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
-            wanted = [_source(path, revision) for path in paths]
+            wanted = [source(path, revision) for path in paths]
             made = sync(
                 writer,
                 self.retrievers() if index else [],
                 [path for path in wanted if isinstance(path, Path)],
-                [_source(path) for path in forget],
+                [source(path) for path in forget],
                 [origin for origin in wanted if isinstance(origin, GitOrigin)],
             )
         self.refresh()
@@ -168,16 +163,17 @@ class KnowledgeBase:
         with self._changing() as writer:
             publish.discard(writer, version)
 
-    def publish(self, version: int, report: OnProgress | None = None) -> int:
-        """Puts a draft in the place of the document's earlier version. Returns the number of the new generation."""
-        with self._changing(report) as writer:
+    def publish(self, version: int, report: OnProgress | None = None, gate: Gate | None = None) -> int:
+        """Puts a draft in the place of the document's earlier version. Returns the number of the new generation.
+        `gate` is as in `sync`."""
+        with self._changing(report, self._gate(gate)) as writer:
             number = publish.publish(writer, version, self.retrievers())
         self.refresh()
         return number
 
-    def retire(self, document: str, report: OnProgress | None = None) -> int:
-        """Removes a document, but not its file. Returns the number of the new generation."""
-        with self._changing(report) as writer:
+    def retire(self, document: str, report: OnProgress | None = None, gate: Gate | None = None) -> int:
+        """Removes a document, but not its file. Returns the number of the new generation. `gate` is as in `sync`."""
+        with self._changing(report, self._gate(gate)) as writer:
             number = publish.retire(writer, document, self.retrievers())
         self.refresh()
         return number
@@ -193,7 +189,7 @@ class KnowledgeBase:
     def sync_calls(self, *paths: str | Path) -> list[Calls]:
         """Estimates the LLM calls of a sync of these paths (or of every known source), as an upper bound. Counts the
         files that changed, or all files if the layout or an index is new."""
-        wanted = [_source(path) for path in paths]
+        wanted = [source(path) for path in paths]
         known = known_files(self.catalogue) if self._exists() else {}
         roots = wanted or ([source.root for source in self.catalogue.sources()] if self._exists() else [])
         folders = [root for root in roots if isinstance(root, Path)]
@@ -205,38 +201,33 @@ class KnowledgeBase:
         return [r for pipeline in self.settings.pipelines.values() for r in pipeline.retrieve]
 
     @contextlib.contextmanager
-    def _writing(self, layout: Layout | None = None, report: OnProgress | None = None) -> Iterator[Writer]:
+    def _writing(
+        self, layout: Layout | None = None, report: OnProgress | None = None, gate: Gate | None = None
+    ) -> Iterator[Writer]:
         settings = self.settings
         reading = Reading(settings.readers, settings.limits, spare=True)
+        admit = admission(gate, settings) if gate else None
         writer = Writer(
-            self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report
+            self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit
         )
-        with self._explaining(), writer:
+        with explaining(self.data), writer:
             yield writer
 
-    def _changing(self, report: OnProgress | None = None) -> contextlib.AbstractContextManager[Writer]:
+    def _changing(
+        self, report: OnProgress | None = None, gate: Gate | None = None
+    ) -> contextlib.AbstractContextManager[Writer]:
         """Opens a writer; raises `NothingIndexedError` if there is no knowledge base yet."""
         _ = self.catalogue
-        return self._writing(report=report)
+        return self._writing(report=report, gate=gate)
 
-    @contextlib.contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Re-raises disk and SQLite errors with advice on how to recover."""
-        try:
-            yield
-        except (OSError, sqlite3.Error) as error:
-            raise self._explained(error) from error
-
-    def _explained(self, error: OSError | sqlite3.Error) -> Exception:
-        if is_full(error, self.data):
-            return DiskFullError(
-                f"The disk that holds {self.data} is full. Everything indexed before is intact. "
-                "Free some space and run the command again; it continues where it stopped."
+    def _gate(self, given: Gate | None) -> Gate | None:
+        """Returns the given gate. Raises `UsageError` if there is none and the settings require one."""
+        if given is None and self.settings.gate:
+            raise UsageError(
+                "surefind.toml says gate = true, and this call has no gate. Pass "
+                "gate=surefind.bench.gate.ExamGate(kb), or gate=surefind.gate.always_open to publish without a check."
             )
-        if isinstance(error, sqlite3.DatabaseError):
-            advice = f"Move {self.data} away and sync again."
-            return StoreError(f"The catalogue in {self.data} is damaged ({error}). {advice}")
-        return error
+        return given
 
     # ------------------------------------------------------------ reading
 
@@ -255,12 +246,17 @@ class KnowledgeBase:
     def reader(self, layout: Layout | None = None) -> Reader:
         """Returns the reader of the current generation. If another process has committed a newer generation, it is
         opened in the background and a later call returns it; `refresh` waits for it."""
-        with self._explaining():
+        with explaining(self.data):
             return self._current(layout).get()
+
+    def reader_of(self, generation: int) -> Reader:
+        """Returns a reader of a generation that is kept, in the layout of the settings."""
+        with explaining(self.data):
+            return self._opening(str(self.settings.layout)).kept(generation)
 
     def refresh(self) -> None:
         """Opens the newest generation, so that the next search sees everything committed so far."""
-        with self._explaining():
+        with explaining(self.data):
             for current in list(self._currents.values()):
                 try:
                     current.refresh()
@@ -272,12 +268,13 @@ class KnowledgeBase:
         known = self._currents.get(spec)
         if known is None:
             with self._lock:
-                required = self.retrievers() if spec == str(self.settings.layout) else []
-                opening = Opening(
-                    self.catalogue, LocalBackend(self.catalogue), spec, self.services, self.settings.access, required
-                )
-                known = self._currents.setdefault(spec, Current(self.catalogue.generation, opening.open))
+                known = self._currents.setdefault(spec, Current(self.catalogue.generation, self._opening(spec).open))
         return known
+
+    def _opening(self, layout: str) -> Opening:
+        required = self.retrievers() if layout == str(self.settings.layout) else []
+        backend = LocalBackend(self.catalogue)
+        return Opening(self.catalogue, backend, layout, self.services, self.settings.access, required)
 
     def has_cut(self, layout: Layout | None) -> bool:
         """Returns whether the current generation is cut in this layout."""
@@ -312,7 +309,7 @@ class KnowledgeBase:
         or in that of the settings. Raises `NotBuiltError` if an index is missing; `build` makes it."""
         k = self.settings.k if k is None else k
         check_query(query, k, offset)
-        with self._explaining():
+        with explaining(self.data):
             return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset)
 
     def documents(self, access: Access) -> list[Document]:
@@ -338,12 +335,3 @@ class KnowledgeBase:
     def status(self) -> Status:
         """Describes the knowledge base: documents, sources, indexes, generations, problems."""
         return status_of(self.folder, self.catalogue, LocalBackend(self.catalogue), self.reader(), self.settings)
-
-
-def _source(path: str | Path, revision: str = "") -> Path | GitOrigin:
-    if str(path).startswith(PREFIX):
-        origin = GitOrigin.parse(str(path))
-        return GitOrigin.at(origin.url, revision) if revision else origin
-    if (address := spelled(str(path))) and not Path(path).exists():
-        raise SourceError(f"{str(path)!r} is a URL, not a path. To sync a Git repository, write {address}.")
-    return GitOrigin.at(f"file://{Path(path).expanduser().resolve()}", revision) if revision else Path(path)

@@ -19,6 +19,10 @@ max_file_mb = 50
 readers = []
 # How many generations to keep: `surefind rollback` can restore each of them. Each takes disk space for its indexes.
 keep_generations = 3
+# Whether to ask the standing exam before new documents become visible, and to refuse them if nDCG@10 falls by more than
+# gate_margin and by more than chance explains: see `surefind help drift`.
+gate = false
+gate_margin = 0.01
 
 [index]
 # How to cut documents into passages. hierarchical searches small passages and returns the larger ones around them;
@@ -33,6 +37,9 @@ pipeline = "hybrid"
 k = 10
 
 [exam]
+# The exam that the gate and `surefind bench --since` ask. Without a name, it is the only exam besides known-item, or
+# known-item if there are several or none.
+standing = ""
 # Whether `surefind search` keeps queries on this machine, as questions for an exam, and for how many days:
 # see `surefind help your-questions`.
 keep_queries = false

@@ -43,6 +43,19 @@ _SEEN = 10
 """Every ranking has at least this many passages, so that all measures up to @10 share one retrieval."""
 
 
+@dataclass(frozen=True)
+class Ranked:
+    """Rankings of every contender, and how they were made."""
+
+    rankings: tuple[Rankings, ...]
+    steps: tuple[tuple[Step, ...], ...]
+    """For each contender, the effect of its rerankers in order."""
+    retrieved: Mapping[tuple[str, str, int], Rankings]
+    """The rankings of each retriever, by the keys of `Plan.retrievers`."""
+    problems: tuple[str, ...]
+    """Messages about retrievers and fusers whose model failed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scored:
     """Rankings and per-query scores of every contender."""
@@ -83,11 +96,14 @@ class Outcome(Scored):
 class Bench:
     """Runs plans on a knowledge base and caches the results."""
 
-    def __init__(self, kb: KnowledgeBase, report: OnProgress | None = None, fresh: bool = False) -> None:
+    def __init__(
+        self, kb: KnowledgeBase, report: OnProgress | None = None, fresh: bool = False, reader: Reader | None = None
+    ) -> None:
+        """`reader` is used for the layout of the settings, instead of the reader of the current generation."""
         self.kb = kb
         self.cache = RunCache(kb.data / "runs", read=not fresh)
         self.report: OnProgress = report or (lambda what, done, total: None)
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, Reader] = {"": reader} if reader else {}
         """One reader per layout, held for the whole benchmark, so that a sync in the meantime changes nothing."""
         self._problems: list[str] = []
 
@@ -134,31 +150,36 @@ class Bench:
                 "that the exam was written for, or choose another exam with --exam."
             )
         plan = replace(plan, exam=exam)
-        self._problems = []
-        queries = [Query(query.text, query.id) for query in exam.queries]
         if len({self.reader(contender).generation for contender in plan.contenders}) > 1:
             raise ExamError("The documents changed while the benchmark was starting. Run it again.")
         views = tuple(self.view(contender) for contender in plan.contenders)
-        for contender, view in zip(plan.contenders, views, strict=True):  # find mistakes before computing anything
-            contender.pipeline.check(view, self.kb.services)
-        found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
-        finished = [self._finish(plan, contender, found, queries) for contender in plan.contenders]
-        rankings = tuple(ranking for ranking, _ in finished)
+        ranked = self.rank(plan)
         judges = {id(one): Judge(exam.queries, places_of(one.spans(), documents)) for one in views}
-        scores = self._scores(plan, rankings, views, judges, documents)
+        scores = self._scores(plan, ranked.rankings, views, judges, documents)
         return Scored(
             plan=plan,
             views=views,
             judges=tuple(judges[id(one)] for one in views),
-            rankings=rankings,
+            rankings=ranked.rankings,
             scores=scores,
             dropped=dropped,
-            steps=tuple(steps for _, steps in finished),
-            problems=tuple(self._problems),
-            retrieved=found,
+            steps=ranked.steps,
+            problems=ranked.problems,
+            retrieved=ranked.retrieved,
         )
 
     # ------------------------------------------------------------ rankings
+
+    def rank(self, plan: Plan) -> Ranked:
+        """Ranks the passages for every question with every contender. The judgments of the exam are not used."""
+        self._problems = []
+        for contender in plan.contenders:  # find mistakes before computing anything
+            contender.pipeline.check(self.view(contender), self.kb.services)
+        queries = [Query(query.text, query.id) for query in plan.exam.queries]
+        found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
+        finished = [self._finish(plan, contender, found, queries) for contender in plan.contenders]
+        steps = tuple(steps for _, steps in finished)
+        return Ranked(tuple(ranking for ranking, _ in finished), steps, found, tuple(self._problems))
 
     def run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
         scope = self.view(contender).fingerprint, identity(retriever), contender.pipeline.depth, plan.exam.fingerprint

@@ -121,7 +121,7 @@ def build_report(
         "leakage": asdict(known) if known else None,
         "alpha_sweep": alpha_sweep(outcome, documents),
         "memory_bytes": outcome.memory_bytes,
-        "problems": [*outcome.problems, *_problems(names, outcome.steps)],
+        "problems": [*outcome.problems, *step_problems(names, outcome.steps)],
         **_samples(outcome, titles),
     }  # fmt: skip
 
@@ -136,7 +136,8 @@ def _recommendation(outcome: Outcome, primary: str) -> Recommendation | None:
     return recommend(specs, outcome.scores[primary], outcome.plan.exam.queries, layouts, primary)
 
 
-def _problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str]:
+def step_problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str]:
+    """Says for which rerankers the model failed, or another model stood in."""
     every = [(name, step) for name, made in zip(names, steps, strict=True) for step in made]
     failed = [
         f"{name}: {step.name} failed for {step.fell_back} questions, which kept the ranking before it ({step.why})"

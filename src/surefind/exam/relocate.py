@@ -16,13 +16,14 @@ def relocate(exam: Exam, texts: Mapping[str, str]) -> tuple[Exam, int]:
 
 
 def _query(query: ExamQuery, texts: Mapping[str, str]) -> ExamQuery | None:
-    judgments = tuple(moved for j in query.judgments if (moved := _judgment(j, texts)))
+    judgments = tuple(moved for j in query.judgments if (moved := locate(j, texts)))
     if not any(j.grade > 0 for j in judgments):
         return None
     return query if judgments == query.judgments else replace(query, judgments=judgments)
 
 
-def _judgment(j: Judgment, texts: Mapping[str, str]) -> Judgment | None:
+def locate(j: Judgment, texts: Mapping[str, str]) -> Judgment | None:
+    """The judgment with offsets into these texts; None if its passage or document is not in them."""
     text = texts.get(j.document)
     if text is None:
         return None

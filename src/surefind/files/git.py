@@ -78,6 +78,16 @@ class GitOrigin:
         return hashlib.blake2b(self.url.encode(), digest_size=8).hexdigest()
 
 
+def source(path: str | Path, revision: str = "") -> Path | GitOrigin:
+    """Reads a source as people write it: a path, `git+URL@REVISION`, or a path with a revision."""
+    if str(path).startswith(PREFIX):
+        origin = GitOrigin.parse(str(path))
+        return GitOrigin.at(origin.url, revision) if revision else origin
+    if (address := spelled(str(path))) and not Path(path).exists():
+        raise SourceError(f"{str(path)!r} is a URL, not a path. To sync a Git repository, write {address}.")
+    return GitOrigin.at(f"file://{Path(path).expanduser().resolve()}", revision) if revision else Path(path)
+
+
 def spelled(address: str) -> str:
     """Converts a repository's usual URL to ours: git@host:a.git -> git+ssh://git@host/a.git. Returns an empty string if
     `address` may be a path."""

@@ -1,4 +1,6 @@
-"""Opens the newest generation for reading: takes a lease on it, and warms it up before the first search."""
+"""Opens generations for reading: the newest one, an earlier one that is kept, or the next one before it is published.
+
+A reader of a published generation holds a lease on it. The newest generation is warmed up before the first search."""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from surefind.access import PathRule
-from surefind.errors import NotBuiltError
+from surefind.errors import NotBuiltError, UsageError
 from surefind.protocols import Retriever, Services
 from surefind.search.reader import Reader
 from surefind.store import lease
-from surefind.store.backend import Backend, Contents
+from surefind.store.backend import Backend, Contents, View
 from surefind.store.catalogue import Catalogue
 from surefind.store.lease import Lease
 from surefind.store.lock import nothing_yet
@@ -34,8 +36,7 @@ class Opening:
         """Opens the newest generation. With an `earlier` reader, opens the same indexes and masks as that one."""
         generation, held = self._held()
         try:
-            contents = Contents(generation.contents, partial(self.catalogue.members, generation.contents))
-            view = self.backend.open(contents, self.layout, self.services, self.rules)
+            view = self._view(generation.contents)
             if earlier is not None:
                 self._check(view.missing(self.required))
                 view.warm(earlier.view, self.required)
@@ -43,6 +44,30 @@ class Opening:
             held.release()
             raise
         return Reader(generation, self.catalogue, view, self.services, held)
+
+    def kept(self, number: int) -> Reader:
+        """Opens a generation that is kept. Raises `UsageError` if there is no such generation."""
+        self.catalogue.kept(number)
+        held = lease.take(self.catalogue.path.parent, number)
+        if held is None:
+            raise UsageError(f"Generation {number} is being deleted by another process. Choose a later one.")
+        try:
+            generation = self.catalogue.kept(number)  # a writer may have deleted it before it had a lease
+            return Reader(generation, self.catalogue, self._view(generation.contents), self.services, held)
+        except BaseException:
+            held.release()
+            raise
+
+    def unpublished(self, contents: int) -> Reader:
+        """Opens a set of documents that no generation shows yet, as the generation that it will be. Only the writer may
+        do so: no lease protects it."""
+        members = self.catalogue.members(contents)
+        next_one = Generation(self.catalogue.generation() + 1, "", len(members), contents)
+        return Reader(next_one, self.catalogue, self._view(contents), self.services, Lease(None))
+
+    def _view(self, contents: int) -> View:
+        members = partial(self.catalogue.members, contents)
+        return self.backend.open(Contents(contents, members), self.layout, self.services, self.rules)
 
     def _held(self) -> tuple[Generation, Lease]:
         """Returns the newest generation and a lease on it. If a writer deletes the generation before it has a lease,

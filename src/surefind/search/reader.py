@@ -72,6 +72,10 @@ class Reader:
         members = self._catalogue.members(self._contents)
         return [self._catalogue.versions.document(m.version) for m in members if m.document in admitted]
 
+    def hashes(self) -> dict[str, str]:
+        """Returns the hash of each document's content, by document id. For comparing generations."""
+        return {member.document: member.content for member in self._catalogue.members(self._contents)}
+
 
 def check_query(query: str, k: int, offset: int = 0) -> None:
     """Raises `QueryError` if a query is empty or too long, or if k or offset is out of range."""

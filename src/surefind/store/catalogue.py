@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from surefind.errors import UsageError
 from surefind.store._database import NEVER, Database, transaction
 from surefind.store.rows import FileRow, Generation, Member, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
@@ -59,6 +60,15 @@ class Catalogue:
             "SELECT number, created, documents, contents, author, reason FROM generations ORDER BY number DESC LIMIT 1"
         ).fetchone()
         return Generation(*row) if row else None
+
+    def kept(self, number: int) -> Generation:
+        """Returns the generation with this number. Raises `UsageError` if it does not exist or is no longer kept."""
+        kept = self.generations()
+        found = next((one for one in kept if one.number == number), None)
+        if found is None:
+            listed = ", ".join(str(one.number) for one in kept) or "none"
+            raise UsageError(f"There is no generation {number}. Kept generations: {listed}.")
+        return found
 
     def contents(self) -> int:
         """Returns the number of the set that the current generation shows; 0 before the first."""

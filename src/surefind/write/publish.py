@@ -99,9 +99,11 @@ def retire(writer: Writer, document: str, retrievers: Sequence[Retriever]) -> in
 def _committed(
     writer: Writer, contents: int, retrievers: Sequence[Retriever], reason: str, states: dict[int, State]
 ) -> int:
-    """Cuts, indexes and commits a set, and sets the states of versions. Returns the generation's number."""
+    """Cuts and indexes a set, asks the gate, commits the set, and sets the states of versions. Returns the generation's
+    number."""
     writer.cut(contents)
     writer.build(contents, retrievers)
+    writer.pass_gate(contents)
     with writer.catalogue.transaction():
         number = writer.catalogue.commit(contents, writer.author, reason)
         for version, state in states.items():

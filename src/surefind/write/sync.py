@@ -23,7 +23,7 @@ def sync(
     origins: Sequence[GitOrigin] = (),
 ) -> SyncReport:
     """Syncs the named paths and origins; without any, all sources. Drops the sources in `forget`. Builds the indexes of
-    `retrievers`, then commits the result as the next generation. Until then no reader sees any of it."""
+    `retrievers`, asks the gate, then commits the result as the next generation. Until then no reader sees any of it."""
     started = time.perf_counter()
     result = SyncReport()
     catalogue = writer.catalogue
@@ -40,6 +40,7 @@ def sync(
     result.problems += writer.cut(contents)
     result.rebuilt = writer.build(contents, retrievers)
     if contents != catalogue.contents() or not catalogue.generation():
+        writer.pass_gate(contents)
         with catalogue.transaction():
             catalogue.commit(contents, writer.author)
             for source in dropped:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from surefind.errors import UsageError
 from surefind.files.scan import FileRules
 from surefind.protocols import OnProgress, Retriever, Services
 from surefind.store import lease
@@ -41,7 +40,9 @@ class Writer:
         files: FileRules | None = None,
         keep: int = 3,
         report: OnProgress | None = None,
+        gate: Callable[[Writer, int], None] | None = None,
     ) -> None:
+        """`gate` is called with each new set of documents before it is published, and raises an error to refuse it."""
         self.data = data
         self.layout = layout
         self.services = services
@@ -49,6 +50,7 @@ class Writer:
         self.files = files or FileRules()
         self.keep = keep
         self.report: OnProgress = report or (lambda what, done, total: None)
+        self.gate = gate
         self.author = _author()
         self._stack = contextlib.ExitStack()
 
@@ -104,17 +106,29 @@ class Writer:
 
     def begin(self) -> int:
         """Undoes the work of an interrupted writer. Returns the number of the set that new versions are added to."""
+        self._undo()
+        return self.catalogue.base()
+
+    def pass_gate(self, contents: int) -> None:
+        """Asks the gate about a set that is built but not published yet. If the gate raises an error, the set is
+        deleted and the error goes on. The first generation has none before it to be compared with, so it passes."""
+        if self.gate is None or self.catalogue.current() is None:
+            return
+        try:
+            self.gate(self, contents)
+        except Exception:
+            self._undo()
+            self.sweep()
+            raise
+
+    def _undo(self) -> None:
+        """Deletes everything that was written since the last commit."""
         gone = self.catalogue.sweep_pending()
         self.backend.discard(self.catalogue.newest(), gone)
-        return self.catalogue.base()
 
     def rollback(self, number: int) -> Generation:
         """Commits a new generation that shows the set of generation `number`. Returns the earlier generation."""
-        kept = self.catalogue.generations()
-        earlier = next((one for one in kept if one.number == number), None)
-        if earlier is None:
-            listed = ", ".join(str(one.number) for one in kept) or "none"
-            raise UsageError(f"There is no generation {number}. Kept generations: {listed}.")
+        earlier = self.catalogue.kept(number)
         self.catalogue.rollback(earlier, self.author)
         return earlier
 

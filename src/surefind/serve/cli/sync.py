@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._gate import Guard, NoGate
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def sync(
         list[str] | None, typer.Option("--forget", help="Remove this source and its documents; may be repeated.")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep syncing when files change, until Ctrl-C.")] = False,
+    no_gate: NoGate = False,
     budget: Budget = None,
     yes: Yes = False,
     kb: Folder = HERE,
@@ -55,14 +58,23 @@ def sync(
     if rev and not paths:
         raise UsageError("--rev needs a repository. Write: surefind sync PATH --rev REVISION.")
     with KnowledgeBase.open(kb) as base:
-        agree(base, base.sync_calls(*(paths or [])), budget, yes, as_json)
+        agree(base, [*base.sync_calls(*(paths or [])), *Guard(base, no_gate).calls()], budget, yes, as_json)
         with progress(quiet=as_json) as report:
-            result = base.sync(*(paths or []), forget=forget or [], report=report, revision=rev)
-        print_json(result) if as_json else show(result)
+            guard = Guard(base, no_gate, report)
+            result = base.sync(*(paths or []), forget=forget or [], report=report, revision=rev, gate=guard.gate)
+        _print(result, guard, as_json)
         if not as_json and (result.added or result.changed):
             _advise(base)
         if watch:
-            _watch(base, result, as_json)
+            _watch(base, result, no_gate, as_json)
+
+
+def _print(result: SyncReport, guard: Guard, as_json: bool) -> None:
+    if as_json:
+        print_json({field.name: getattr(result, field.name) for field in fields(result)} | guard.as_json())
+        return
+    show(result)
+    guard.show()
 
 
 def _advise(base: KnowledgeBase) -> None:
@@ -73,7 +85,7 @@ def _advise(base: KnowledgeBase) -> None:
         typer.echo(text)
 
 
-def _watch(base: KnowledgeBase, last: SyncReport, as_json: bool) -> None:
+def _watch(base: KnowledgeBase, last: SyncReport, no_gate: bool, as_json: bool) -> None:
     stop = threading.Event()
 
     def end(*_: object) -> None:
@@ -85,23 +97,24 @@ def _watch(base: KnowledgeBase, last: SyncReport, as_json: bool) -> None:
         for turn, _ in enumerate(base.changes(stop)):
             if turn == 0:
                 typer.echo("Watching for changes. Stop with Ctrl-C.", err=True)
-            last = _again(base, last, as_json, stop)
+            last = _again(base, last, no_gate, as_json, stop)
     finally:
         signal.signal(signal.SIGINT, before)
     raise KeyboardInterrupt
 
 
-def _again(base: KnowledgeBase, last: SyncReport, as_json: bool, stop: threading.Event) -> SyncReport:
+def _again(base: KnowledgeBase, last: SyncReport, no_gate: bool, as_json: bool, stop: threading.Event) -> SyncReport:
     """Syncs again after `last`, and prints the result only if something changed."""
     from surefind.errors import LockedError, SurefindError
 
     while not stop.is_set():
         try:
             with progress(quiet=as_json) as report:
-                result = base.sync(report=report)
+                guard = Guard(base, no_gate, report)
+                result = base.sync(report=report, gate=guard.gate)
             other_problems = (result.problems, result.skipped) != (last.problems, last.skipped)
             if result.added or result.changed or result.removed or other_problems:
-                print_json(result) if as_json else show(result)
+                _print(result, guard, as_json)
             return result
         except LockedError:
             time.sleep(_RETRY_SECONDS)

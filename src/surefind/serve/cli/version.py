@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._gate import Guard, NoGate
+from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
     from surefind.store.rows import Version
@@ -54,13 +56,31 @@ def review(
         _show(base.review(version, done), as_json)
 
 
-def publish(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
+def publish(
+    version: Number,
+    no_gate: NoGate = False,
+    budget: Budget = None,
+    yes: Yes = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
     """Publish a draft: it replaces the previous version, in a new generation."""
     from surefind.kb import KnowledgeBase
 
-    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
-        number = base.publish(version, report)
-    print_json({"generation": number}) if as_json else typer.echo(f"Published in generation {number}.")
+    with KnowledgeBase.open(kb) as base:
+        agree(base, Guard(base, no_gate).calls(), budget, yes, as_json)
+        with progress(quiet=as_json) as report:
+            guard = Guard(base, no_gate, report)
+            number = base.publish(version, report, guard.gate)
+    _show_published("Published", number, guard, as_json)
+
+
+def _show_published(done: str, number: int, guard: Guard, as_json: bool) -> None:
+    if as_json:
+        print_json({"generation": number, **guard.as_json()})
+        return
+    typer.echo(f"{done} in generation {number}.")
+    guard.show()
 
 
 def discard(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
@@ -74,15 +94,21 @@ def discard(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
 
 def retire(
     document: Annotated[str, typer.Argument(help="The document, as named in hits.")],
+    no_gate: NoGate = False,
+    budget: Budget = None,
+    yes: Yes = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
     """Remove a document from search, in a new generation. Its file is kept; sync reads it again only if it changes."""
     from surefind.kb import KnowledgeBase
 
-    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
-        number = base.retire(document, report)
-    print_json({"generation": number}) if as_json else typer.echo(f"Retired in generation {number}.")
+    with KnowledgeBase.open(kb) as base:
+        agree(base, Guard(base, no_gate).calls(), budget, yes, as_json)
+        with progress(quiet=as_json) as report:
+            guard = Guard(base, no_gate, report)
+            number = base.retire(document, report, guard.gate)
+    _show_published("Retired", number, guard, as_json)
 
 
 def list_drafts(kb: Folder = HERE, as_json: Json = False) -> None:

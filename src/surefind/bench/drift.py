@@ -1,0 +1,206 @@
+"""Drift: what a change of the documents did to the answers of an exam.
+
+The default pipeline answers the same questions on two generations. All questions are asked on both sides: the weight of
+a word in BM25 depends on all documents, so a change of any document can move any ranking, and no cheaper rule is safe.
+Rankings, scores of rerankers and answers of language models are cached by their input, so that only what the change
+touched costs time.
+
+A question *could be affected* if its gold or one of its first ten documents changed, or their order did. The score of
+every other question is the same on both sides, because nDCG@10 depends on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from surefind.access import Access
+from surefind.bench.engine import Bench
+from surefind.bench.gold import Gold, locate_gold
+from surefind.bench.llm_calls import llm_calls
+from surefind.bench.plan import Contender, Plan
+from surefind.bench.report import step_problems
+from surefind.bench.run import unseen
+from surefind.bench.scoring import places_of
+from surefind.bench.why import Place, why_better, why_worse
+from surefind.changes import Difference, difference
+from surefind.errors import ExamError
+from surefind.exam.clusters import clusters_of
+from surefind.exam.model import Exam, ExamQuery
+from surefind.kb import KnowledgeBase
+from surefind.measure.gains import Judge
+from surefind.measure.names import Measure
+from surefind.measure.permutation import permutation_p
+from surefind.measure.ranks import MEASURES
+from surefind.measure.statistics import ALPHA, bootstrap, holm
+from surefind.prompts.values import Calls
+from surefind.protocols import OnProgress
+from surefind.search.reader import Reader
+from surefind.types import PAD, Floats, Rankings
+
+MEASURE = Measure("nDCG", 10)
+_OWNER = Access.owner()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A question whose score changed."""
+
+    id: str
+    query: str
+    before: float
+    after: float
+    rank_before: int | None
+    """The rank of the best gold document; None if it was not found."""
+    rank_after: int | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The result of an exam on two generations."""
+
+    exam: str
+    pipeline: str
+    documents: Difference
+    questions: int
+    """How many questions have gold in at least one of the generations."""
+    left_out: int
+    """How many questions have none in both."""
+    affected: int
+    """How many questions could be affected by the change."""
+    before: float
+    """The mean nDCG@10 on the earlier generation, over all questions."""
+    after: float
+    difference: float
+    low: float
+    """The 95% interval of the difference is `low` to `high`."""
+    high: float
+    p: float
+    worse: tuple[Change, ...] = ()
+    """The questions that got worse, the largest loss first."""
+    better: tuple[Change, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+    """Messages about stages whose model failed. The comparison is then not reliable."""
+    measure: str = str(MEASURE)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the exam got significantly worse."""
+        return self.difference < 0 and self.p < ALPHA
+
+
+def measure_drift(
+    kb: KnowledgeBase,
+    exam: Exam,
+    before: Reader,
+    after: Reader,
+    report: OnProgress | None = None,
+    fresh: bool = False,
+) -> Drift:
+    """Asks an exam on two generations with the default pipeline, and compares the answers."""
+    plan = _plan(kb, exam)
+    old, new = ({d.id: d.text for d in reader.documents(_OWNER)} for reader in (before, after))
+    gold = locate_gold(plan.exam.queries, old, new)
+    asked = [q for q, (first, second) in enumerate(gold) if first.documents or second.documents]
+    if not asked:
+        raise ExamError(
+            f"No question of {exam.label} points at a document of either generation. Name another exam with --exam, or "
+            "in surefind.toml: standing, below [exam]."
+        )
+    with kb.services.llm.replaying():
+        was = _Side(Bench(kb, report, fresh, before), plan, old, [first for first, _ in gold])
+        now = _Side(Bench(kb, report, fresh, after), plan, new, [second for _, second in gold])
+    changed = difference(before.generation, after.generation, before.hashes(), after.hashes())
+    return _compared(plan, asked, was, now, changed)
+
+
+def drift_calls(kb: KnowledgeBase, exam: Exam) -> list[Calls]:
+    """Estimates the LLM calls of `measure_drift`, as an upper bound: each question is asked on both generations."""
+    return llm_calls(kb, _plan(kb, exam)) * 2
+
+
+def corrected(drifts: Sequence[Drift]) -> list[Drift]:
+    """Returns the results of several exams with Holm's correction of p."""
+    p = holm(np.array([one.p for one in drifts])).tolist()
+    return [replace(one, p=value) for one, value in zip(drifts, p, strict=True)]
+
+
+def _plan(kb: KnowledgeBase, exam: Exam) -> Plan:
+    return unseen(Plan((Contender(kb.settings.pipeline, kb.pipeline()),), exam, (MEASURE,)), kb.services)
+
+
+class _Side:
+    """The answers on one generation."""
+
+    def __init__(self, bench: Bench, plan: Plan, texts: dict[str, str], gold: Sequence[Gold]) -> None:
+        self.gold = gold
+        self.problems: tuple[str, ...] = ()
+        self._spans = bench.view(plan.contenders[0]).spans()
+        if not texts:  # nothing is found in an empty knowledge base
+            self.scores: Floats = np.zeros(len(gold))
+            self._rankings = Rankings(np.full((len(gold), 1), PAD), np.zeros((len(gold), 1)))
+            return
+        ranked = bench.rank(plan)
+        names = [contender.name for contender in plan.contenders]
+        self.problems = (*ranked.problems, *step_problems(names, ranked.steps))
+        self._rankings = ranked.rankings[0]
+        judge = Judge([one.query for one in gold], places_of(self._spans, texts))
+        self.scores = MEASURES[MEASURE.name](judge.gains(self._rankings, MEASURE.level), MEASURE.k)
+
+    @cached_property
+    def documents(self) -> list[tuple[str, ...]]:
+        """The ranked documents of each question, each at the rank of its first passage."""
+        at = self._spans.at(self._rankings.ids)
+        return [
+            tuple(dict.fromkeys(self._spans.names[self._spans.documents[place]] for place in row if place != PAD))
+            for row in at.tolist()
+        ]
+
+    def place(self, q: int) -> Place:
+        """The ranking of a question, and where its gold is in it."""
+        ranks = [rank for rank, one in enumerate(self.documents[q], 1) if one in self.gold[q].documents]
+        return Place(self.documents[q], self.gold[q], float(self.scores[q]), min(ranks, default=None))
+
+
+def _compared(plan: Plan, asked: Sequence[int], old: _Side, new: _Side, changed: Difference) -> Drift:
+    queries = plan.exam.queries
+    gain = new.scores - old.scores
+    clusters = clusters_of([queries[q] for q in asked])
+    column = gain[asked][:, None]
+    interval = bootstrap(column, clusters=clusters)[0]
+    touched = {*changed.added, *changed.removed, *changed.changed}
+    affected = [q for q in asked if _could_matter(q, old, new, touched)]
+    moved = sorted((q for q in affected if gain[q]), key=lambda q: (-abs(gain[q]), q))
+    changes = {q: _change(queries[q], old.place(q), new.place(q), changed) for q in moved}
+    return Drift(
+        plan.exam.label,
+        str(plan.contenders[0].pipeline),
+        changed,
+        len(asked),
+        len(queries) - len(asked),
+        len(affected),
+        float(old.scores[asked].mean()),
+        float(new.scores[asked].mean()),
+        interval.mean,
+        interval.low,
+        interval.high,
+        float(permutation_p(column, clusters)[0]),
+        tuple(changes[q] for q in moved if gain[q] < 0),
+        tuple(changes[q] for q in moved if gain[q] > 0),
+        tuple(dict.fromkeys((*old.problems, *new.problems))),
+    )
+
+
+def _could_matter(q: int, old: _Side, new: _Side, touched: set[str]) -> bool:
+    first, second = old.documents[q][: MEASURE.k], new.documents[q][: MEASURE.k]
+    gold = {*old.gold[q].documents, *new.gold[q].documents}
+    return first != second or not touched.isdisjoint({*first, *second, *gold})
+
+
+def _change(query: ExamQuery, was: Place, now: Place, changed: Difference) -> Change:
+    explain = why_worse if now.score < was.score else why_better
+    return Change(query.id, query.text, was.score, now.score, was.rank, now.rank, explain(was, now, changed))

@@ -1,0 +1,67 @@
+"""Drift in words: the summary, and the questions that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from surefind.bench.drift import Change, Drift
+
+_SHOWN = 10
+"""The most questions that are listed of those that got worse, and of those that got better."""
+_ALL = ": add --json to list them all"
+_QUESTION = 70
+"""Characters of a question that are shown."""
+
+
+def drift_text(drift: Drift) -> str:
+    """Returns everything that `surefind bench --since` prints about one exam."""
+    changed = drift.documents
+    lines = [
+        f"Generation {changed.before} to {changed.after}: {len(changed.added)} documents added, {len(changed.changed)} "
+        f"changed, {len(changed.removed)} removed.",
+        f"Exam: {drift.exam}, {drift.questions} questions. {drift.affected} could be affected.",
+    ]
+    if drift.left_out:
+        lines.append(f"{drift.left_out} questions were left out: neither generation has their passages.")
+    lines += [summary(drift), verdict(drift)]
+    lines += [f"Problem: {problem}" for problem in drift.problems]
+    lines += listed("got worse", drift.worse, _ALL) + listed("got better", drift.better, _ALL)
+    return "\n".join(lines)
+
+
+def summary(drift: Drift) -> str:
+    return (
+        f"{drift.measure} {drift.before:.3f} -> {drift.after:.3f}: {drift.difference:+.3f}, 95% interval "
+        f"{drift.low:+.3f} to {drift.high:+.3f}, p {drift.p:.3f}"
+    )
+
+
+def verdict(drift: Drift) -> str:
+    if drift.failed:
+        return "WORSE: the loss is significant."
+    if not drift.worse and not drift.better:
+        return "ok: no question has another score."
+    return "ok: no significant loss."
+
+
+def listed(what: str, changes: Sequence[Change], all: str = "") -> list[str]:
+    """Returns the first questions that changed, two lines each. `all` says how to see all of them."""
+    if not changes:
+        return []
+    lines = [f"{len(changes)} {'question' if len(changes) == 1 else 'questions'} {what}:"]
+    for change in changes[:_SHOWN]:
+        lines.append(f"  {change.before:.2f} -> {change.after:.2f}  {_short(change.query)}  ({_ranks(change)})")
+        lines.append(f"      {change.why}")
+    if len(changes) > _SHOWN:
+        lines.append(f"  … and {len(changes) - _SHOWN} more{all}")
+    return lines
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _QUESTION else flat[: _QUESTION - 1] + "…"
+
+
+def _ranks(change: Change) -> str:
+    ranks = (change.rank_before, change.rank_after)
+    return " -> ".join("not found" if rank is None else f"rank {rank}" for rank in ranks)

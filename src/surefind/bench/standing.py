@@ -1,0 +1,33 @@
+"""Chooses the standing exam: the one that is asked again whenever the documents change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from surefind.access import Access
+from surefind.exam.known_item import generate
+from surefind.exam.model import Exam
+from surefind.exam.store import ExamStore
+from surefind.kb import KnowledgeBase
+from surefind.search.reader import Reader
+
+_GENERATED = "known-item"
+
+
+def standing_exam(kb: KnowledgeBase, before: Reader) -> Exam:
+    """Returns the exam that `standing` names; else the only exam besides known-item; else known-item.
+
+    The newest saved version is taken as it is, even if the documents have changed since: an exam that is written anew
+    after each change would not ask about what the change removed. If there is no exam at all, known-item questions are
+    written from the documents of `before`, the generation to compare with, and saved."""
+    store = ExamStore(kb.data / "exams")
+    names = store.names()
+    own = [name for name in names if name != _GENERATED]
+    if kb.settings.standing:
+        return store.load(kb.settings.standing)
+    if len(own) == 1:
+        return store.load(own[0])
+    if _GENERATED in names:
+        return store.load(_GENERATED)
+    exam = generate(before.documents(Access.owner()))
+    return store.save(replace(exam, corpus=before.fingerprint))

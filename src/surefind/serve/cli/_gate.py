@@ -1,0 +1,53 @@
+"""The gate of a command that publishes: `gate = true` in surefind.toml turns it on, --no-gate turns it off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from surefind.bench.gate import ExamGate
+    from surefind.gate import Gate
+    from surefind.kb import KnowledgeBase
+    from surefind.prompts.values import Calls
+    from surefind.protocols import OnProgress
+
+NoGate = Annotated[
+    bool, typer.Option("--no-gate", help="Publish even if the standing exam gets worse (gate = true, below [sync]).")
+]
+
+
+class Guard:
+    """The gate of one command. Without a gate in the settings, nothing is asked."""
+
+    def __init__(self, kb: KnowledgeBase, no_gate: bool, report: OnProgress | None = None) -> None:
+        self._exam: ExamGate | None = None
+        self._off = no_gate
+        if kb.settings.gate and not no_gate:
+            from surefind.bench.gate import ExamGate
+
+            self._exam = ExamGate(kb, report)
+
+    @property
+    def gate(self) -> Gate | None:
+        if self._off:
+            from surefind.gate import always_open
+
+            return always_open
+        return self._exam
+
+    def calls(self) -> list[Calls]:
+        """Estimates the LLM calls of the gate."""
+        return self._exam.calls() if self._exam else []
+
+    def show(self) -> None:
+        """Prints what the gate found, if it asked something."""
+        if self._exam and self._exam.drift:
+            from surefind.bench.drift_text import summary
+
+            drift = self._exam.drift
+            typer.echo(f"The gate asked {drift.exam}: {summary(drift)}. {drift.affected} questions could be affected.")
+
+    def as_json(self) -> dict[str, Any]:
+        return {"gate": self._exam.drift} if self._exam else {}
