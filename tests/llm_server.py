@@ -13,6 +13,7 @@ Words for `script`:
 
     good      malformed (JSON cut in the middle)      truncated (the connection ends before the body does)
     garbage (prose instead of what was asked)         empty      html (wrong content type)    plain (as text/plain)
+    escaped (each letter as a JSON escape)            parts (the answer in pieces of one letter)
     limit (429, Retry-After 0.2)      tomorrow (429, a day)      hang
     drip (a byte of the body now and then, for ever)             crawl (the same with a header)
     drop      echo (401 that repeats the key)         thought (no content: max_tokens went into thoughts)
@@ -152,6 +153,19 @@ class Handler(BaseHTTPRequestHandler):
 
     def act_plain(self, body: dict[str, Any], text: str, act: str) -> None:
         self.answer(self.completion(body, text), kind="text/plain")
+
+    def act_escaped(self, body: dict[str, Any], text: str, act: str) -> None:
+        spelled = "".join(f"\\u{ord(one):04x}" for one in self.server.reply(prompt_of(body)))
+        self.answer(json.dumps(self.completion(body, "TEXT")).replace("TEXT", spelled).encode())
+
+    def act_parts(self, body: dict[str, Any], text: str, act: str) -> None:
+        made = self.completion(body, "")
+        parts = [{"type": "text", "text": one} for one in self.server.reply(prompt_of(body))]
+        if "content" in made:
+            made["content"] = parts
+        else:
+            made["choices"][0]["message"]["content"] = parts
+        self.answer(made)
 
     def act_garbage(self, body: dict[str, Any], text: str, act: str) -> None:
         self.answer(self.completion(_untooled(body), WRONG))

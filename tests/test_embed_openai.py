@@ -24,6 +24,7 @@ from surefind.embed.openai import OpenAI, _address
 from surefind.errors import MissingPartError, SpecError, SurefindError, UsageError
 from surefind.net import endpoint as endpoint_module
 from surefind.net.batches import batches, quote, sendable, unit_rows
+from surefind.net.trust import is_local
 from surefind.services import LocalServices
 from surefind.store.vectors import CachedEmbedder, VectorCache
 from surefind.testing import check_embedder, check_stage
@@ -374,9 +375,9 @@ def test_requests_per_minute(server: Server) -> None:
 
 
 def test_key_comes_from_the_environment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = server.stage(key_env="MY_KEY")
+    stage = server.stage(key_env="SUREFIND_KEY")
     stage.embed(["a"])
-    monkeypatch.setenv("MY_KEY", f"{KEY}\n")
+    monkeypatch.setenv("SUREFIND_KEY", f"{KEY}\n")
     stage.embed(["b"])
     assert "authorization" not in server.headers[0]
     assert server.headers[1]["authorization"] == f"Bearer {KEY}"
@@ -465,7 +466,7 @@ def test_address(url: str, address: str) -> None:
     ],
 )
 def test_local_addresses(url: str, local: bool) -> None:
-    assert endpoint_module.is_local(url) == local
+    assert is_local(url) == local
 
 
 def test_azure_gets_its_own_header() -> None:

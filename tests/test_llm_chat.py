@@ -14,6 +14,7 @@ from llm_server import HANGS, LLMServer
 from surefind.errors import AnswerError, BudgetError, SurefindError, UsageError
 from surefind.llm.chat import complete_many
 from surefind.llm.settings import LLMSettings
+from surefind.net import trust
 from surefind.notes import collecting
 from surefind.prompts.values import Completion, Message
 from surefind.protocols import ChatModel, Services
@@ -106,6 +107,7 @@ def test_a_proxy_that_drips_its_headers_is_left_in_time(llm: LLMServer, monkeypa
     """Without the proxy there is no such host."""
     monkeypatch.setenv("HTTP_PROXY", llm.url.removesuffix("/v1"))
     monkeypatch.setenv("LLM_API_KEY", "none")
+    trust.confirm("far.invalid")
     llm.script = ["crawl"]
     assert "did not answer within 0.5 s" in failure(llm, model="http://far.invalid/v1#toy", timeout=0.5, retries=0)
 

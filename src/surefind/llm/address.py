@@ -19,7 +19,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from surefind.errors import UsageError, choices
-from surefind.net.endpoint import is_local
+from surefind.net.trust import is_local, own_key
 
 Wire = Literal["openai", "anthropic", "bedrock", "gguf"]
 
@@ -45,7 +45,6 @@ _PROVIDERS = {
     "bedrock": _Provider("bedrock"),
     "gguf": _Provider("gguf"),
 }
-_HOST_KEYS = {".azure.com": "AZURE_OPENAI_API_KEY", "api.openai.com": "OPENAI_API_KEY"}
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,7 @@ def _by_url(text: str, key_env: str) -> Address:
         raise UsageError(
             f"The model {text!r} is not a URL with a model. Write it like 'http://localhost:8080/v1#NAME'."
         )
-    host = parts.hostname
-    own = next((env for end, env in _HOST_KEYS.items() if host.endswith(end)), key_env)
-    return Address(text, "openai", model, url.rstrip("/"), own)
+    return Address(text, "openai", model, url.rstrip("/"), own_key(parts.hostname) or key_env)
 
 
 def _base_url(value: str, path: str) -> str:

@@ -63,7 +63,7 @@ class AnthropicChat:
         usage = answer.get("usage")
         usage = usage if isinstance(usage, Mapping) else {}
         tokens = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
-        return Completion(text, *tokens, cut=answer.get("stop_reason") == "max_tokens")
+        return Completion(self._endpoint.without_key(text), *tokens, cut=answer.get("stop_reason") == "max_tokens")
 
 
 def _headers(key: str) -> dict[str, str]:

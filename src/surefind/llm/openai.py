@@ -86,7 +86,7 @@ class OpenAIChat:
         usage = answer.get("usage")
         usage = usage if isinstance(usage, Mapping) else {}
         return Completion(
-            text,
+            self._endpoint.without_key(text),
             count(usage.get("prompt_tokens")),
             count(usage.get("completion_tokens")),
             logprobs=_logprobs(choice) if request.logprobs else (),

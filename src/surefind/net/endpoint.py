@@ -7,7 +7,6 @@ because some servers repeat it in their answer.
 from __future__ import annotations
 
 import email.utils
-import ipaddress
 import itertools
 import json
 import os
@@ -22,15 +21,14 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from surefind.errors import MissingPartError, RefusedError, SpecError, SurefindError, UsageError
+from surefind.net import redact, trust
 from surefind.net.connections import Connections
+from surefind.net.trust import is_local
 
 _LONGEST_WAIT = 60.0
 """Most seconds between two tries. If a server asks for a longer wait, the call fails instead."""
 _FIRST_WAIT = 0.5
 _LONGEST_CONNECT = 10.0
-_SECRET = 8
-"""Fewest characters of a real key. Shorter ones are placeholders for servers that want any key ("none"), and may be
-words of an answer."""
 _SHOWN = 200
 """Most characters of a server's answer that an error message shows."""
 _AGAIN = "Run it again later: finished answers are in the cache."
@@ -75,6 +73,7 @@ class Endpoint:
 
     def post(self, body: dict[str, Any], total: float | None = None) -> Any:
         """Returns the JSON of the answer. All tries and the waits between them end after `total` seconds."""
+        trust.check(self.url, self._key_env)
         key = self._key()
         total = float("inf") if total is None else total
         deadline = time.monotonic() + total
@@ -91,6 +90,10 @@ class Endpoint:
                 time.sleep(wait)
         raise AssertionError  # unreachable: the loop ends only by return or raise
 
+    def without_key(self, text: str) -> str:
+        """Removes the key from a text that was put together from parts of an answer."""
+        return redact.without(self._key(), text)
+
     def close(self) -> None:
         """Closes the connections, without breaking running calls; the next call opens them again."""
         self._connections.close()
@@ -98,7 +101,7 @@ class Endpoint:
     def _error(self, failure: _RequestError, attempt: int, key: str) -> SurefindError:
         tries = f" after {attempt} tries" if attempt > 1 else ""
         long_wait = f" and asks to wait {failure.wait:.0f} s" if (failure.wait or 0) > _LONGEST_WAIT else ""
-        text = _without(key, f"{self.url} {failure.what}{long_wait}{tries}. {failure.advice}")
+        text = redact.without(key, f"{self.url} {failure.what}{long_wait}{tries}. {failure.advice}")
         return RefusedError(text, failure.status) if failure.status else SurefindError(text)
 
     def _send(self, body: dict[str, Any], key: str, timeout: float, reported: float) -> Any:
@@ -124,12 +127,11 @@ class Endpoint:
             raise _RequestError(f"cannot be used ({error})", "Check url.") from None
         self._answered = True
         content = response.content
-        if len(key) >= _SECRET:  # a server may echo the request, and the key must not get into a cache
-            content = content.replace(key.encode(), b"[key]")
         if response.status_code != 200:
             raise self._refusal(response.status_code, response.headers, content, key)
         try:
-            answer = json.loads(content)
+            # A server may echo the request, and the key must not get into a cache, however the JSON spells it.
+            answer = redact.without_in(key, json.loads(content))
         except (ValueError, RecursionError):
             kind = response.headers.get("content-type", "no content type")
             what = f"did not answer with JSON but with {kind}: {_shorten(_text(content), key)!r}"
@@ -179,8 +181,7 @@ class Endpoint:
     def _bearer(self, key: str) -> dict[str, str]:
         if not key:
             return {}
-        azure = (urlsplit(self.url).hostname or "").endswith(".azure.com")
-        return {"Authorization": f"Bearer {key}"} | ({"api-key": key} if azure else {})
+        return {"Authorization": f"Bearer {key}"} | ({"api-key": key} if trust.is_azure(self.url) else {})
 
 
 def _open(connections: int, url: str) -> Any:
@@ -234,14 +235,6 @@ def refuse_secrets(stage: str, url: str, key_env: str) -> None:
         )
 
 
-def is_local(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _backoff(attempt: int) -> float:
     """Seconds to wait: doubles with each try, with some randomness so that many clients do not come back at once."""
     return min(_FIRST_WAIT * 2.0 ** (attempt - 1), _LONGEST_WAIT / 2) * random.uniform(0.8, 1.2)
@@ -277,11 +270,7 @@ def _text(content: bytes) -> str:
     return content.decode("utf-8", "replace")
 
 
-def _without(key: str, text: str) -> str:
-    return text.replace(key, "[key]") if key else text
-
-
 def _shorten(text: str, key: str) -> str:
     """Puts a text on one line and cuts it. The key is removed first, so that no part of it is left."""
-    line = " ".join(_without(key, text).split())
+    line = " ".join(redact.without(key, text).split())
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"

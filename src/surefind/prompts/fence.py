@@ -6,8 +6,8 @@
 
 The mark is a digest of the text itself. The author of a document cannot write its mark into it (that would be a fixed
 point of the digest). The same text always has the same mark, so a repeated prompt is found in the cache, and the
-beginning of a prompt stays the same for endpoints that cache prefixes. In addition, anything that looks like one of our
-tags or like a control token of a chat template is defused, and invisible characters are dropped.
+beginning of a prompt stays the same for endpoints that cache prefixes. In addition, invisible characters are dropped,
+and anything that looks like one of our tags or like a control token of a chat template is defused (`look_alikes`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+
+from surefind.prompts.look_alikes import before, brackets
 
 LABELS = ("answer", "chunk", "document", "example", "names", "passage", "query", "sentences", "title")
 """Allowed names of a fence; a tag with one of these names inside a text is defused."""
@@ -26,13 +28,16 @@ RULE = (
 )
 """Added to every system message that comes with fenced text."""
 
-_TAG = re.compile(rf"[<＜﹤](?=\s*/?\s*(?:{'|'.join(LABELS)})\b)", re.IGNORECASE)
-_CONTROL = re.compile(
-    r"<(?=\||\s*/?\s*(?:s|bos|eos|im_start|im_end|start_of_turn|end_of_turn|system|user|assistant)\s*>|<\s*/?\s*SYS)"
-    r"|\[(?=/?INST\])",
-    re.IGNORECASE,
+_CONTROL = (
+    r"<(?=\s*+(?:\||(?:/\s*+)?(?:s|bos|eos|im_start|im_end|start_of_turn|end_of_turn|system|user|assistant)\s*+>"
+    r"|<\s*+(?:/\s*+)?SYS))|\[(?=\s*+(?:/\s*+)?INST\s*+\])"
 )
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+"""The brackets of control tokens of chat templates."""
+_BRACKET = before(LABELS, _CONTROL)
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 """Invisible characters, except the joiners U+200C and U+200D, which Persian and the scripts of India need."""
 
 
@@ -56,9 +61,13 @@ class Data:
 
 
 def harmless(text: str) -> str:
-    """Defuses look-alikes of our tags and of control tokens: `<` becomes `‹`, `[` becomes `(`."""
+    """Defuses look-alikes of our tags and of control tokens: `<` becomes `‹`, `[` and `{` become `(`."""
     seen = _UNSEEN.sub("", text)
-    return _CONTROL.sub(lambda match: "(" if match.group() == "[" else "‹", _TAG.sub("‹", seen))
+    parts, end = [], 0
+    for bracket in brackets(seen, _BRACKET):
+        parts += [seen[end : bracket.start()], "(" if bracket.group() in "[{" else "‹"]
+        end = bracket.end()
+    return "".join([*parts, seen[end:]])
 
 
 def _mark(text: str) -> str:

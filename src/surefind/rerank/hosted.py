@@ -23,7 +23,8 @@ from surefind.errors import SurefindError
 from surefind.inference.pairs import title_of
 from surefind.net.batches import BYTES_PER_TOKEN, sendable
 from surefind.net.connections import shared
-from surefind.net.endpoint import Endpoint, is_local, need_httpx, refuse_secrets
+from surefind.net.endpoint import Endpoint, need_httpx, refuse_secrets
+from surefind.net.trust import is_local
 from surefind.notes import spend
 from surefind.protocols import Passages, Services
 from surefind.rerank._rescore import Blend, cached_scorer

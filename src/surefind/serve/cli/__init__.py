@@ -26,6 +26,7 @@ from surefind.serve.cli import (
     status,
     sync,
     train,
+    trust,
     tune,
     use,
     version,
@@ -48,7 +49,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (init, sync, search, bench, tune, use, exam, graph, train, status, history, version, doctor, demo, help):
+for module in (
+    init,
+    sync,
+    search,
+    bench,
+    tune,
+    use,
+    exam,
+    graph,
+    train,
+    status,
+    history,
+    version,
+    trust,
+    doctor,
+    demo,
+    help,
+):
     module.register(app)
 
 

@@ -68,6 +68,7 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
         ("bundled reranker", _rerank),
         ("disk", lambda: _disk(kb)),
         ("settings", lambda: _settings(kb)),
+        ("trusted servers", _trusted),
         ("knowledge base", lambda: _verify(kb)),
         ("language", lambda: _language(kb)),
     ]
@@ -113,6 +114,13 @@ def _settings(kb: Path) -> str:
     settings = load_settings(kb / FILE_NAME)
     where = FILE_NAME if (kb / FILE_NAME).exists() else "defaults (no surefind.toml)"
     return f"{where}, pipelines: {', '.join(settings.pipelines)}"
+
+
+def _trusted() -> str:
+    from surefind.net.trust import remembered
+
+    servers = [f"{host} ({', '.join(keys)})" if keys else host for host, keys in remembered().items()]
+    return ", ".join(servers) or "none confirmed (surefind trust HOST); this machine and known services need none"
 
 
 def _verify(kb: Path) -> str:
