@@ -1,0 +1,75 @@
+"""Hostile text: front matter, metadata, BEIR rows and Markdown that would cost more than a document may cost."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from helpers import Home
+from surefind.errors import SourceError
+from surefind.ingest._front_matter import split_front_matter
+
+NINE = ", ".join
+
+
+def aliases(levels: int = 8) -> str:
+    """Nine times as large with each line: 9 ** levels values from some four hundred characters."""
+    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    rows += [f"a{i}: &a{i} [{NINE([f'*a{i - 1}'] * 9)}]" for i in range(1, levels)]
+    return "\n".join(rows)
+
+
+def merges(levels: int = 9) -> str:
+    rows = ["a0: &a0 {k: v}"]
+    rows += [f"a{i}: &a{i} {{<<: [{NINE([f'*a{i - 1}'] * 6)}], k{i}: v}}" for i in range(1, levels)]
+    return "\n".join(rows)
+
+
+HOSTILE = {
+    "brackets": ("a: " + "[" * 40_000, "nests values more than 20 deep"),
+    "dashes": ("a:\n" + "- " * 40_000 + "x", "nests values more than 20 deep"),
+    "indents": ("\n".join(" " * i + "a:" for i in range(400)), "nests values more than 20 deep"),
+    "aliases": (aliases(), "repeats values by aliases until they are longer than 100,000 characters"),
+    "merge keys": (merges(), "repeats values by aliases until they are longer than 100,000 characters"),
+    "one long value, repeated": (
+        f"a: &a {'x' * 40_000}\nb: [{NINE(['*a'] * 9)}]",
+        "repeats values by aliases until they are longer than 100,000 characters",
+    ),
+    "itself": ("a: &a [*a]", "contains itself"),
+    "long": ("a: " + "x" * 200_000, "is longer than 100,000 characters"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_front_matter_is_refused_at_once(name: str) -> None:
+    block, reason = HOSTILE[name]
+    started = time.process_time()
+    with pytest.raises(SourceError, match=reason):
+        split_front_matter(f"---\n{block}\n---\nText.\n")
+    assert time.process_time() - started < 1
+
+
+def test_front_matter_may_nest_a_little_and_use_an_alias() -> None:
+    block = "groups: &g [a, b]\nacl: *g\nbase: &b {x: 1}\nmore: {<<: *b, y: [[[1]]]}"
+    metadata, body = split_front_matter(f"---\n{block}\n---\nText.\n")
+    assert metadata == {"groups": ["a", "b"], "acl": ["a", "b"], "base": {"x": 1}, "more": {"x": 1, "y": [[[1]]]}}
+    assert body == "Text.\n"
+
+
+def test_text_between_two_rules_is_no_front_matter_however_long() -> None:
+    text = "---\n" + "Some prose without a colon.\n" * 10_000 + "---\nMore.\n"
+    assert split_front_matter(text) == ({}, text)
+
+
+def test_hostile_front_matter_is_listed_once_and_the_rest_is_read(home: Home) -> None:
+    for number, (block, _) in enumerate(HOSTILE.values()):
+        home.write(f"docs/{number}.md", f"---\n{block}\n---\nalpha\n")
+    home.write("docs/good.md", "alpha")
+    started = time.monotonic()
+    result = home.sync("docs")
+    assert time.monotonic() - started < 20
+    assert len(result.problems) == len(HOSTILE) and home.found("alpha") == ["good.md"]
+    assert all("front matter" in problem.reason for problem in result.problems)
