@@ -21,7 +21,7 @@ from pathlib import Path
 from _shared import machine
 
 SETTINGS = '[search]\npipeline = "words"\n\n[pipelines.words]\nretrieve = ["bm25"]\n'
-WHOLE = '\n[ingest]\nchunk = "whole"\n'
+WHOLE = '\n[index]\nchunk = "whole"\n'
 TOO_LONG = 400
 """Seconds after which a case is stopped."""
 
@@ -46,6 +46,11 @@ def rows(count: int, same: bool) -> str:
     return "\n".join(json.dumps({"_id": "1" if same else str(i), "title": "", "text": "a"}) for i in range(count))
 
 
+def headings() -> str:
+    above = "".join(f"{'#' * level} {'x' * 500}\n" for level in range(1, 6))
+    return above + f"###### {'y' * 500}\n\n{'a ' * 60}\n\n" * 15_000
+
+
 FILES: dict[str, tuple[str, Callable[[], str]]] = {
     "front matter, 40,000 brackets": ("a.md", lambda: front("a: " + "[" * 40_000)),
     "front matter, aliases": ("a.md", aliases),
@@ -54,7 +59,7 @@ FILES: dict[str, tuple[str, Callable[[], str]]] = {
     "list of 10 MB": ("a.md", lambda: "- a\n" * 2_500_000),
     "quotation of 2 MB": ("a.md", lambda: ">" * 20 + "a\n" + "a\n" * 1_000_000),
     "table with a header of 1 MB": ("a.md", lambda: f"|{'x ' * 500_000}|\n|-|\n" + "|1|\n" * 250_000),
-    "headings of 500 characters": ("a.md", lambda: "".join(f"{'#' * i} {'x' * 500}\n" for i in range(1, 6)) + f"###### {'y' * 500}\n\n{'a ' * 60}\n\n" * 15_000),
+    "headings of 500 characters": ("a.md", headings),
     "code, one line": ("a.c", lambda: "a " * 1_000),
     "code, 1,000 lines": ("a.c", lambda: ("a " * 1_000 + "\n") * 1_000),
     "a million underscores": ("a.txt", lambda: "_" * 1_000_000),
@@ -110,14 +115,18 @@ def run(*words: str) -> tuple[float, float, float, str]:
 
 
 def said_of(output: str, code: int) -> str:
-    about = [line.strip() for line in output.splitlines() if line.strip().startswith(("a.", "corpus.jsonl", "surefind:"))]
+    about = [
+        line.strip() for line in output.splitlines() if line.strip().startswith(("a.", "corpus.jsonl", "surefind:"))
+    ]
     return (about[-1] if about else "read") if code == 0 else f"exit code {code}: {(about or [output[-200:]])[-1]}"
 
 
 def main() -> None:
     print(machine("surefind", "markdown-it-py", "PyYAML"))
     wanted = sys.argv[1:] or list(FILES)
-    print("| file | size | seconds | next sync | MB, syncing process | MB, other process | |\n|---|---|---|---|---|---|---|")
+    print(
+        "| file | size | seconds | next sync | MB, syncing process | MB, other process | |\n|---|---|---|---|---|---|---|"
+    )
     for name in wanted:
         file, content = FILES[name]
         with tempfile.TemporaryDirectory() as folder:

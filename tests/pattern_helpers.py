@@ -66,7 +66,11 @@ def patterns() -> tuple[list[Found], list[str]]:
         if isinstance(node, ast.Attribute) and node.attr in _CALLS and isinstance(node.value, ast.Name):
             called.setdefault(node.value.id, set()).add(node.attr)
     for module, tree, space in every:
-        names = {id(n.value): n.targets[0].id for n in ast.walk(tree) if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)}
+        names = {
+            id(n.value): n.targets[0].id
+            for n in ast.walk(tree)
+            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
+        }
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not (call := _expression(node)):
                 continue

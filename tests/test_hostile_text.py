@@ -73,3 +73,39 @@ def test_hostile_front_matter_is_listed_once_and_the_rest_is_read(home: Home) ->
     assert time.monotonic() - started < 20
     assert len(result.problems) == len(HOSTILE) and home.found("alpha") == ["good.md"]
     assert all("front matter" in problem.reason for problem in result.problems)
+
+
+# ---------------------------------------------------------------- BEIR rows and metadata
+
+
+def rows(count: int, same: bool) -> str:
+    return "\n".join(json.dumps({"_id": "1" if same else str(i), "text": f"alpha {i}"}) for i in range(count))
+
+
+def test_rows_that_all_have_one_id_cost_no_more_than_others(tmp_path: Path) -> None:
+    def seconds(same: bool, folder: str) -> float:
+        home = Home(tmp_path / folder)
+        home.write("docs/corpus.jsonl", rows(3_000, same))
+        started = time.process_time()
+        assert home.sync("docs").documents == 3_000
+        return time.process_time() - started
+
+    seconds(False, "warm")
+    assert seconds(True, "same") < 4 * seconds(False, "different")
+
+
+def test_repeated_ids_are_numbered_anew_when_the_file_changes(home: Home) -> None:
+    home.write("docs/corpus.jsonl", rows(3, same=True))
+    home.sync("docs")
+    home.write("docs/corpus.jsonl", rows(4, same=True), age=30)
+    home.sync()
+    assert sorted(home.found("alpha")) == ["1", "1#2", "1#3", "1#4"]
+
+
+def test_metadata_may_not_nest_without_end(home: Home) -> None:
+    deep = '{"_id": "1", "text": "alpha", "metadata": {"a": ' + "[" * 25 + "]" * 25 + "}}"
+    home.write("docs/corpus.jsonl", deep)
+    home.write("docs/good.md", "alpha")
+    (problem,) = home.sync("docs").problems
+    assert problem.reason == "has metadata that nests values more than 20 deep (document 1)"
+    assert home.found("alpha") == ["good.md"]

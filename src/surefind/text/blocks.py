@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -46,6 +46,12 @@ def _parser(definitions: bool) -> Any:
 
     parser = MarkdownIt("commonmark").enable("table").disable("inline", True)
     return parser if definitions else parser.disable("reference")
+
+
+@lru_cache(maxsize=1)
+def structure(text: str, format: str) -> tuple[Block, ...]:
+    """The blocks of a document's text. The last result is kept: a chunker and an enricher both ask for it."""
+    return tuple(blocks(text) if format == "markdown" else paragraphs(text))
 
 
 def blocks(text: str) -> list[Block]:
