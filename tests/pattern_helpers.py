@@ -9,7 +9,7 @@ import importlib.util
 import pkgutil
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
@@ -21,13 +21,21 @@ import surefind
 
 _WHOLE = ("finditer", "findall", "sub", "subn", "split")
 _CALLS = ("match", "fullmatch", "search", *_WHOLE)
+_PASSED_ON = {"surefind.grammar": "match"}
+"""How the patterns of a module are called that only hands them on."""
 _STRAY = ("a", "A", "1", "_", " ", "\n", "\t", "!", "é", "中", "\u0301")
 """Characters that are tried with every pattern, because texts are full of them."""
-LINEAR = 9.0
+_SIZES = (100, 400, 1600, 6400)
+"""Characters of the texts that are compared."""
+_LINEAR = 9.0
 """Work of linear time takes 4 times longer on a text of 4 times the length, work of quadratic time 16 times."""
-_NOTHING = 0.005
+_NOTHING = 0.001
 """Seconds that are too short to compare."""
-_MOST = 14
+_SLOWEST = 20e-6
+"""Seconds for each character, at most."""
+_FEW = 20
+"""Repetitions that cost little however they fail."""
+_MOST = 10
 """Units of which texts are made, at most."""
 _CATEGORIES = {
     sre.CATEGORY_DIGIT: "1", sre.CATEGORY_SPACE: " \n", sre.CATEGORY_WORD: "a_1",
@@ -60,17 +68,16 @@ def patterns() -> tuple[list[Found], list[str]]:
     """All patterns of the package, and the places of those that are made from values known only at run time."""
     found: dict[tuple[str, int], Found] = {}
     unknown: list[str] = []
-    every = list(sources())
-    called: dict[str, set[str]] = {}
-    for node in (node for _, tree, _ in every for node in ast.walk(tree)):
-        if isinstance(node, ast.Attribute) and node.attr in _CALLS and isinstance(node.value, ast.Name):
-            called.setdefault(node.value.id, set()).add(node.attr)
-    for module, tree, space in every:
-        names = {
-            id(n.value): n.targets[0].id
-            for n in ast.walk(tree)
-            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
-        }
+    for module, tree, space in sources():
+        called: dict[str, set[str]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in _CALLS and isinstance(node.value, ast.Name):
+                called.setdefault(node.value.id, set()).add(node.attr)
+        for name, value in space.items():
+            if isinstance(value, re.Pattern):
+                _add(found, f"{module}.{name}", value, _calls(module, name, called))
+        assigned = [n for n in ast.walk(tree) if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)]
+        names = {id(n.value): ast.unparse(n.targets[0]) for n in assigned}
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not (call := _expression(node)):
                 continue
@@ -81,8 +88,12 @@ def patterns() -> tuple[list[Found], list[str]]:
             except NameError:
                 unknown.append(where)
                 continue
-            _add(found, where, made, called.get(name, set()) if call == "compile" else {call})
+            _add(found, where, made, _calls(module, name, called) if call == "compile" else {call})
     return list(found.values()), unknown
+
+
+def _calls(module: str, name: str, called: dict[str, set[str]]) -> set[str]:
+    return called.get(name) or {_PASSED_ON.get(module, "finditer")}
 
 
 def _add(found: dict[tuple[str, int], Found], where: str, pattern: re.Pattern[Any], calls: set[str]) -> None:
@@ -109,24 +120,73 @@ def _flags(node: ast.Call) -> int:
 
 
 def texts(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], Any]]:
-    """Makers of texts of n characters: runs of one or two units of the pattern, after a beginning that lets the match
-    start and before an end that lets it fail."""
+    """Makers of texts of n characters. Each text repeats something that the pattern looks for, after a beginning that
+    lets a match start, and before an end at which it fails."""
     tree = _parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
-    units = list(dict.fromkeys([*_words(tree), *_characters(tree), *_STRAY]))[:_MOST]
-    binary = isinstance(pattern.pattern, bytes)
-    opening = ["", *units[:4]]
-    for first, second in product(units, ["", *units]):
-        for begin in opening if not second else ("",):
-            yield _maker(begin, first + second, binary)
+    if not _repeats(tree):
+        return
+    units = list(dict.fromkeys([*_characters(tree), *_STRAY]))[:_MOST]
+    pairs = [(begin, unit) for example in _examples(tree) for begin, unit in _pumped(example)]
+    pairs += [("", first + second) for first, second in product(units, ["", *units])]
+    for begin, unit in dict.fromkeys(pairs):
+        for end in ("\x01", "a"):
+            yield _maker(begin, unit, end, isinstance(pattern.pattern, bytes))
 
 
-def _maker(begin: str, unit: str, binary: bool) -> Callable[[int], Any]:
+def _repeats(tree: Any) -> bool:
+    """Whether the pattern repeats anything without a small limit. If not, it cannot be slow."""
+    for kind, value in tree:
+        if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT) and int(value[1]) > _FEW:
+            return True
+        if any(map(_repeats, _parts(value))):
+            return True
+    return False
+
+
+def _pumped(example: list[str]) -> Iterator[tuple[str, str]]:
+    """A matching text, with one, two or all of the parts so far repeated."""
+    for i in range(len(example)):
+        before = "".join(example[:i])
+        yield before, example[i]
+        yield before, "".join(example[i : i + 2])
+        yield "", "".join(example[: i + 1])
+
+
+def _maker(begin: str, unit: str, end: str, binary: bool) -> Callable[[int], Any]:
     def make(size: int) -> Any:
-        text = begin + unit * (size // len(unit)) + "\x01"
+        text = begin + unit * (size // len(unit)) + end
         return text.encode() if binary else text
 
-    make.__name__ = f"{begin!r} + n × {unit!r}"
+    make.__name__ = f"{begin!r} + n × {unit!r} + {end!r}"
     return make
+
+
+def _examples(tree: Any) -> list[list[str]]:
+    """Short texts that the pattern may match, each as a list of parts; one for every choice that it offers."""
+    made: list[list[str]] = [[]]
+    for kind, value in tree:
+        if kind is sre.BRANCH:
+            options = [example for option in value[1] for example in _examples(option)]
+        elif kind in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
+            options = _examples(value[2])
+        elif kind is sre.SUBPATTERN:
+            options = _examples(value[3])
+        elif kind is sre.ATOMIC_GROUP:
+            options = _examples(value)
+        elif kind in (sre.LITERAL, sre.NOT_LITERAL):
+            options = [[chr(value) if kind is sre.LITERAL else "a"]]
+        elif kind is sre.IN:
+            negated = value[0][0] is sre.NEGATE
+            options = [[char] for char in (["a", " "] if negated else list(_of_class(value))[:2])]
+        elif kind is sre.ANY:
+            options = [["a"]]
+        else:  # an assertion or a reference to a group
+            continue
+        options = options[:_MOST]
+        # Vary one part at a time: the first choice everywhere else.
+        made = [[*made[0], *option] for option in options] + [[*one, *options[0]] for one in made[1:]]
+        made = made[:_MOST]
+    return [example for example in made if example]
 
 
 def _characters(tree: Any) -> Iterator[str]:
@@ -151,21 +211,6 @@ def _of_class(items: Any) -> Iterator[str]:
             yield from _CATEGORIES[value]
 
 
-def _words(tree: Any) -> Iterator[str]:
-    """Runs of two or more literals."""
-    run = ""
-    for kind, value in [*tree, (None, None)]:
-        if kind is sre.LITERAL:
-            run += chr(value)
-            continue
-        if len(run) > 1:
-            yield run
-            yield run + " "
-        run = ""
-        for part in _parts(value):
-            yield from _words(part)
-
-
 def _parts(value: Any) -> Iterator[Any]:
     if isinstance(value, _parser.SubPattern):
         yield value
@@ -177,19 +222,20 @@ def _parts(value: Any) -> Iterator[Any]:
 # ---------------------------------------------------------------- time
 
 
-def growth(work: Callable[[Any], object], make: Callable[[int], Any], sizes: Sequence[int]) -> float:
-    """How many times longer the work takes on a text of four times the length: the most of all neighbours in `sizes`.
-    Work of less than five milliseconds counts as none."""
-    for small, large in pairwise(sizes):
+def growth(work: Callable[[Any], object], make: Callable[[int], Any]) -> float:
+    """How many times longer the work takes on a text of four times the length, if that is more than linear; else 0.
+    Returns infinity if it takes too long for each character."""
+    if _least(work, make(_SIZES[-2]), 1) < _NOTHING:
+        return 0.0
+    for small, large in pairwise(_SIZES):
         text, shorter = make(large), make(small)
-        if _least(work, text, 1) < _NOTHING:
-            continue
         for tries in (1, 3, 9):  # others use the machine too: look again before calling it slow
-            ratio = _least(work, text, tries) / max(_least(work, shorter, tries), _NOTHING / 10)
-            if ratio < LINEAR:
+            seconds = _least(work, text, tries)
+            ratio = seconds / max(_least(work, shorter, tries), _NOTHING / 10)
+            if (ratio < _LINEAR or seconds < 5 * _NOTHING) and seconds < _SLOWEST * large:
                 break
         else:
-            return ratio
+            return ratio if ratio >= _LINEAR else float("inf")
     return 0.0
 
 

@@ -17,10 +17,12 @@ from surefind.exam.model import Judgment
 from surefind.text.sections import Section, sections
 from surefind.types import Document
 
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"[*`]+|_(?<!\w_)_*|_+(?!\w)|<[^>]+>")  # each alternative begins with a character: faster
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)]{0,500}\)")
+_MARKUP = re.compile(
+    r"[*`]+|_(?<!\w_)_*|_(?<!__)_*+(?!\w)|<[^>]{1,500}>"
+)  # each alternative begins with a character: faster
 _CAPTION = re.compile(
-    r"^[ \t>*_]*(?:(?:Table|Figure|Fig\.|Listing|Exhibit|Chart|Diagram)(?:[ \t]+[\dA-Z][\w.-]*)?[*_]*[:.–—][*_]*[ \t]+"
+    r"^[ \t>*_]*(?:(?:Table|Figure|Fig\.|Listing|Exhibit|Chart|Diagram)(?:[ \t]+[\dA-Z][\w.-]{0,20})?[*_]*[:.–—][*_]*[ \t]+"
     r"|<(?:fig)?caption>)([^\n<]+)",
     re.MULTILINE,
 )

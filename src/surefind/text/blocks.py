@@ -14,7 +14,7 @@ from surefind.text.sentences import sentence_spans
 Span = tuple[int, int]
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
-_MARKUP = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|\[([^\]]*)\]\([^)]*\)")
+_MARKUP = re.compile(r"[*`]+|(?<!\w)_+|(?<!_)_++(?!\w)|\[([^\[\]]*)\]\([^)]{0,500}\)")
 _WINDOW = 1_000_000
 """Characters parsed at once; bounds the memory, since the parser needs about a hundred times the size of its input."""
 _JOINT = re.compile(r"^ {0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?P<after>.*)|(?<=\n\n)(?=\S)", re.MULTILINE)
