@@ -18,12 +18,11 @@ from surefind.text.sections import Section, sections
 from surefind.types import Document
 
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)]{0,500}\)")
-_MARKUP = re.compile(
-    r"[*`]+|_(?<!\w_)_*|_(?<!__)_*+(?!\w)|<[^>]{1,500}>"
-)  # each alternative begins with a character: faster
+# Each alternative begins with a character, which is faster.
+_MARKUP = re.compile(r"[*`]+|_(?<!\w_)_*|_(?<!__)_*+(?!\w)|<[^>]{1,500}>")
 _CAPTION = re.compile(
-    r"^[ \t>*_]*(?:(?:Table|Figure|Fig\.|Listing|Exhibit|Chart|Diagram)(?:[ \t]+[\dA-Z][\w.-]{0,20})?[*_]*[:.–—][*_]*[ \t]+"
-    r"|<(?:fig)?caption>)([^\n<]+)",
+    r"^[ \t>*_]*(?:(?:Table|Figure|Fig\.|Listing|Exhibit|Chart|Diagram)(?:[ \t]+[\dA-Z][\w.-]{0,20})?"
+    r"[*_]*[:.–—][*_]*[ \t]+|<(?:fig)?caption>)([^\n<]+)",
     re.MULTILINE,
 )
 _NUMBERING = re.compile(
