@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from hypothesis import settings
 from helpers import Home
 from llm_server import LLMServer, serving
 from surefind import spec
+from surefind.files.readers import Readers
 from surefind.net import endpoint
 
 if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -33,6 +35,7 @@ TOYS = {
         "asks_model": "toy_stages:AsksModel",
     },
     "retrieve": {"labelled": "toy_stages:Labelled"},
+    "chunk": {"naughty": "toy_readers:NaughtyChunker"},
 }
 
 
@@ -68,3 +71,20 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     spec.find.cache_clear()
     spec.make.cache_clear()
+
+
+NAUGHTY = "[surefind.read]\nnaughty = toy_readers:Naughty\n[surefind.chunk]\nnaughty = toy_readers:NaughtyChunker\n"
+
+
+@pytest.fixture
+def naughty(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Readers:
+    """The child finds the stages of toy_readers.py as an installed plugin."""
+    folder = tmp_path_factory.mktemp("plugin")
+    info = folder / "naughty-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: naughty\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(NAUGHTY)
+    tests = Path(__file__).parent
+    path = os.pathsep.join(map(str, (folder, tests, os.environ.get("PYTHONPATH", ""))))
+    monkeypatch.setenv("PYTHONPATH", path)
+    return Readers()

@@ -154,20 +154,6 @@ def test_missing_extra_is_a_problem_of_the_file_with_the_install_line(
 # ---------------------------------------------------------------- the child
 
 
-@pytest.fixture
-def naughty(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Readers:
-    """The child finds toy_readers as an installed plugin."""
-    folder = tmp_path_factory.mktemp("plugin")
-    info = folder / "naughty-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: naughty\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[surefind.read]\nnaughty = toy_readers:Naughty\n")
-    tests = Path(__file__).parent
-    path = os.pathsep.join(map(str, (folder, tests, os.environ.get("PYTHONPATH", ""))))
-    monkeypatch.setenv("PYTHONPATH", path)
-    return Readers()
-
-
 def ask(reading: Reading, folder: Path, order: str) -> str:
     from toy_readers import Naughty
 
@@ -203,6 +189,17 @@ def test_file_that_eats_memory_is_stopped(naughty: Readers, tmp_path: Path) -> N
         with pytest.raises(SourceError, match=r"needs more than 600 MB of memory to be read \(max_memory_mb\)"):
             ask(reading, tmp_path, "eat")
         assert ask(reading, tmp_path, "fine").startswith("fine")
+
+
+def test_second_try_in_a_new_process_has_only_the_time_that_is_left(naughty: Readers, tmp_path: Path) -> None:
+    with Reading(naughty, Limits(seconds=3.5)) as reading:
+        with pytest.raises(SourceError, match=r"its reader crashed \(SIGABRT\)"):
+            ask(reading, tmp_path, "late")
+        ask(reading, tmp_path, "fine")
+        started = time.perf_counter()
+        with pytest.raises(SourceError, match=r"takes more than 3.5 s"):
+            ask(reading, tmp_path, "late")
+        assert time.perf_counter() - started < 10
 
 
 def test_one_child_serves_many_files_and_what_it_prints_is_no_answer(naughty: Readers, tmp_path: Path) -> None:

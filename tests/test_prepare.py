@@ -18,9 +18,10 @@ from surefind.files.inside import reading
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
 from surefind.store.catalogue import Catalogue
+from surefind.write.children import spares
 from surefind.write.layout import Layout
 from surefind.write.prepare import Prepared, Task, from_data, prepare, to_data
-from surefind.write.reading import Reading, spares
+from surefind.write.reading import Reading
 
 LAYOUT = "hierarchical(parent=200, child=40, overlap=0) + headings"
 FILES = sorted(EXAMPLE.rglob("*.md"))[:12]
@@ -59,7 +60,7 @@ def test_every_core_prepares_markdown() -> None:
             seen.update(child.process.pid for child in apart._children)
             return found.documents[0].id
 
-        assert list(apart.each(read, FILES)) == [path.name for path in FILES]
+        assert list(apart.each(read, FILES, len(FILES))) == [path.name for path in FILES]
         assert len(seen) == min(usable_cores(), len(FILES))
 
 

@@ -1,4 +1,4 @@
-"""Readers that misbehave, for the child process to load as a plugin would be."""
+"""A reader and a chunker that misbehave, for the child process to load as a plugin would be."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.files.inside import still_working
+from surefind.protocols import Services
 from surefind.spec import Stage
-from surefind.types import Document
+from surefind.types import Chunk, Document
 
 
 @dataclass(frozen=True)
@@ -25,19 +26,39 @@ class Naughty(Stage):
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         order = path.read_text().strip()
-        if order == "hang":
-            while True:
-                time.sleep(60)
-        if order == "crash":
-            os.abort()
-        if order == "eat":
-            eaten = [bytearray(50_000_000) for _ in range(1000)]
-            eaten[0][0] = 1
-        if order == "chatter":
-            os.write(1, b"noise on standard output")
-            print("more noise")
-        if order == "steps":
-            for _ in range(4):
-                time.sleep(1)
-                still_working()
+        misbehave(order)
         yield Document(id, f"{order} {os.getpid()}", id)
+
+
+@dataclass(frozen=True)
+class NaughtyChunker(Stage):
+    """Does what the document's first word says, and makes one chunk, whose context is the number of its process."""
+
+    kind: ClassVar[str] = "chunk"
+    name: ClassVar[str] = "naughty"
+    text_only: ClassVar[bool] = True
+
+    def chunk(self, document: Document, services: Services) -> list[Chunk]:
+        misbehave(document.text.split()[0])
+        return [Chunk(document.id, 0, len(document.text), document.text, context=f"process{os.getpid()}")]
+
+
+def misbehave(order: str) -> None:
+    if order == "hang":
+        while True:
+            time.sleep(60)
+    if order == "crash":
+        os.abort()
+    if order == "late":
+        time.sleep(2)
+        os.abort()
+    if order == "eat":
+        eaten = [bytearray(50_000_000) for _ in range(1000)]
+        eaten[0][0] = 1
+    if order == "chatter":
+        os.write(1, b"noise on standard output")
+        print("more noise")
+    if order == "steps":
+        for _ in range(4):
+            time.sleep(1)
+            still_working()

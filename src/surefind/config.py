@@ -281,9 +281,9 @@ def _line_of(text: str, table: str, key: str, nth: int = 0) -> int:
     """Returns the line number of `key` in the nth `[table]`, else of the table itself, else 1."""
     here, found, seen = "", 1, -1
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
+        header = re.match(r"\s*\[\[?([^\]]+)\]", line)
         if header:
-            here = header.group(1).replace('"', "")
+            here = header.group(1).strip().replace('"', "")
             seen += here == table
             found = number if here == table and seen == nth else found
             continue

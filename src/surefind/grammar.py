@@ -20,7 +20,7 @@ Value = Any  # int | float | bool | None | str | tuple[Value, ...]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORD = re.compile(r"[A-Za-z_./][A-Za-z0-9_./:@-]*")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
+_NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?(?![\w.])")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 20
 """The most levels of nested values in a spec."""

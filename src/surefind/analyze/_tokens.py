@@ -11,11 +11,12 @@ from surefind.text.fold import fold
 from surefind.text.scripts import CLUSTER, HAN, HANGUL, MARKS, UNSPACED_RUN, pattern
 
 # A token is an amount with thousands separators, or runs of letters and digits joined by the characters that occur in
-# identifiers (or by marks and other characters inside a word), followed by clause letters as in 1020.320(d)(2).
+# identifiers (or by marks and other characters inside a word), followed by clause letters as in 1020.320(d)(2). No part
+# is read again from each of its characters: a run of underscores is tried only from its start.
 _TOKEN = (
-    r"\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?!\w|,\d)"
+    r"\d{{1,3}}(?:,\d{{3}}){{1,9}}(?:\.\d+)?(?!\w|,\d)"
     r"|[^\W_]+(?:[-.*/@&+'_:{joins}]+[^\W_]+)*{marks}(?:\([^\W_]{{1,4}}\))*"
-    r"|_+[^\W_]+(?:_+[^\W_]+)*"
+    r"|(?<!_)_++[^\W_]+(?:_+[^\W_]+)*"
 )
 _ASCII_TOKEN = re.compile(_TOKEN.format(joins="", marks=""), re.ASCII)
 WIDE_TOKEN = _TOKEN.format(joins=f"’－．／＿\u200b{MARKS}", marks=f"[{MARKS}]*")

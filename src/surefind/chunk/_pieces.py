@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from surefind.chunk._spans import make_chunk
-from surefind.text.blocks import Block, Span, blocks, paragraphs
+from surefind.text.blocks import Block, Span, structure
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import count_tokens, token_spans
 from surefind.types import Chunk, Document
 
 Path = tuple[str, ...]
+_LONGEST_HEADER = 1000
+"""Characters of a table's header row that later rows repeat as context, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ def pieces(document: Document, limit: int, sentences: bool = False) -> Iterator[
     """The blocks of a document, each heading together with the block after it. A block of more than `limit` tokens is
     cut into its parts; with `sentences`, paragraphs are always cut into sentences."""
     text = document.text
-    found = blocks(text) if document.format == "markdown" else paragraphs(text)
+    found = structure(text, document.format)
     trail: list[tuple[int, str]] = []
     glued: int | None = None
     for i, block in enumerate(found):
@@ -45,7 +47,7 @@ def pieces(document: Document, limit: int, sentences: bool = False) -> Iterator[
                 continue
         path = tuple(title for _, title in trail)
         start = block.start if glued is None else glued
-        header = text[block.parts[0][0] : block.parts[0][1]].strip() if block.table else ""
+        header = text[slice(*block.parts[0])].strip()[:_LONGEST_HEADER] if block.table else ""
         whole = count_tokens(text[start : block.end])
         if whole <= (0 if sentences and block.prose else limit):
             yield Piece(start, block.end, whole, path, glued is not None)

@@ -18,8 +18,8 @@ from surefind.text.sections import Section
 from surefind.types import Document
 
 _CAPTION = re.compile(
-    r"^[ \t>*_]*(?:(?:Table|Figure|Fig\.|Listing|Exhibit|Chart|Diagram)(?:[ \t]+[\dA-Z][\w.-]*)?[*_]*[:.–—][*_]*[ \t]+"
-    r"|<(?:fig)?caption>)([^\n<]+)",
+    r"^[ \t>*_]*(?:(?:Table|Figure|Fig\.|Listing|Exhibit|Chart|Diagram)(?:[ \t]+[\dA-Z][\w.-]{0,20})?"
+    r"[*_]*[:.–—][*_]*[ \t]+|<(?:fig)?caption>)([^\n<]+)",
     re.MULTILINE,
 )
 _NUMBERING = re.compile(

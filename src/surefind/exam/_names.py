@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from surefind.text.scripts import HANGUL, UNSPACED, pattern
 
 _CITE = r"\b\d+ (?:CFR|USC|U\.S\.C\.) (?:Part )?\d+(?:\.\d+)*(?:\([a-z0-9]{1,3}\))*"
-_CODE = r"\b[A-Za-z]+(?:[-_*/.][A-Za-z0-9]+)*[-_*/]?\d[\w-]*(?:\.\d+)*\b|\b[A-Z]{2,}\*[A-Z]+\b"
+_CODE = r"\b[A-Za-z]+(?:[-_*/.][A-Za-z0-9]+){0,40}[-_*/]?\d[\w-]*(?:\.\d+)*\b|\b[A-Z]{2,}\*[A-Z]+\b"
 _ACRONYM = r"\b[A-Z][A-Z0-9]{2,9}\b"
-_CAMEL = r"\b[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*){1,}\b"
+_CAMEL = r"\b[A-Z][a-z0-9]+[A-Z][A-Za-z0-9]*\b"
 _NAME = r"\b[A-Z][a-z]+(?: (?:of |and )?[A-Z][a-z]+\b){1,3}"
 _INSIDE = re.compile(r"[a-z,;] $")
-_TARGET = re.compile(r"\]\([^)\n]*\)|https?://\S+|<[^>\n]+>")
+_TARGET = re.compile(r"\]\([^)\n]{0,500}\)|https?://\S+|<[^>\n]{1,500}>")
 _ENTITY = re.compile("|".join((_CITE, _CODE, _ACRONYM, _CAMEL, _NAME)))
 _NOISE = re.compile(r"^(?:[0-9a-f]{12,}|\d{4}-\d\d(?:-\d\d)?|https?.*|.*@.*|[A-Za-z]\d)$")
 

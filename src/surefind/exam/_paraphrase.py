@@ -25,7 +25,7 @@ FORMS = {
     "subject": ("what should I know about {}?", "where can I find information about {}?", "can you explain {}?"),
 }
 _LONGEST = 4
-_ASIDE = re.compile(r"\s*\([^)]*\)")
+_ASIDE = re.compile(r"(?<!\s)\s*\([^)]{0,500}\)")
 _CODE = re.compile(r"^[A-Z]+[-–]\d+\w*\s*[—–:-]?\s*")
 _INSIDE = re.compile(r"[^\w\s'’.&/?-]|[./]\s|\s[./&-]\s|\.\w+$|_|\d{4}-\d\d")
 _CLAUSE = re.compile(r"\b(?:is|are|was|were|has|have|will|cannot|can|does|do|did|must|should|fails|gets|goes|runs)\b")

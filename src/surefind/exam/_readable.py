@@ -22,7 +22,8 @@ _NAMES = (
 )
 _UP_TO = r"[^{0}]{{0,500}}+(?:{0}(?!{1})[^{0}]{{0,500}}+){{0,5}}{0}{1}"
 _ENDINGS = tuple(".png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .ico .avif .mp4 .PNG .JPG .JPEG .GIF .SVG".split())
-_FILE = rf"[^\s\].]{{1,100}}(?:\.[^\s\].]{{1,100}}){{0,3}}?(?:{'|'.join(map(re.escape, _ENDINGS))})"
+_ENDING = f"(?:{'|'.join(map(re.escape, _ENDINGS))})"
+_FILE = rf"[^\s\].]{{1,100}}+(?:\.[^\s\].]{{1,100}}+){{0,3}}?{_ENDING}"
 _GOAL = r"(?:\((?:[^()\n]|\([^()\n]*\)){0,1000}+\)|\[[^\]\n]{0,200}\])"
 """The second half of a link: `(page.md "title")` or `[reference]`."""
 
@@ -48,7 +49,7 @@ _TEMPLATE = _pattern(
 _FENCED = _pattern(r"^[ \t>]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?:(?!^[ \t>]*(?P=fence)[`~]*[ \t]*$).)*+(?:^[^\n]*$)?")
 _SCRIPT = _pattern(r"<(?P<tag>(?i:script|style|pre))\b(?:(?!</(?P=tag)\s*>).)*+(?:</(?P=tag)\s*>)?")
 _DEFINITION = _pattern(r"^ {0,3}\[[^\]\n]{1,200}\]:[^\n]*$")
-_IMAGE = _pattern(rf"!\[\s*(?:{_FILE}|[Ii]mage|[Ss]creenshot)?\s*\]{_GOAL}", r"!\[\[[^\]\n]{0,200}\]\]")
+_IMAGE = _pattern(rf"!\[\s*+(?:(?:{_FILE}|[Ii]mage|[Ss]creenshot)\s*+)?\]{_GOAL}", r"!\[\[[^\]\n]{0,200}\]\]")
 _LINK = _pattern(
     rf"!?\[(?P<kept>[^\[\]]{{1,300}})\]{_GOAL}",
     r"\[\[(?:[^\[\]|\n]{1,200}\|)?(?P<shown>[^\[\]|\n]{1,200})\]\]",
@@ -57,7 +58,7 @@ _LINK = _pattern(
 _TAG = _pattern(rf"</?(?i:{_NAMES})(?=[\s/>])[^<>]{{0,1000}}>")
 _PLACEHOLDER = _pattern(r"<[^<>\s][^<>\n]{0,200}>")
 _ADDRESS = _pattern(r"(?:https?|ftp|file)://[^\s<>|`]+", r"mailto:[^\s<>|`]+")
-_PICTURE = _pattern(rf"{_FILE}\b")
+_PICTURE = _pattern(rf"(?<![^\s\].])[^\s\].]++(?:\.[^\s\].]++){{0,3}}?{_ENDING}\b")
 
 _STEPS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     (("<!--", "{%", "{#", "{/*", "%%"), _COMMENT, " "),

@@ -8,8 +8,9 @@ from functools import lru_cache
 from surefind.analyze.english import English
 from surefind.exam._readable import HOLE
 
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"[*`]+|_(?<!\w_)_*|_+(?!\w)|<[^>]+>")  # each alternative begins with a character: faster
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)]{0,500}\)")
+# Each alternative begins with a character, which is faster.
+_MARKUP = re.compile(r"[*`]+|_(?<!\w_)_*|_(?<!__)_*+(?!\w)|<[^>]{1,500}>")
 _ANALYZER = English()
 
 

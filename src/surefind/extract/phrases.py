@@ -36,13 +36,16 @@ _PIECE = rf"(?:{_TITLE}|{_WORD})"
 _JOIN = r"(?: (?:of|of the|de|de la|del|della|di|da|do|du|van|van der|von|der|al|bin|ibn|for|for the|&|–|-))?"
 _NAME = re.compile(rf"(?<![\w]){_PIECE}(?:{_JOIN} (?:{_PIECE}|\d+(?!\w|\.\d)))*")
 _CITE = r"\b\d+ (?:CFR|USC|U\.S\.C\.) (?:Part )?\d+(?:\.\d+)*(?:\([a-z0-9]{1,3}\))*"
-_CODE = r"\b[A-Za-z]+(?:[-_*/.][A-Za-z0-9]+)*[-_*/]?\d[\w-]*(?:\.\d+)*\b|\b[A-Z]{2,}\*[A-Z]+\b"
+_CODE = r"\b[A-Za-z]+(?:[-_*/.][A-Za-z0-9]+){0,40}[-_*/]?\d[\w-]*(?:\.\d+)*\b|\b[A-Z]{2,}\*[A-Z]+\b"
 _IDENTIFIER = re.compile(f"{_CITE}|{_CODE}")
 _QUOTED = re.compile(r"[\"“](\w[^\"“”\n]{1,80}?)[,.]?[\"”]|`([^`\n]{2,60})`")
 _DEFINED = re.compile(r" \(([A-Z][A-Za-z&]{1,9}?)s?\)")
-_BEFORE = re.compile(r"(?:[\w&'’-]+ )*[\w&'’-]+$")
-_MARKUP = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)|https?://\S+|<[^>\n]{1,200}>|(?<!\w)[*_]+|[*_]+(?!\w)|[#|>]+")
-_RUN = re.compile(r"(?<!\w)[a-z][a-z-]+(?: [a-z][a-z-]+)+")
+_BEFORE = re.compile(r"(?<![\w&'’-])(?:[\w&'’-]++ ){0,15}+[\w&'’-]++$")
+_MARKUP = re.compile(
+    r"!?\[([^\[\]\n]*)\]\([^)\n]{0,500}\)|https?://\S+|<[^>\n]{1,200}>"
+    r"|\*{2,}|(?<!\w)[*_]+|(?<![*_])[*_]++(?!\w)|[#|>]+"
+)
+_RUN = re.compile(r"(?<!\w)[a-z][a-z-]{1,60}+(?: [a-z][a-z-]+)+")
 _SOME_WORD = re.compile(r"\w\w")
 _LONGEST = 8
 """Words that a name may have, at most."""

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 MENTION, HEADING, TITLE, LINK, NAMED, ALIAS, RELATION, LEAD, TYPE = range(9)
 NOTHING = -1
-_LINKED = re.compile(r"(?<!!)\[[^\]\n]*\]\(\s*<?([^)\s>#]+)")
-_LINKED_TEXT = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_LINKED = re.compile(r"(?<!!)\[[^\[\]\n]*\]\(\s*<?([^)\s>#]+)")
+_LINKED_TEXT = re.compile(r"!?\[([^\[\]\n]*)\]\([^)\n]{0,500}\)")
 _HEADING_LINE = re.compile(r"^#+ .*$", re.MULTILINE)
 _SCHEME = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.\w{1,8}$")

@@ -11,7 +11,7 @@ from surefind.text.scripts import MARKS, spaced
 
 _RUN = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
 _POSSESSIVE = re.compile(r"['’]s\b|['’](?=\W|$)")
-_BRACKET = re.compile(r"\s*\([^)]*\)\s*$")
+_BRACKET = re.compile(r"(?<!\s)\s*\([^)]{0,500}\)\s*$")
 _ARTICLES = ("the", "a", "an")
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from surefind.errors import SourceError
 
+_LONGEST = 100_000
+"""Characters of front matter, at most, with everything that aliases repeat."""
+_DEEPEST = 20
+"""Levels of values within values, at most."""
 _BLOCK = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -22,23 +26,60 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
         return {}, text
     import yaml
 
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        loaded = yaml.load(match.group(1), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        top = _checked(yaml.parse(match[1], Loader=loader), len(match[1]))
+        if top is not None and not isinstance(top, yaml.MappingStartEvent):
+            return {}, text  # plain text between two horizontal rules, not front matter
+        loaded = yaml.load(match[1], Loader=loader) if top else {}
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 2}" if mark else ""
-        problem = getattr(error, "problem", None) or "it is not YAML"
-        raise SourceError(f"has broken front matter{where} ({problem}); fix the YAML or remove the block") from None
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"has broken front matter ({error}); fix the YAML or remove the block") from None
-    if loaded is None:
-        return {}, text[match.end() :]
-    if not isinstance(loaded, Mapping):
-        return {}, text  # plain text between two horizontal rules, not front matter
-    try:
-        return {str(key): _plain(value) for key, value in loaded.items()}, text[match.end() :]
-    except RecursionError:
-        raise SourceError("has broken front matter (it contains itself); fix the YAML or remove the block") from None
+        raise _broken(getattr(error, "problem", None) or "it is not YAML", where) from None
+    except ValueError as error:  # a date that does not exist, a number of too many digits
+        raise _broken(error) from None
+    if not isinstance(loaded, Mapping):  # a mapping with a tag, such as !!set
+        raise _broken("it is not a mapping")
+    return {str(key): _plain(value) for key, value in loaded.items()}, text[match.end() :]
+
+
+def _checked(events: Iterable[Any], length: int) -> Any:
+    """Returns the event of a YAML text's first value; None if it has no value. Raises `SourceError` if loading it would
+    cost too much. The events cost little: they repeat nothing and do not nest."""
+    import yaml
+
+    top: Any = None
+    size = 0
+    sizes: dict[str | None, int] = {}
+    """The size of each anchored value, with everything that its aliases repeat."""
+    open_values: list[tuple[str | None, int]] = []
+    for event in events:
+        if isinstance(event, yaml.NodeEvent):
+            top = top or event
+        if isinstance(event, yaml.CollectionStartEvent):
+            if length > _LONGEST and isinstance(top, yaml.MappingStartEvent):
+                raise _broken(f"it is longer than {_LONGEST:,} characters")
+            open_values.append((event.anchor, size))
+            size += 1
+            if len(open_values) > _DEEPEST:
+                raise _broken(f"it nests values more than {_DEEPEST} deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_values.pop()
+            sizes[anchor] = size - before
+        elif isinstance(event, yaml.ScalarEvent):
+            sizes[event.anchor] = 1 + len(event.value)
+            size += 1 + len(event.value)
+        elif isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in open_values):
+                raise _broken("it contains itself")
+            size += sizes.get(event.anchor, 0)  # an alias of nothing is an error when it is loaded
+            if size > _LONGEST:
+                raise _broken(f"it repeats values by aliases until they are longer than {_LONGEST:,} characters")
+    return top
+
+
+def _broken(reason: object, where: str = "") -> SourceError:
+    return SourceError(f"has broken front matter{where} ({reason}); fix the YAML or remove the block")
 
 
 def access_groups(metadata: Mapping[str, Any]) -> tuple[str, ...]:

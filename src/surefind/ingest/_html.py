@@ -32,7 +32,7 @@ _NAMES = re.compile(
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_EMBEDDED = re.compile(r"\s*(?:data|javascript):", re.IGNORECASE)
+_EMBEDDED = re.compile(r"^\s*(?:data|javascript):", re.IGNORECASE)
 _BLANKS = re.compile(r"\n{3,}")
 _SMALL_FORM = 300
 """Forms with less text than this, in characters, are removed: larger ones may contain the whole page."""

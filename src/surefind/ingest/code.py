@@ -41,11 +41,11 @@ _DECLARED = re.compile(
       | (?P<shell>[A-Za-z_][\w-]*)\s*\(\)\s*\{{
       | (?i:create)\s+(?:(?i:or\s+replace|temporary|unique|materialized)\s+)*
         (?i:table|view|function|procedure|index|trigger|type)\s+(?:(?i:if\s+not\s+exists)\s+)?(?P<created>[\w."`\[\]]+)
-      | (?:(?:public|private|protected|internal|static|final|virtual|override|async|abstract|synchronized)\s+)+
-        [\w<>\[\],.?\s]*?\b(?P<method>[A-Za-z_]\w*)\s*\([^;=\n]*\)?\s*(?:\{{|throws\b|where\b|$)
+      | (?:(?:public|private|protected|internal|static|final|virtual|override|async|abstract|synchronized)\s+)++
+        [\w<>\[\],.?\s]*?\b(?P<method>[A-Za-z_]\w*)\s*\((?:[^;=\n]*+$|[^;={{\n]*+\{{|[^;=\n]*?(?:throws|where)\b)
     )
     | ^(?!(?:if|for|while|switch|return|else|do|case|typedef|using)\b)[A-Za-z_][\w\s*&:<>,~]*?[\s*&]
-        (?P<function>~?[A-Za-z_][\w:~]*)\s*\([^;{{}}\n]*(?:\)[^;\n]*)?\{{?\s*$""",
+        (?P<function>~?[A-Za-z_][\w:~]*)\s*\((?:[^;{{}})\n]*+\)[^;\n]*+|[^;{{}}\n]*+\{{?\s*)$""",
     re.VERBOSE | re.MULTILINE,
 )
 _LEADS = re.compile(r"\s*(?:#|//|/\*|\*|--|@|\[|\"\"\"|'''|template\b)")

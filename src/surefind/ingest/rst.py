@@ -18,8 +18,8 @@ from surefind.ingest.markdown import first_heading
 from surefind.spec import Stage
 from surefind.types import Document
 
-_DIRECTIVE = re.compile(r"^\s*\.\. ([\w.:+-]+?)::", re.MULTILINE)
-_ROLE = re.compile(r":([\w.:+-]+?):`")
+_DIRECTIVE = re.compile(r"^[ \t]*\.\. ([\w.:+-]+?)::", re.MULTILINE)
+_ROLE = re.compile(r":([\w.+-]{1,80}(?::[\w.+-]{1,80}){0,4}):`")
 _WITHOUT_TEXT = {
     "toctree",
     "index",

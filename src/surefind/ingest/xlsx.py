@@ -27,7 +27,7 @@ from surefind.types import Document
 
 Row = tuple[int, list[str]]
 _NO_ROW: Row = (0, [])
-_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z0-9:]+)"')
+_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\b[^<>]*\bref="([A-Z0-9:]+)"')
 
 
 @dataclass(frozen=True)

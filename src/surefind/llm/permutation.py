@@ -21,7 +21,7 @@ NO_ORDER = "The answer contained no order of the passages."
 
 _LONGEST = 100_000
 """Most characters of an answer that are read, from its end."""
-_ARRAY = re.compile(r"\[[\s\d,]*\d[\s\d,]*\]")
+_ARRAY = re.compile(r"\[(?=[\s,]*\d)[\s\d,]*+\]")
 _RANKGPT = re.compile(r"\[\s*\d+\s*\](?:\s*[>,]\s*\[\s*\d+\s*\])+")
 """`[3] > [1] > [2]`, which models trained on RankGPT's prompt write in any case."""
 

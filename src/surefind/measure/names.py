@@ -19,7 +19,7 @@ OVERLAP_MEASURES = ("SpanR", "SpanP", "IoU")
 _TEXTUAL = (*SPAN_MEASURES, *OVERLAP_MEASURES)
 _LEVELS = ("document", "span", "chunk")
 _RANKED = re.compile(r"([A-Za-z][A-Za-z0-9]*)@(\d+)(?::(\w+))?")
-_WRITTEN = re.compile(r"([A-Za-z]\w*?)@?(\d*)(:\w+)?")
+_WRITTEN = re.compile(r"([A-Za-z](?:\w*[^\W\d])?)@?(\d*)(:\w+)?")
 """Anything like a measure: `ndcg10`, `ndgc@10`, `recal@5:span`."""
 _ALIASES = {"ndcg": "nDCG", "mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
 

@@ -198,9 +198,14 @@ class Catalogue:
     def set_problems(self, source: Source, problems: Iterable[ProblemRow]) -> None:
         """Replaces the recorded problems of a source: the files that its last sync could not read."""
         self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
-        self.db.executemany(
+        for problem in problems:
+            self.add_problem(source.id, problem)
+
+    def add_problem(self, source: int, p: ProblemRow) -> None:
+        """Records one more problem of a source, given its id."""
+        self.db.execute(
             "INSERT OR REPLACE INTO problems VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            ((source.id, p.path, p.reason, p.file, p.size, p.mtime_ns, p.seen_ns, p.reader) for p in problems),
+            (source, p.path, p.reason, p.file, p.size, p.mtime_ns, p.seen_ns, p.reader),
         )
 
     def problems(self, source: Source | None = None) -> list[ProblemRow]:

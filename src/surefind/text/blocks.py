@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ from surefind.text.sentences import sentence_spans
 Span = tuple[int, int]
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
-_MARKUP = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|\[([^\]]*)\]\([^)]*\)")
+_MARKUP = re.compile(r"[*`]+|(?<!\w)_+|(?<!_)_++(?!\w)|\[([^\[\]]*)\]\([^)]{0,500}\)")
 _WINDOW = 1_000_000
 """Characters parsed at once; bounds the memory, since the parser needs about a hundred times the size of its input."""
 _JOINT = re.compile(r"^ {0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?P<after>.*)|(?<=\n\n)(?=\S)", re.MULTILINE)
@@ -46,6 +46,12 @@ def _parser(definitions: bool) -> Any:
 
     parser = MarkdownIt("commonmark").enable("table").disable("inline", True)
     return parser if definitions else parser.disable("reference")
+
+
+@lru_cache(maxsize=1)
+def structure(text: str, format: str) -> tuple[Block, ...]:
+    """The blocks of a document's text. The last result is kept: a chunker and an enricher both ask for it."""
+    return tuple(blocks(text) if format == "markdown" else paragraphs(text))
 
 
 def blocks(text: str) -> list[Block]:

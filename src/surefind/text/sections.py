@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from surefind.text.blocks import Block, Span, blocks, paragraphs
+from surefind.text.blocks import Block, Span, structure
 from surefind.types import Document
 
 
@@ -27,10 +27,9 @@ class Section:
 
 def sections(document: Document) -> list[Section]:
     """The sections of a document, in order; text before the first heading is a section with an empty path."""
-    found = blocks(document.text) if document.format == "markdown" else paragraphs(document.text)
     trail: list[tuple[int, str]] = []
     runs: list[tuple[tuple[str, ...], list[Block]]] = []
-    for block in found:
+    for block in structure(document.text, document.format):
         if block.level:
             trail = [step for step in trail if step[0] < block.level] + [(block.level, block.title)]
         if block.level or not runs:

@@ -27,7 +27,7 @@ _ABBREVIATION = re.compile(
     r"bzw|ggf|evtl|usw|vgl|inkl|zzgl|гг|рис|стр|см|др|им|ул|руб|тыс|млн|млрд)|\b[A-Za-zА-Яа-я]|\d)\.$",
     re.IGNORECASE,
 )
-_NUMBERED = re.compile(r"(?:^|\n)\s*\d+\.$")
+_NUMBERED = re.compile(r"(?:^|\n)[^\S\n]*\d+\.$")
 _FULL = frozenset("。！？｡")
 """Stops that need no white space after them and never end an abbreviation."""
 _CAPITAL = re.compile(r"[A-ZÀ-ÞΑ-ΩА-Я]")

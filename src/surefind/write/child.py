@@ -22,7 +22,7 @@ from surefind.files.inside import reading
 from surefind.files.limits import Limits
 from surefind.files.opening import ReplacedError
 from surefind.files.readers import Readers
-from surefind.write.prepare import Task, prepare, to_data
+from surefind.write.prepare import CutTask, Task, prepare, prepare_cut, to_data
 
 _GRACE = 2
 """Seconds by which the alarm comes after the parent's deadline. The alarm is for a parent that has died."""
@@ -43,7 +43,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         alive = partial(_still_working, answers, limits)
         signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE)
-        _send(answers, json.dumps(_answer(Task(**json.loads(line)), limits, readers, alive)).encode())
+        _send(answers, json.dumps(_answer(json.loads(line), limits, readers, alive)).encode())
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -58,10 +58,12 @@ def _send(answers: IO[bytes], data: bytes) -> None:
     answers.flush()
 
 
-def _answer(task: Task, limits: Limits, readers: Readers, alive: Callable[[], None]) -> dict[str, Any]:
+def _answer(data: dict[str, Any], limits: Limits, readers: Readers, alive: Callable[[], None]) -> dict[str, Any]:
     with reading(limits, readers, alive) as here:
         try:
-            return to_data(prepare(task, here))
+            if "document" in data:
+                return to_data(prepare_cut(CutTask.from_data(data), here))
+            return to_data(prepare(Task(**data), here))
         except MissingPartError as error:
             return {"missing": str(error)}
         except SourceError as error:

@@ -8,26 +8,24 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import chain, count, islice
+from functools import cached_property, partial
 from pathlib import Path
 
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.git import left_out
 from surefind.files.opening import read_bytes
 from surefind.files.scan import FileEntry, FileRules, Missed, is_ignored, scan
-from surefind.notes import collecting
 from surefind.protocols import OnProgress, Reader, Services
 from surefind.store.backend import Backend, Delta
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import FileRow, ProblemRow, Source
 from surefind.types import Chunk, Document
+from surefind.write.cutting import batches, cut_here
+from surefind.write.ids import Ids
 from surefind.write.layout import Layout
 from surefind.write.prepare import Prepared
 from surefind.write.reading import Reading
 
-BATCH = 200
-"""Files that are committed in one transaction."""
 _RACY_NS = 2_000_000_000
 """Nanoseconds. A file that was read this soon after its modification time is read again by the next sync: it may have
 been written once more within the same tick of the clock."""
@@ -104,6 +102,10 @@ class Intake:
     author: str = ""
     report: OnProgress = lambda what, done, total: None
 
+    @cached_property
+    def _ids(self) -> Ids:
+        return Ids(self.catalogue, self.base + 1)
+
     def take(
         self, source: Source, below: str, result: SyncReport, stale_for: str = "", elsewhere: Set[str] = frozenset()
     ) -> None:
@@ -129,15 +131,13 @@ class Intake:
             before = kept.get(entry.relative, [])
             if reader is None:
                 result.ignored[type_of(entry.relative)] += 1
-            elif (
-                row and _same(entry, row, str(reader)) and all(p.reader == self.reading.attempt(reader) for p in before)
-            ):
+            elif row and _same(entry, row, str(reader)) and all(p.reader in self._attempts(reader) for p in before):
                 result.unchanged += 1
                 problems += before
-            elif any(_same(entry, problem, self.reading.attempt(reader)) for problem in before):
+            elif any(_same(entry, problem, *self._attempts(reader)) for problem in before):
                 problems += before
             else:
-                stale.append(_File(entry, reader, self._id(source, printable(entry.relative)), row, before))
+                stale.append(_File(entry, reader, self._ids.of_file(source, printable(entry.relative)), row, before))
         problems += self._take_all(source, stale, result)
         gone = known.keys() - {entry.relative for entry in entries}
         gone = {path for path in gone if not any(_within(path, folder) for folder in missed.unreadable)}
@@ -164,18 +164,19 @@ class Intake:
 
     def _take_all(self, source: Source, stale: list[_File], result: SyncReport) -> Iterator[ProblemRow]:
         """Prepares files in parallel, outside any transaction; commits them in batches; yields their problems."""
-        done = 0
-        outcomes = self.reading.each(partial(self._prepared, self._child_layout), stale)
-        while batch := [self._cut(outcome) for outcome in islice(self._reported(outcomes, done, len(stale)), BATCH)]:
+        outcomes = self.reading.each(
+            partial(self._prepared, self._child_layout), stale, len(stale), lambda file: file.entry.size
+        )
+        for few in batches(self._reported(outcomes, len(stale)), lambda outcome: outcome.file.entry.size):
+            batch = [self._cut(outcome) for outcome in few]
             with self.catalogue.transaction():
                 for outcome, chunks, missed in batch:
                     yield from self._commit(source, outcome, chunks, missed, result)
-            done += len(batch)
         if stale:
             self.report("Reading", len(stale), len(stale))
 
-    def _reported(self, outcomes: Iterator[_Outcome], done: int, total: int) -> Iterator[_Outcome]:
-        for number, outcome in enumerate(outcomes, done):
+    def _reported(self, outcomes: Iterator[_Outcome], total: int) -> Iterator[_Outcome]:
+        for number, outcome in enumerate(outcomes):
             self.report("Reading", number, total)
             yield outcome
 
@@ -184,32 +185,38 @@ class Intake:
         """The layout in which child processes cut; empty if it needs a service, which only this process has."""
         return str(self.layout) if self.layout.text_only else ""
 
+    def _attempts(self, reader: Reader) -> tuple[str, str]:
+        """Describes an attempt to read a file, for parts that could not be read, and an attempt to read and cut it, for
+        files that failed: with another layout they may not."""
+        return self.reading.attempt(reader), self.reading.attempt(reader, str(self.layout))
+
     def _prepared(self, layout: str, file: _File) -> _Outcome:
         """Prepares a file. It does not use the catalogue, so it can run in any thread."""
-        name, attempt = printable(file.entry.relative), self.reading.attempt(file.reader)
+        name, (attempt, attempt_to_cut) = printable(file.entry.relative), self._attempts(file.reader)
         tried = ProblemRow(name, "", name, file.entry.size, file.entry.mtime_ns, time.time_ns(), attempt)
+        failed = replace(tried, reader=attempt_to_cut)
         try:
             digest = self._checked(file.entry)
             row = file.row
             same = row is not None and digest == row.sha256 and row.reader in ("", str(file.reader))
-            if same and all(p.reader == attempt for p in file.before):
+            if same and all(p.reader in (attempt, attempt_to_cut) for p in file.before):
                 return _Outcome(file, tried, digest)
             prepared = self.reading.read(file.reader, file.entry.path, file.id, layout, file.entry.real)
             return _Outcome(file, tried, digest, prepared)
         except (MissingPartError, OSError) as error:  # can be fixed without changing the file: size -1, try each time
-            return _Outcome(file, tried, failure=_failure(replace(tried, size=-1), str(error), file.row))
+            return _Outcome(file, tried, failure=_failure(replace(failed, size=-1), str(error), file.row))
         except SourceError as error:
-            return _Outcome(file, tried, failure=_failure(tried, str(error), file.row))
+            return _Outcome(file, tried, failure=_failure(failed, str(error), file.row))
         except Exception as error:  # an unexpected error in a library fails this file, not the sync
             reason = f"cannot be read ({type(error).__name__}: {error})"
-            return _Outcome(file, tried, failure=_failure(tried, reason, file.row))
+            return _Outcome(file, tried, failure=_failure(failed, reason, file.row))
 
     def _cut(self, outcome: _Outcome) -> tuple[_Outcome, list[list[Chunk]], str]:
         """Cuts documents that the child did not cut. Returns the outcome, the chunks and, if a model failed, why."""
         prepared = outcome.prepared
         if prepared is None or prepared.chunks or not prepared.documents:
             return outcome, prepared.chunks if prepared else [], ""
-        made = [cut(self.layout, document, self.services) for document in prepared.documents]
+        made = [cut_here(self.layout, document, self.services) for document in prepared.documents]
         return outcome, [chunks for chunks, _ in made], next((missed for _, missed in made if missed), "")
 
     def _commit(
@@ -244,7 +251,7 @@ class Intake:
         about: tuple[object, ...],
         incomplete: bool,
     ) -> None:
-        id = self._free(document.id, source, path)
+        id = self._ids.free(document.id, source, path)
         if id != document.id:
             document, chunks = replace(document, id=id), [replace(chunk, document=id) for chunk in chunks]
         version = self.catalogue.versions.add(
@@ -263,43 +270,11 @@ class Intake:
             raise SourceError("has a name that is not UTF-8; rename it")
         return hashlib.sha256(read_bytes(entry.path, entry.real)).hexdigest()
 
-    def _id(self, source: Source, relative: str) -> str:
-        """The path inside the source. If another source has the same path, this source's name is put in front."""
-        id = relative
-        while (owner := self.catalogue.versions.owner_of(id, self.base + 1)) and owner[0] != source.id:
-            id = f"{source.name}/{id}"
-        return id
 
-    def _free(self, id: str, source: Source, path: str) -> str:
-        """Makes an id unique. Records have their own ids, and two files, or two records of one file, may use the same
-        one. Then the source's name, or also the file's path, is put in front; within a file a number is added."""
-        owner = self.catalogue.versions.owner_of(id, self.base + 1)
-        if owner is None:
-            return id
-        numbered = (f"{id}#{number}" for number in count(2))
-        named = (f"{source.name}/{id}", f"{source.name}/{path}/{id}") if owner != (source.id, path) else ()
-        names = chain(named, numbered)
-        return next(name for name in names if self.catalogue.versions.owner_of(name, self.base + 1) is None)
-
-
-def cut(layout: Layout, document: Document, services: Services) -> tuple[list[Chunk], str]:
-    """Cuts a document with stages that may use services. Returns its chunks and, if a language model failed, why.
-
-    If a model did not answer, the chunks are made without its answer, and the next sync reads the file again. Answers
-    are cached and never paid for twice. If the budget is spent, `BudgetError` ends the sync.
-    """
-    with collecting() as notes:
-        chunks = layout.cut(document, services)
-    services.meter.check()
-    if not notes.without:
-        return chunks, ""
-    return chunks, f"was indexed without some answers of a language model: {notes.text}; the next sync tries again"
-
-
-def _same(entry: FileEntry, before: FileRow | ProblemRow, reader: str) -> bool:
+def _same(entry: FileEntry, before: FileRow | ProblemRow, *readers: str) -> bool:
     """Whether the file and its reader are as they were when it was last read, so that it need not be read again."""
     same = entry.size == before.size and entry.mtime_ns == before.mtime_ns
-    return same and before.reader in ("", reader) and before.seen_ns - before.mtime_ns > _RACY_NS
+    return same and before.reader in ("", *readers) and before.seen_ns - before.mtime_ns > _RACY_NS
 
 
 def _folder_problem(path: str) -> ProblemRow:

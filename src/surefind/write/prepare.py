@@ -2,10 +2,12 @@
 service is used.
 
     prepare(Task("markdown", "/docs/a.md", "a.md", "markdown(tokens=250, …) + headings"), scope) -> Prepared
+    prepare_cut(CutTask(document, "markdown(tokens=250, …) + headings"), scope) -> Prepared
 
 It runs in a child process (`write.child`), under limits. The result is passed to the parent as JSON: a hostile file may
 take over the child, so the parent accepts no pickled objects from it. Layouts that need a service cut later, in the
-parent process, which has the services.
+parent process, which has the services. Such a layout, and an exam, parse the document's structure again there. So the
+structure of every document is parsed here first: what fails here, or takes too long, gets no further.
 """
 
 from __future__ import annotations
@@ -13,21 +15,27 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from surefind import spec
 from surefind.errors import SourceError
 from surefind.files.inside import Scope
 from surefind.files.opening import held
 from surefind.services import LocalServices
+from surefind.text.blocks import structure
 from surefind.types import Chunk, Document, Place
 from surefind.write.layout import Layout
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that the database cannot store: NUL and lone surrogates."""
+_DEEPEST = 20
+"""Levels of values within values in metadata, at most."""
+_LONGEST_TITLE = 1000
+"""Characters of a document's title, at most."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,21 @@ class Task:
 
 
 @dataclass(frozen=True)
+class CutTask:
+    """A document to cut, in another layout than the one that it was read for."""
+
+    document: Document
+    layout: str
+
+    def to_json(self) -> str:
+        return json.dumps({"document": _document_data(self.document), "layout": self.layout})
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> CutTask:
+        return cls(_document(*data["document"]), data["layout"])
+
+
+@dataclass(frozen=True)
 class Prepared:
     """The contents of a file: documents with their chunks, and the parts that could not be read."""
 
@@ -65,14 +88,32 @@ def prepare(task: Task, here: Scope) -> Prepared:
     documents, chunks, size = [], [], 0
     with held(path, task.real) if task.real else contextlib.nullcontext():
         for found in reader.read(path, task.id):
-            size += len(found.text)
-            if size > here.limits.unpacked_mb * 1e6:
-                raise SourceError(f"gives more than {here.limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
+            size = _counted(size, len(found.text), here)
             document = storable(found)
             documents.append(document)
+            structure(document.text, document.format)
             if task.layout:
                 chunks.append(_layout(task.layout).cut(document, LocalServices()))
+                size = _counted(size, sum(map(_beside, chunks[-1])), here)
     return Prepared(documents, chunks, here.complaints)
+
+
+def prepare_cut(task: CutTask, here: Scope) -> Prepared:
+    """Cuts a document. The result has no documents, only the chunks of this one."""
+    chunks = _layout(task.layout).cut(task.document, LocalServices())
+    _counted(len(task.document.text), sum(map(_beside, chunks)), here)
+    return Prepared([], [chunks], [])
+
+
+def _beside(chunk: Chunk) -> int:
+    """The characters that a chunk has besides its text."""
+    return len(chunk.context) + sum(map(len, chunk.headings))
+
+
+def _counted(size: int, more: int, here: Scope) -> int:
+    if size + more > here.limits.unpacked_mb * 1e6:
+        raise SourceError(f"gives more than {here.limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
+    return size + more
 
 
 @lru_cache(maxsize=4)
@@ -81,19 +122,32 @@ def _layout(text: str) -> Layout:
 
 
 def storable(document: Document) -> Document:
-    """Replaces each character that the database cannot store by a blank, so that offsets stay the same."""
+    """Replaces each character that the database cannot store by a blank, so that offsets stay the same, and cuts a very
+    long title: every chunk repeats it."""
     facts = json.dumps(dict(document.metadata), ensure_ascii=False)
+    if facts.count("[") + facts.count("{") > _DEEPEST and _depth(document.metadata) > _DEEPEST:
+        raise SourceError(f"has metadata that nests values more than {_DEEPEST} deep (document {document.id})")
+    if len(document.title) > _LONGEST_TITLE:
+        document = replace(document, title=document.title[:_LONGEST_TITLE])
     if not any(map(_UNSTORABLE.search, (document.text, document.title, document.id, facts))):
         return document
-    return Document(
-        _UNSTORABLE.sub(" ", document.id),
-        _UNSTORABLE.sub(" ", document.text),
-        _UNSTORABLE.sub(" ", document.title),
-        document.format,
-        json.loads(_UNSTORABLE.sub(" ", facts)),
-        document.acl,
-        document.places,
+    return replace(
+        document,
+        id=_UNSTORABLE.sub(" ", document.id),
+        text=_UNSTORABLE.sub(" ", document.text),
+        title=_UNSTORABLE.sub(" ", document.title),
+        metadata=json.loads(_UNSTORABLE.sub(" ", facts)),
     )
+
+
+def _depth(value: Any) -> int:
+    """How many levels of lists and mappings a value has. It needs no recursion, which has a limit of its own."""
+    level, depth = [value], -1
+    while level:
+        depth += 1
+        found = [one for one in level if isinstance(one, dict | list)]
+        level = [item for one in found for item in (one.values() if isinstance(one, dict) else one)]
+    return depth
 
 
 # ---------------------------------------------------------------- the JSON form
@@ -102,7 +156,7 @@ def storable(document: Document) -> Document:
 def to_data(prepared: Prepared) -> dict[str, Any]:
     """Returns the JSON form of a result."""
     return {
-        "documents": [[d.id, d.text, d.title, d.format, dict(d.metadata), d.acl, d.places] for d in prepared.documents],
+        "documents": list(map(_document_data, prepared.documents)),
         "chunks": [[[c.start, c.end, c.headings, c.context, c.parent] for c in cut] for cut in prepared.chunks],
         "complaints": prepared.complaints,
     }
@@ -110,13 +164,34 @@ def to_data(prepared: Prepared) -> dict[str, Any]:
 
 def from_data(data: dict[str, Any]) -> Prepared:
     """Reads a result from its JSON form."""
-    documents = [
-        Document(id, text, title, format, metadata, tuple(acl), tuple(Place(at, name) for at, name in places))
-        for id, text, title, format, metadata, acl, places in data["documents"]
-    ]
+    documents = [_document(*row) for row in data["documents"]]
     pairs = zip(documents, data["chunks"], strict=True) if data["chunks"] else ()
-    cut = [[_chunk(document, *row) for row in rows] for document, rows in pairs]
+    cut = [chunks_from(document, rows) for document, rows in pairs]
     return Prepared(documents, cut, [(inside, reason) for inside, reason in data["complaints"]])
+
+
+def chunks_from(document: Document, rows: Iterable[Sequence[Any]]) -> list[Chunk]:
+    """Reads the chunks of a document from their JSON form."""
+    return [_chunk(document, *row) for row in rows]
+
+
+def _document_data(document: Document) -> list[Any]:
+    return [
+        document.id, document.text, document.title, document.format, dict(document.metadata), document.acl,
+        document.places,
+    ]  # fmt: skip
+
+
+def _document(
+    id: str,
+    text: str,
+    title: str,
+    format: Literal["markdown", "text"],
+    metadata: dict[str, Any],
+    acl: list[str],
+    places: list[list[Any]],
+) -> Document:
+    return Document(id, text, title, format, metadata, tuple(acl), tuple(Place(at, name) for at, name in places))
 
 
 def _chunk(

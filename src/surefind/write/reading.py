@@ -1,4 +1,4 @@
-"""Prepares files under limits, in child processes that can be killed: as many as there are cores.
+"""Reads and cuts documents under limits, in child processes that can be killed: as many as there are cores.
 
 A child process serves a whole sync, so a file costs one message and not a start of Python. It is replaced if a file
 made it hang, crash or use up its memory. With `spare` it waits a minute for the next sync, as in `sync --watch`.
@@ -6,26 +6,17 @@ made it hang, crash or use up its memory. With `spare` it waits a minute for the
 
 from __future__ import annotations
 
-import atexit
-import dataclasses
 import hashlib
-import json
-import os
-import select
-import signal
-import struct
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from surefind.abilities import NeedsExtra
 from surefind.cores import usable_cores
@@ -34,14 +25,14 @@ from surefind.files.limits import Limits
 from surefind.files.opening import ReplacedError
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
-from surefind.write.prepare import Prepared, Task, from_data
+from surefind.types import Chunk, Document
+from surefind.write.children import BrokenChildError, Child, settings_of, spares
+from surefind.write.prepare import CutTask, Prepared, Task, chunks_from, from_data
 
-_PIECE = 1 << 16
-"""Bytes read from a pipe at a time."""
-_SPARE_SECONDS = 60.0
-"""Seconds that a spare process waits for the next sync."""
 _AHEAD = 64
 """Files per process that may be prepared before they are needed."""
+_AHEAD_BYTES = 50e6
+"""Bytes of files that may be prepared before they are needed: results wait in memory."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -53,8 +44,8 @@ class Reading:
         self.readers = readers
         self.limits = limits
         self._spare = spare
-        self._children: set[_Child] = set()
-        self._idle: list[_Child] = []
+        self._children: set[Child] = set()
+        self._idle: list[Child] = []
         self._lock = threading.Lock()
         self._ended = False
 
@@ -79,33 +70,45 @@ class Reading:
     def find(self, name: str) -> Reader | None:
         return self.readers.find(name)
 
-    def attempt(self, reader: Reader) -> str:
-        """Describes what an attempt to read a file depends on besides the file: the reader, the limits and the
-        installed extras. A file that failed is tried again when this text changes."""
-        return f"{reader} #{self._circumstances}"
+    def attempt(self, reader: Reader | str, layout: str = "") -> str:
+        """Describes what an attempt to read a file depends on besides the file: the reader, the limits, the installed
+        extras and, if it was also cut, the layout. A file that failed is tried again when this text changes."""
+        cut = f" {_short(layout)}" if layout else ""
+        return f"{reader} #{self._circumstances}{cut}"
 
     @cached_property
     def _circumstances(self) -> str:
         with_parts = [reader for reader in self.readers.by_name.values() if isinstance(reader, NeedsExtra)]
         needed = sorted({module for reader in with_parts for module in reader.needs})
         there = [module for module in needed if find_spec(module) is not None]
-        return hashlib.blake2b(f"{self.limits} {there}".encode(), digest_size=6).hexdigest()
+        return _short(f"{self.limits} {there}")
 
-    def each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yields the results of `work` for all items in order. Works in parallel, and only a limited number ahead."""
-        count = min(usable_cores(), len(items))
-        if count < 2:
+    def each(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        count: int,
+        size: Callable[[Item], int] = lambda item: 0,
+    ) -> Iterator[Result]:
+        """Yields the results of `work` for all `count` items, in order. Works in parallel, and only a limited number of
+        items ahead, with limited sizes (in bytes) in all."""
+        processes = min(usable_cores(), count)
+        if processes < 2:
             yield from map(work, items)
             return
-        with ThreadPoolExecutor(count, thread_name_prefix="surefind-read") as pool:
-            waiting: deque[Future[Result]] = deque()
+        with ThreadPoolExecutor(processes, thread_name_prefix="surefind-read") as pool:
+            waiting: deque[tuple[Future[Result], int]] = deque()
+            ahead = 0
             try:
                 for item in items:
-                    waiting.append(pool.submit(work, item))
-                    if len(waiting) > _AHEAD * count:
-                        yield waiting.popleft().result()
+                    while waiting and (len(waiting) > _AHEAD * processes or ahead + size(item) > _AHEAD_BYTES):
+                        result, freed = waiting.popleft()
+                        ahead -= freed
+                        yield result.result()
+                    waiting.append((pool.submit(work, item), size(item)))
+                    ahead += size(item)
                 while waiting:
-                    yield waiting.popleft().result()
+                    yield waiting.popleft()[0].result()
             except BaseException:  # the other results are not needed any more
                 self._end()
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -114,28 +117,37 @@ class Reading:
     def read(self, reader: Reader, path: Path, id: str, layout: str = "", real: str = "") -> Prepared:
         """Prepares a file in a child process. Raises `SourceError` or `MissingPartError` if it cannot be read, and
         `ReplacedError` if `path` does not lead to `real` any more."""
-        task = Task(str(reader), str(path), id, layout, real)
+        return from_data(self._answer(Task(str(reader), str(path), id, layout, real).to_json()))
+
+    def cut(self, document: Document, layout: str) -> list[Chunk]:
+        """Cuts a document in a child process. Raises `SourceError` if it cannot be cut within the limits."""
+        (rows,) = self._answer(CutTask(document, layout).to_json())["chunks"]
+        return chunks_from(document, rows)
+
+    def _answer(self, request: str) -> dict[str, Any]:
+        data = request.encode()
+        deadline = time.monotonic() + self.limits.seconds
         child = self._waiting()
         if child is not None:
             try:
-                return self._ask(child, task)
-            except _BrokenChildError:
-                pass  # earlier files may have filled its memory: try once more in a new process
+                return self._ask(child, data, deadline)
+            except BrokenChildError:
+                pass  # earlier files may have filled its memory: try once more in a new process, in the time left
         try:
-            return self._ask(self._new_child(), task)
-        except _BrokenChildError as error:
+            return self._ask(self._new_child(), data, deadline)
+        except BrokenChildError as error:
             raise SourceError(str(error)) from None
 
-    def _ask(self, child: _Child, task: Task) -> Prepared:
+    def _ask(self, child: Child, request: bytes, deadline: float) -> dict[str, Any]:
         try:
-            answer = child.ask(task, self.limits)
+            answer = child.ask(request, deadline, self.limits)
         except BaseException:
             self._drop(child)
             raise
         if "memory" in answer:
             self._drop(child)
             message = f"needs more than {self.limits.memory_mb:g} MB of memory to be read (max_memory_mb)"
-            raise _BrokenChildError(message)
+            raise BrokenChildError(message)
         with self._lock:
             self._idle.append(child)
         if "missing" in answer:
@@ -144,27 +156,27 @@ class Reading:
             raise ReplacedError
         if "refused" in answer:
             raise SourceError(answer["refused"])
-        return from_data(answer)
+        return answer
 
-    def _new_child(self) -> _Child:
+    def _new_child(self) -> Child:
         with self._lock:
             if self._ended:
                 raise SourceError("was not read: the sync has ended")
-            child = _Child(self.limits, self.readers)
+            child = Child(self.limits, self.readers)
             self._children.add(child)
         return child
 
-    def _waiting(self) -> _Child | None:
+    def _waiting(self) -> Child | None:
         """Returns an idle process of this sync, or a spare one of an earlier sync, or None."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-            child = spares.take(_settings(self.limits, self.readers)) if self._spare and not self._ended else None
+            child = spares.take(settings_of(self.limits, self.readers)) if self._spare and not self._ended else None
             if child is not None:
                 self._children.add(child)
             return child
 
-    def _drop(self, child: _Child) -> None:
+    def _drop(self, child: Child) -> None:
         with self._lock:
             there = child in self._children
             self._children.discard(child)
@@ -174,127 +186,6 @@ class Reading:
             child.end()
 
 
-class _BrokenChildError(SourceError):
-    """The child process crashed or ran out of memory. The cause may be this file or an earlier one."""
-
-
-class _Child:
-    """A child process that prepares files, one at a time."""
-
-    def __init__(self, limits: Limits, readers: Readers) -> None:
-        self.settings = _settings(limits, readers)
-        # -P: modules must not be imported from the current folder, which may hold the documents. A new session: Ctrl-C
-        # goes to the parent only.
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "surefind.write.child", self.settings[0]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe:
-                pipe.close()
-
-    def ask(self, task: Task, limits: Limits) -> dict[str, Any]:
-        """Sends a task and returns the answer. An answer of length 0 asks for more time."""
-        deadline = time.monotonic() + limits.seconds
-        try:
-            _pipe(self.process.stdin).write(task.to_json().encode() + b"\n")
-            _pipe(self.process.stdin).flush()
-        except (BrokenPipeError, ValueError):
-            raise _BrokenChildError(f"cannot be read: {self._crash()}") from None
-        while not (size := struct.unpack(">Q", self._take(8, deadline, limits))[0]):
-            deadline = time.monotonic() + limits.seconds
-        if size > 8 * limits.unpacked_mb * 1e6:
-            raise SourceError(f"gives more than {limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
-        return dict(json.loads(self._take(size, deadline, limits)))
-
-    def _take(self, size: int, deadline: float, limits: Limits) -> bytes:
-        file = _pipe(self.process.stdout).fileno()
-        parts: list[bytes] = []
-        while size:
-            ready, _, _ = select.select([file], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise SourceError(f"takes more than {limits.seconds:g} s (max_seconds); reading was stopped")
-            piece = os.read(file, min(size, _PIECE))
-            if not piece:
-                raise _BrokenChildError(f"cannot be read: {self._crash()}")
-            parts.append(piece)
-            size -= len(piece)
-        return b"".join(parts)
-
-    def _crash(self) -> str:
-        """Waits for the process to end and says how it ended."""
-        code = self.process.wait()
-        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return f"its reader crashed ({name})"
-
-
-def _settings(limits: Limits, readers: Readers) -> tuple[str, ...]:
-    """Everything that a process is started with. A spare process with other settings cannot be used."""
-    given = json.dumps({"limits": dataclasses.asdict(limits), "readers": readers.specs})
-    return given, os.environ.get("PYTHONPATH", ""), os.environ.get("PATH", "")
-
-
-class _Spares:
-    """Child processes that wait for the next sync. They end after a minute, or with this process. A fork of this
-    process does not use them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: list[tuple[float, _Child]] = []
-        self._timer: threading.Timer | None = None
-        os.register_at_fork(after_in_child=self._forget)
-        atexit.register(self.end)
-
-    def put(self, children: Sequence[_Child]) -> None:
-        with self._lock:
-            self._waiting += [(time.monotonic() + _SPARE_SECONDS, child) for child in children]
-            surplus = [child for _, child in self._waiting[: -usable_cores()]]
-            self._waiting = self._waiting[-usable_cores() :]
-            self._watch()
-        for child in surplus:
-            child.end()
-
-    def take(self, settings: tuple[str, ...]) -> _Child | None:
-        with self._lock:
-            for at, (_, child) in enumerate(self._waiting):
-                if child.settings == settings and child.process.poll() is None:
-                    del self._waiting[at]
-                    return child
-        return None
-
-    def end(self, before: float = float("inf")) -> None:
-        """Ends the processes whose waiting time is over at `before`; by default, all of them."""
-        with self._lock:
-            done = [child for until, child in self._waiting if until <= before]
-            self._waiting = [(until, child) for until, child in self._waiting if until > before]
-            self._timer = None
-            self._watch()
-        for child in done:
-            child.end()
-
-    def _watch(self) -> None:
-        """Starts the timer that ends the processes, if it does not run yet."""
-        if self._waiting and self._timer is None:
-            self._timer = threading.Timer(_SPARE_SECONDS, lambda: self.end(time.monotonic()))
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _forget(self) -> None:
-        """Forgets all processes, in a fork: they belong to the parent, which still talks to them."""
-        self._lock = threading.Lock()
-        self._waiting, self._timer = [], None
-
-
-spares = _Spares()
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    if pipe is None:
-        raise ValueError("the process has no pipe")
-    return pipe
+@lru_cache(maxsize=16)
+def _short(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from surefind.files.git import GitOrigin
 from surefind.protocols import Retriever
-from surefind.store.rows import Source
-from surefind.write.intake import Intake, SyncReport
+from surefind.store.rows import ProblemRow, Source
+from surefind.write.intake import Intake, Problem, SyncReport
 from surefind.write.sources import Sources
-from surefind.write.writer import Writer
+from surefind.write.writer import Uncut, Writer
 
 
 def sync(
@@ -37,7 +37,10 @@ def sync(
     _take_in(writer, sources, base, paths, forget, origins, dropped, result)
     changed = result.added + result.changed + result.removed
     contents = base + 1 if changed or not catalogue.generation() else catalogue.contents()
-    result.problems += writer.cut(contents)
+    for uncut in writer.cut(contents, skip=True):
+        result.problems.append(Problem(uncut.document, uncut.reason))
+        if uncut.refused:
+            _record(writer, uncut)
     result.rebuilt = writer.build(contents, retrievers)
     if contents != catalogue.contents() or not catalogue.generation():
         writer.pass_gate(contents)
@@ -54,6 +57,17 @@ def sync(
     result.chunks = writer.count(contents)
     result.seconds = time.perf_counter() - started
     return result
+
+
+def _record(writer: Writer, uncut: Uncut) -> None:
+    """Records that a document could not be cut in the layout of this sync. Later syncs list it, and do not try again
+    until its file, its reader, the limits or the layout change."""
+    source, path, size, mtime_ns, _, _, reader = writer.catalogue.versions.file_of(uncut.version)
+    if not source:  # a published draft has no file that a sync looks at
+        return
+    attempt = writer.reading.attempt(reader, str(writer.layout))
+    row = ProblemRow(path, uncut.reason, path, size, mtime_ns, time.time_ns(), attempt)
+    writer.catalogue.add_problem(source, row)
 
 
 def _take_in(

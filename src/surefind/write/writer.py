@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from surefind.errors import SourceError
 from surefind.files.scan import FileRules
 from surefind.protocols import OnProgress, Retriever, Services
 from surefind.store import lease
@@ -23,9 +25,20 @@ from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import Catalogue
 from surefind.store.lock import writer_lock
 from surefind.store.rows import Generation
-from surefind.write.intake import BATCH, Problem, cut
+from surefind.write.cutting import Cut, batches, cut_each
 from surefind.write.layout import Layout
 from surefind.write.reading import Reading
+
+
+@dataclass(frozen=True)
+class Uncut:
+    """A document that was not cut, or not as it should be."""
+
+    version: int
+    document: str
+    reason: str
+    refused: bool
+    """Whether it has no chunks, because it exceeds a limit."""
 
 
 class Writer:
@@ -73,26 +86,31 @@ class Writer:
         """Returns the set with this number, as backends take it."""
         return Contents(number, partial(self.catalogue.members, number))
 
-    def cut(self, contents: int) -> list[Problem]:
+    def cut(self, contents: int, skip: bool = False) -> list[Uncut]:
         """Cuts the versions of a set that are not cut in this layout yet: all of them after a change of chunker.
-        Returns the documents for which a model failed; the next sync reads them again."""
-        problems: list[Problem] = []
+        Returns the documents for which a model failed; the next sync reads them again. Raises `SourceError` if a
+        document cannot be cut within the limits; with `skip`, it gets no chunks and is returned with the reason."""
         uncut = self.backend.uncut(contents, str(self.layout))
-        for at in range(0, len(uncut), BATCH):
-            made, incomplete = [], []
-            for i, version in enumerate(uncut[at : at + BATCH], at):
-                self.report("Chunking", i, len(uncut))
-                document = self.catalogue.versions.document(version)
-                chunks, missed = cut(self.layout, document, self.services)
-                made.append(Delta(str(self.layout), version, chunks))
-                if missed:
-                    incomplete.append(version)
-                    problems.append(Problem(document.id, missed))
+        documents = map(self.catalogue.versions.document, uncut)
+        made = zip(uncut, cut_each(self.layout, documents, len(uncut), self.reading, self.services), strict=True)
+        problems: list[Uncut] = []
+        for batch in batches(self._reported(made, len(uncut)), lambda pair: pair[1].size):
             with self.catalogue.transaction():
-                self.backend.write(made)
-                for version in incomplete:
-                    self.catalogue.versions.reread_file(version)
+                for version, one in batch:
+                    if one.refused and not skip:
+                        advice = "Change the document or the limit."
+                        raise SourceError(f"{one.document} {one.refused}, while {self.layout} cut it. {advice}")
+                    self.backend.write([Delta(str(self.layout), version, one.chunks)])
+                    if one.missed:
+                        self.catalogue.versions.reread_file(version)
+                    if one.missed or one.refused:
+                        problems.append(Uncut(version, one.document, one.missed or one.refused, bool(one.refused)))
         return problems
+
+    def _reported(self, made: Iterable[tuple[int, Cut]], total: int) -> Iterator[tuple[int, Cut]]:
+        for done, pair in enumerate(made):
+            self.report("Chunking", done, total)
+            yield pair
 
     def build(self, contents: int, retrievers: Sequence[Retriever]) -> list[str]:
         """Makes a set searchable by these retrievers. Returns the names of the retrievers whose indexes were built."""

@@ -19,7 +19,7 @@ from surefind.types import Document
 
 _LINK = re.compile(r"(?<!!)\[([^\[\]]{5,120})\]\(<?([^\s()<>#]{0,300})(?:#([^\s()<>]{1,200}))?>?(?:\s+[\"'][^)\n]*)?\)")
 _SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
-_SUFFIX = re.compile(r"(?:\.(?:md|markdown|mdx|html?|erb|rst|txt))+$", re.IGNORECASE)
+_SUFFIX = re.compile(r"(?:\.(?:md|markdown|mdx|html?|erb|rst|txt)){1,4}$", re.IGNORECASE)
 _NOT_SLUG = re.compile(r"[^\w\- ]+")
 _Target = tuple[str, str]
 """The id of a document, and the slug of a section or ""."""

@@ -10,9 +10,9 @@ from surefind.errors import ExamError
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, Judgment
 
-_TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)</top(?:ic)?>", re.DOTALL | re.IGNORECASE)
+_TOPIC = re.compile(r"<top(?:ic)?\b([^<>]*)>((?:[^<]|<(?!/?top))*+)</top(?:ic)?>", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)|number=\"([^\"]+)\"", re.IGNORECASE)
-_TITLE = re.compile(r"<(title|query)>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGNORECASE)
+_TITLE = re.compile(r"<(title|query)>\s*+(?:Topic:)?([^<]*)(?=<)", re.IGNORECASE)
 
 
 def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Exam:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -82,13 +83,31 @@ def snippet(text: str, words: frozenset[str], size: int = _SNIPPET) -> str:
     flat = " ".join(text.split())
     if len(flat) <= size:
         return flat
-    found = [(start, key) for start, _, key in _pieces(flat, True) if key in words]
-    starts = [0, *(start for start, _ in found)]
-    best = max(starts, key=lambda at: (len({key for s, key in found if at <= s < at + size}), -at))
+    best = _densest(sorted((start, key) for start, _, key in _pieces(flat, True) if key in words), size)
     start = flat.rfind(" ", max(0, best - _LEAD - _WORD), best - _LEAD) + 1 or best - _LEAD if best > _LEAD else 0
     end = start + size
     cut = flat.rfind(" ", end - _WORD, end) if end < len(flat) else end
     return ("… " if start else "") + flat[start : cut if cut > 0 else end] + (" …" if end < len(flat) else "")
+
+
+def _densest(found: list[tuple[int, str]], size: int) -> int:
+    """Returns the first place, 0 or that of a word, from which `size` characters contain the most different words."""
+    inside: Counter[str] = Counter()
+    best, most = 0, 0
+    entering = leaving = 0
+    for at in (0, *(start for start, _ in found)):
+        while entering < len(found) and found[entering][0] < at + size:
+            inside[found[entering][1]] += 1
+            entering += 1
+        while leaving < len(found) and found[leaving][0] < at:
+            key = found[leaving][1]
+            inside[key] -= 1
+            if not inside[key]:
+                del inside[key]
+            leaving += 1
+        if len(inside) > most:
+            best, most = at, len(inside)
+    return best
 
 
 def emphasise(text: str, words: frozenset[str]) -> Text:

@@ -18,7 +18,7 @@ _INDEX = "README"
 _GROUP = re.compile(r"## (.+)")
 _ENTRY = re.compile(r"- \[[^\]]+\]\(([\w/-]+)\.md\): (.+)")
 _FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\[([^\]]+)\]\((?!\w+://)([^)\s#]*)(#[^)\s]*)?\)")
+_LINK = re.compile(r"\[([^\[\]]+)\]\((?!\w+://)([^)\s#]{0,200})(#[^)\s]{0,200})?\)")
 
 
 def register(app: typer.Typer) -> None:
