@@ -40,6 +40,13 @@ class NeedsExtra(Reader, Protocol):
 
 
 @runtime_checkable
+class ChecksAccess(Reader, Protocol):
+    """A reader that looks for access lists in the file itself. The texts of other readers are checked after it."""
+
+    checks_access: ClassVar[bool]
+
+
+@runtime_checkable
 class TextOnly(Protocol):
     """A chunker or enricher that needs nothing but the document. It uses no service, so it can run in a child process,
     under limits."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from surefind import spec
 from surefind.errors import SourceError
+from surefind.files.access_head import read_checked
 from surefind.files.inside import Scope
 from surefind.files.opening import held
 from surefind.services import LocalServices
@@ -64,7 +65,7 @@ def prepare(task: Task, here: Scope) -> Prepared:
     path = Path(task.path)
     documents, chunks, size = [], [], 0
     with held(path, task.real) if task.real else contextlib.nullcontext():
-        for found in reader.read(path, task.id):
+        for found in read_checked(reader, path, task.id):
             size += len(found.text)
             if size > here.limits.unpacked_mb * 1e6:
                 raise SourceError(f"gives more than {here.limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
