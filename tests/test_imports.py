@@ -23,7 +23,7 @@ LAYERS = [
     {"analyze", "embed", "extract", "files", "fusion", "graph", "inference", "llm", "net", "services", "store", "text"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"search", "write", "config", "settings_file"},
-    {"kb", "status", "changes", "adoption"},
+    {"kb", "status", "decisions", "changes", "adoption"},
     {"exam", "measure", "bench", "tune", "train"},
     {"serve", "__main__"},
 ]

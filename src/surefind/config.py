@@ -44,6 +44,7 @@ _LLM: dict[str, type | tuple[type, ...]] = {
     "retries": int, "concurrency": int, "requests_per_minute": int, "budget": (int, float), "prices": dict,
 }  # fmt: skip
 _ACCESS: dict[str, type | tuple[type, ...]] = {"path": str, "groups": list}
+_RULES = "access rules are written as [[access]], or as [[access.rules]] below [access], with a path and groups each."
 _PIPELINE: dict[str, type | tuple[type, ...]] = {"retrieve": list, "fuse": str, "rerank": list, "depth": int}
 
 
@@ -164,17 +165,29 @@ class _SettingsReader:
     def access(self) -> tuple[PathRule, ...]:
         """Reads the access rules. A wrong rule is an error: skipping it would expose what it protects."""
         given = self.data.get("access", [])
+        if isinstance(given, dict):
+            if given.keys() & _ACCESS:
+                raise self.error("access", "", _RULES)
+            self.check("access", {key: value for key, value in given.items() if key != "rules"}, {"default": list})
+            default = given.get("default")
+            if default is not None and not all(group.strip() for group in default):
+                raise self.error("access", "default", "default must be a list of group names, and none may be blank.")
+            otherwise = () if default is None else (PathRule("**", tuple(default), default=True),)
+            return (*self.rules(given.get("rules", []), "access.rules"), *otherwise)
+        return self.rules(given, "access")
+
+    def rules(self, given: Any, table: str) -> tuple[PathRule, ...]:
         if not isinstance(given, list):
-            raise self.error("access", "", "access rules are written as [[access]], with a path and groups each.")
+            raise self.error(table, "", _RULES)
         rules = []
         for number, content in enumerate(given):
             if not isinstance(content, dict):
-                raise self.error("", "access", "access rules are written as [[access]], with a path and groups each.")
-            self.check("access", content, _ACCESS, number)
+                raise self.error("", table, _RULES)
+            self.check(table, content, _ACCESS, number)
             path, groups = content.get("path", ""), content.get("groups", [])
             if not path.strip("/ ") or not all(group.strip() for group in groups) or "groups" not in content:
                 needs = 'a rule needs a path and groups: path = "hr/**", groups = ["hr"].'
-                raise self.error("access", "", needs, number)
+                raise self.error(table, "", needs, number)
             rules.append(PathRule(path, tuple(groups)))
         return tuple(rules)
 

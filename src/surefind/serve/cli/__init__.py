@@ -14,6 +14,7 @@ import typer
 from surefind.errors import DiskFullError, SurefindError, closest, is_full
 from surefind.serve.cli import (
     _complete,
+    access,
     bench,
     demo,
     doctor,
@@ -48,7 +49,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (init, sync, search, bench, tune, use, exam, graph, train, status, history, version, doctor, demo, help):
+for module in (
+    init,
+    sync,
+    search,
+    bench,
+    tune,
+    use,
+    exam,
+    graph,
+    train,
+    status,
+    access,
+    history,
+    version,
+    doctor,
+    demo,
+    help,
+):
     module.register(app)
 
 
