@@ -21,7 +21,7 @@ from surefind.exam.known_item import PER_FAMILY, generate, origin_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
-from surefind.folders import located
+from surefind.folders import located, private_folder
 from surefind.fuse.learned import Learned, question_key
 from surefind.inference.record import questions_learnt
 from surefind.kb import KnowledgeBase
@@ -170,7 +170,7 @@ def beir_base(
         raise ExamError(f"{folder} is not a BEIR folder: it has no corpus.jsonl.")
     place = hashlib.blake2b(str(folder).encode(), digest_size=4).hexdigest()  # two folders may have the same name
     home = kb_folder.resolve() / DATA_FOLDER / "beir" / f"{folder.name}-{place}"
-    home.mkdir(parents=True, exist_ok=True)
+    private_folder(home)
     (home / FILE_NAME).write_text(_BEIR_SETTINGS, encoding="utf-8")
     kb = KnowledgeBase.open(home)
     kb.sync(folder / "corpus.jsonl", report=report, index=False)
