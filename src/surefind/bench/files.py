@@ -15,7 +15,7 @@ import numpy as np
 from surefind.bench.html import render
 from surefind.bench.movement import in_words
 from surefind.bench.plan import label
-from surefind.bench.terminal import cut_into, exam_label, layout_cells, layout_heads, mark, ordered
+from surefind.bench.terminal import audience, cut_into, exam_label, layout_cells, layout_heads, mark, ordered
 from surefind.folders import private_folder
 from surefind.store.backend import Spans
 from surefind.types import Rankings
@@ -46,6 +46,8 @@ def markdown(report: dict[str, Any]) -> str:
         "",
         f"{exam['queries']} questions over {corpus['documents']} documents, {cut_into(report)}"
         + (f" (`{corpus['layout']}`)." if not layout_heads(report) else "."),
+        "",
+        audience(report),
         "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * len(head),
