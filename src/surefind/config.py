@@ -44,6 +44,8 @@ _LLM: dict[str, type | tuple[type, ...]] = {
     "retries": int, "concurrency": int, "requests_per_minute": int, "budget": (int, float), "prices": dict,
 }  # fmt: skip
 _ACCESS: dict[str, type | tuple[type, ...]] = {"path": str, "groups": list}
+_ACCESS_TABLE: dict[str, type | tuple[type, ...]] = {"default": list, "isolation": str}
+_ISOLATION = ("none", "statistics")
 _RULES = "access rules are written as [[access]], or as [[access.rules]] below [access], with a path and groups each."
 _PIPELINE: dict[str, type | tuple[type, ...]] = {"retrieve": list, "fuse": str, "rerank": list, "depth": int}
 
@@ -67,6 +69,8 @@ class Settings:
     """Whether `surefind search` keeps its queries, as questions for an exam."""
     keep_days: int = 90
     """How many days a query is kept."""
+    isolated: bool = False
+    """Whether scores are computed from the documents that the caller may read alone."""
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -142,6 +146,7 @@ class _SettingsReader:
             self.access(),
             merged["exam"]["keep_queries"],
             self.keep_days(merged["exam"]),
+            self.isolated(),
         )
 
     def files(self, sync: dict[str, Any]) -> FileRules:
@@ -168,13 +173,21 @@ class _SettingsReader:
         if isinstance(given, dict):
             if given.keys() & _ACCESS:
                 raise self.error("access", "", _RULES)
-            self.check("access", {key: value for key, value in given.items() if key != "rules"}, {"default": list})
+            self.check("access", {key: value for key, value in given.items() if key != "rules"}, _ACCESS_TABLE)
             default = given.get("default")
             if default is not None and not all(group.strip() for group in default):
                 raise self.error("access", "default", "default must be a list of group names, and none may be blank.")
             otherwise = () if default is None else (PathRule("**", tuple(default), default=True),)
             return (*self.rules(given.get("rules", []), "access.rules"), *otherwise)
         return self.rules(given, "access")
+
+    def isolated(self) -> bool:
+        table = self.data.get("access", {})
+        given = table.get("isolation", "none") if isinstance(table, dict) else "none"
+        if given not in _ISOLATION:
+            message = f"isolation must be one of {', '.join(_ISOLATION)}, not {given!r}."
+            raise self.error("access", "isolation", message)
+        return bool(given != "none")
 
     def rules(self, given: Any, table: str) -> tuple[PathRule, ...]:
         if not isinstance(given, list):

@@ -273,9 +273,8 @@ class KnowledgeBase:
         if known is None:
             with self._lock:
                 required = self.retrievers() if spec == str(self.settings.layout) else []
-                opening = Opening(
-                    self.catalogue, LocalBackend(self.catalogue), spec, self.services, self.settings.access, required
-                )
+                backend = LocalBackend(self.catalogue, self.settings.isolated)
+                opening = Opening(self.catalogue, backend, spec, self.services, self.settings.access, required)
                 known = self._currents.setdefault(spec, Current(self.catalogue.generation, opening.open))
         return known
 

@@ -174,7 +174,8 @@ class Bench:
         if not view.withheld(plan.access):
             return ()
         names = "\n".join(sorted(view.admitted(plan.access)))
-        return (hashlib.blake2b(names.encode(), digest_size=8).hexdigest(),)
+        isolated = ("isolated",) if self.kb.settings.isolated else ()
+        return (hashlib.blake2b(names.encode(), digest_size=8).hexdigest(), *isolated)
 
     def _retrieve(self, plan: Plan, contender: Contender, retriever: Retriever, queries: Sequence[Query]) -> Rankings:
         key = self.run_key(plan, contender, retriever)

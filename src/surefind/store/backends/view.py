@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefind.abilities import implements
+from surefind.abilities import StatisticalIndex, implements
 from surefind.access import Access, PathRule, access_lists
 from surefind.errors import CorruptIndexError, NotBuiltError, SpecError, StoreError, UsageError, choices
 from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
 from surefind.store.backend import Passage, Spans, View
+from surefind.store.backends.isolated import Isolated
 from surefind.store.chunks import ChunkRows
 from surefind.store.indexes import IndexStore, index_key
 from surefind.store.needs import innermost, needed
@@ -47,6 +48,7 @@ class LocalView:
         layout: int,
         services: Services,
         rules: Sequence[PathRule],
+        isolated: bool = False,
     ) -> None:
         self.table = table
         self.layout = table.layout
@@ -55,6 +57,7 @@ class LocalView:
         self._layout = layout
         self._services = services
         self._rules = rules
+        self._isolated = isolated
         self._lock = threading.RLock()
         self._loaded: dict[str, Index] = {}
         self._opened: OrderedDict[Retriever, Index] = OrderedDict()
@@ -262,7 +265,7 @@ class LocalView:
                 index = self._indexes.load(key, retriever, self._services)
                 if len(index) != len(self):
                     raise CorruptIndexError(f"The index {key} has {len(index)} passages instead of {len(self)}.")
-                return index
+                return Isolated(index) if self._isolated and implements(index, StatisticalIndex) else index
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
         raise NotBuiltError(
