@@ -108,11 +108,37 @@ def test_document_that_becomes_restricted_is_hidden_after_the_next_sync(bank: Ho
     assert "public0.md" not in bank.found("salary", k=20)
 
 
-def test_document_whose_front_matter_breaks_stays_as_restricted_as_it_was(bank: Home) -> None:
-    bank.write("docs/secret0.md", "---\nacl: [compliance\n---\nsalary salary salary")
-    bank.sync()
-    assert "secret0.md" not in bank.found("salary", k=20)
-    assert "secret0.md" in bank.found("salary", k=20, groups=["compliance"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"---\nacl: [board\n---\nsalary",
+        b"---\ntitle: a: b\n---\nsalary",
+        b"\n---\nacl: [board]\n---\nsalary",
+        b"---\nacl: [board]\n---\nsalary \xff",
+        "---\nacl: [board]\n---\nsalary".encode("utf-16-le"),
+        b"+++\nacl = ['board']\n+++\nsalary",
+        b"# Pay\n\nacl: board\n\nsalary \xff",
+    ],
+)
+def test_earlier_version_is_withdrawn_if_the_new_one_cannot_be_read_and_may_restrict_it(
+    bank: Home, content: bytes
+) -> None:
+    bank.write("docs/public0.md", content, age=30)
+    report = bank.sync()
+    assert report.removed == 1
+    assert "withdrawn, because the new one may restrict who reads it" in report.problems[0].reason
+    assert "public0.md" not in bank.found("salary", k=20, groups=["*"])
+    assert [problem.path for problem in bank.sync().problems] == ["public0.md"]
+    bank.write("docs/public0.md", "---\nacl: [board]\n---\nsalary", age=20)
+    assert bank.sync().problems == []
+    assert "public0.md" not in bank.found("salary", k=20)
+    assert "public0.md" in bank.found("salary", k=20, groups=["board"])
+
+
+def test_earlier_version_stays_if_the_new_one_cannot_be_read_and_has_no_access_list(bank: Home) -> None:
+    bank.write("docs/public0.md", b"salary \xff", age=30)
+    assert "the version indexed before is kept" in bank.sync().problems[0].reason
+    assert "public0.md" in bank.found("salary", k=20)
 
 
 def test_new_document_with_broken_front_matter_is_not_taken_in(bank: Home) -> None:

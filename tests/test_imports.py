@@ -18,12 +18,12 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "access", "notes", "cores", "workers", "folders", "sample", "template", "prompts"},
+    {"types", "errors", "redact", "access", "notes", "cores", "workers", "folders", "sample", "template", "prompts"},
     {"grammar", "spec", "protocols", "abilities"},
     {"analyze", "embed", "extract", "files", "fusion", "graph", "inference", "llm", "net", "services", "store", "text"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"search", "write", "config", "settings_file"},
-    {"kb", "status", "changes", "adoption", "gate"},
+    {"kb", "status", "decisions", "changes", "adoption", "gate"},
     {"exam", "measure", "bench", "tune", "train"},
     {"serve", "__main__"},
 ]

@@ -16,8 +16,9 @@ from surefind import spec
 from surefind.errors import SourceError
 from surefind.files.readers import Readers
 from surefind.files.scan import FileRules, scan
+from surefind.ingest._access_list import access_groups
 from surefind.ingest._decode import read_text
-from surefind.ingest._front_matter import access_groups, split_front_matter
+from surefind.ingest._front_matter import split_front_matter
 from surefind.types import Document
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
-from surefind.protocols import Analyzer, Embedder, QueryEmbedder, Reader, Services
+from surefind.protocols import Analyzer, Embedder, QueryEmbedder, Reader, ScoringIndex, Services
 
 if TYPE_CHECKING:
-    from surefind.types import FloatArray, Signal
+    from surefind.types import BoolArray, FloatArray, Signal
 
 
 @runtime_checkable
@@ -37,6 +37,22 @@ class NeedsExtra(Reader, Protocol):
     """The modules that the reader imports."""
     extra: ClassVar[str]
     """The name of the extra: `pip install 'surefind[EXTRA]'`."""
+
+
+@runtime_checkable
+class ChecksAccess(Reader, Protocol):
+    """A reader that looks for access lists in the file itself. The texts of other readers are checked after it."""
+
+    checks_access: ClassVar[bool]
+
+
+@runtime_checkable
+class StatisticalIndex(ScoringIndex, Protocol):
+    """An index whose scores depend on statistics over all chunks, such as how many contain a word."""
+
+    def only(self, kept: BoolArray, retriever: Any) -> ScoringIndex:
+        """Returns the index that `retriever` would build of the kept chunks alone, numbered from 0."""
+        ...
 
 
 @runtime_checkable

@@ -19,6 +19,8 @@ from surefind.errors import UsageError
 
 EVERYTHING = "*"
 """The name of the group that may read every document."""
+PUBLIC = "public"
+"""The name of the group that everybody is in: `acl: [public]` decides that everybody may read a document."""
 _FILTER = re.compile(r"([^!<>=]+)(!=|>=|<=|=)(.*)", re.DOTALL)
 
 
@@ -87,7 +89,14 @@ class Access:
 
     def admits(self, clauses: Iterable[Sequence[str]]) -> bool:
         """Returns whether the caller may read a document with these access lists: each must name a group of theirs."""
-        return self.sees_all or all(self.groups & set(clause) for clause in clauses)
+        groups = self.groups | {PUBLIC}
+        return self.sees_all or not any(groups.isdisjoint(clause) for clause in clauses)
+
+    def __str__(self) -> str:
+        """Describes the caller for a report: `everybody`, `hr, staff` or `the owner`."""
+        named = "the owner" if self.sees_all else ", ".join(sorted(self.groups)) or "everybody"
+        filters = " and ".join(f"{one.key}{one.operator}{','.join(one.values)}" for one in self.where)
+        return f"{named} ({filters})" if filters else named
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,8 @@ class PathRule:
 
     path: str
     groups: tuple[str, ...]
+    default: bool = False
+    """Whether the rule applies only to documents that have no list of their own and that no other rule covers."""
 
     @cached_property
     def _plain(self) -> str:
@@ -120,3 +131,21 @@ class PathRule:
     def covers(self, path: str) -> bool:
         """Returns whether a path matches the rule, or lies in a folder that does."""
         return path.startswith(self._head) and self._pattern.fullmatch(path) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class AccessList:
+    """A list of groups that restricts a document, and where it is written."""
+
+    groups: tuple[str, ...]
+    origin: str
+    """`acl`, the path of a rule, or `default`."""
+
+
+def access_lists(own: Sequence[str], names: Iterable[str], rules: Sequence[PathRule]) -> list[AccessList]:
+    """Returns the lists of a document: its own, and one of each rule that covers one of its names; if there are none,
+    that of the default. A caller must be admitted by each of them."""
+    known = set(names)
+    found = [AccessList(tuple(own), "acl")] if own else []
+    found += [AccessList(r.groups, r.path) for r in rules if not r.default and any(map(r.covers, known))]
+    return found or [AccessList(rule.groups, "default") for rule in rules if rule.default]

@@ -20,6 +20,7 @@ from typing import Any
 
 from surefind.config import DATA_FOLDER, FILE_NAME, TEMPLATE, Settings, parse_settings
 from surefind.errors import ConfigError, NothingIndexedError, UsageError
+from surefind.folders import private_folder
 from surefind.kb import KnowledgeBase
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Retriever
@@ -262,6 +263,6 @@ def _kept(folder: Path) -> list[Change]:
 
 
 def _keep(folder: Path, changes: list[Change]) -> None:
-    (folder / DATA_FOLDER).mkdir(exist_ok=True)
+    private_folder(folder / DATA_FOLDER)
     text = json.dumps([asdict(change) for change in changes[-_MOST:]], ensure_ascii=False, indent=1)
     write_settings(folder / DATA_FOLDER / _KEPT, text)

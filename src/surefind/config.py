@@ -46,6 +46,9 @@ _LLM: dict[str, type | tuple[type, ...]] = {
     "retries": int, "concurrency": int, "requests_per_minute": int, "budget": (int, float), "prices": dict,
 }  # fmt: skip
 _ACCESS: dict[str, type | tuple[type, ...]] = {"path": str, "groups": list}
+_ACCESS_TABLE: dict[str, type | tuple[type, ...]] = {"default": list, "isolation": str}
+_ISOLATION = ("none", "statistics")
+_RULES = "access rules are written as [[access]], or as [[access.rules]] below [access], with a path and groups each."
 _PIPELINE: dict[str, type | tuple[type, ...]] = {"retrieve": list, "fuse": str, "rerank": list, "depth": int}
 
 
@@ -74,6 +77,8 @@ class Settings:
     """The loss of nDCG@10 that the gate accepts."""
     standing: str = ""
     """The exam that is asked again after changes; empty: `bench.standing` chooses one."""
+    isolated: bool = False
+    """Whether scores are computed from the documents that the caller may read alone."""
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -152,6 +157,7 @@ class _SettingsReader:
             merged["sync"]["gate"],
             self.gate_margin(merged["sync"]),
             merged["exam"]["standing"],
+            self.isolated(),
         )
 
     def files(self, sync: dict[str, Any]) -> FileRules:
@@ -181,17 +187,37 @@ class _SettingsReader:
     def access(self) -> tuple[PathRule, ...]:
         """Reads the access rules. A wrong rule is an error: skipping it would expose what it protects."""
         given = self.data.get("access", [])
+        if isinstance(given, dict):
+            if given.keys() & _ACCESS:
+                raise self.error("access", "", _RULES)
+            self.check("access", {key: value for key, value in given.items() if key != "rules"}, _ACCESS_TABLE)
+            default = given.get("default")
+            if default is not None and not all(group.strip() for group in default):
+                raise self.error("access", "default", "default must be a list of group names, and none may be blank.")
+            otherwise = () if default is None else (PathRule("**", tuple(default), default=True),)
+            return (*self.rules(given.get("rules", []), "access.rules"), *otherwise)
+        return self.rules(given, "access")
+
+    def isolated(self) -> bool:
+        table = self.data.get("access", {})
+        given = table.get("isolation", "none") if isinstance(table, dict) else "none"
+        if given not in _ISOLATION:
+            message = f"isolation must be one of {', '.join(_ISOLATION)}, not {given!r}."
+            raise self.error("access", "isolation", message)
+        return bool(given != "none")
+
+    def rules(self, given: Any, table: str) -> tuple[PathRule, ...]:
         if not isinstance(given, list):
-            raise self.error("access", "", "access rules are written as [[access]], with a path and groups each.")
+            raise self.error(table, "", _RULES)
         rules = []
         for number, content in enumerate(given):
             if not isinstance(content, dict):
-                raise self.error("", "access", "access rules are written as [[access]], with a path and groups each.")
-            self.check("access", content, _ACCESS, number)
+                raise self.error("", table, _RULES)
+            self.check(table, content, _ACCESS, number)
             path, groups = content.get("path", ""), content.get("groups", [])
             if not path.strip("/ ") or not all(group.strip() for group in groups) or "groups" not in content:
                 needs = 'a rule needs a path and groups: path = "hr/**", groups = ["hr"].'
-                raise self.error("access", "", needs, number)
+                raise self.error(table, "", needs, number)
             rules.append(PathRule(path, tuple(groups)))
         return tuple(rules)
 

@@ -31,14 +31,20 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+from surefind.redact import redacted
+
 _ROOM = 1 << 16
 """Free bytes that SQLite needs on the disk to open a database."""
 
 
 class SurefindError(Exception):
-    """Base of every error that Surefind raises on purpose. The command line exits with its `exit_code`."""
+    """Base of every error that Surefind raises on purpose. The command line exits with its `exit_code`. Messages are
+    shown and stored, so secrets in URLs are removed from them."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redacted(message))
 
 
 class UsageError(SurefindError):

@@ -6,6 +6,7 @@ a `surefind.toml` or a `.surefind`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from surefind.errors import StoreError
 
 FILE_NAME = "surefind.toml"
 DATA_FOLDER = ".surefind"
+_PRIVATE = 0o700
+_OTHERS = 0o007
 _home_of_settings: list[Path] = []
 
 
@@ -55,6 +58,21 @@ def _check_owner(folder: Path, marks: list[Path]) -> None:
     for mark in marks:
         if mark.stat().st_uid not in (0, os.geteuid()):
             raise StoreError(f"{mark} belongs to another user. If you trust it, use it with: --kb {folder}.")
+
+
+def private_folder(folder: Path) -> Path:
+    """Creates a folder. If it is `.surefind` or below it, closes `.surefind` to other users, because it contains the
+    text of every document. Access of the group is kept: its owner must have allowed it."""
+    data = next((path for path in (folder, *folder.parents) if path.name == DATA_FOLDER), None)
+    if data is not None:
+        if not data.exists():
+            data.parent.mkdir(parents=True, exist_ok=True)
+            data.mkdir(mode=_PRIVATE, exist_ok=True)
+        elif data.stat().st_mode & _OTHERS:
+            with contextlib.suppress(PermissionError):  # the folder of another user
+                data.chmod(_PRIVATE)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def lead_from(folder: Path) -> None:

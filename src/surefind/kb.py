@@ -273,7 +273,7 @@ class KnowledgeBase:
 
     def _opening(self, layout: str) -> Opening:
         required = self.retrievers() if layout == str(self.settings.layout) else []
-        backend = LocalBackend(self.catalogue)
+        backend = LocalBackend(self.catalogue, self.settings.isolated)
         return Opening(self.catalogue, backend, layout, self.services, self.settings.access, required)
 
     def has_cut(self, layout: Layout | None) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from surefind.access import Access
 from surefind.config import Settings
+from surefind.redact import redacted
 from surefind.search.reader import Reader
 from surefind.store.backend import Backend
 from surefind.store.catalogue import Catalogue
@@ -97,4 +98,4 @@ def _label(index: str, all_of_them: Sequence[str]) -> str:
 
 
 def _described(source: Source) -> str:
-    return f"{source.origin} ({source.revision[:12] or 'not fetched'})" if source.origin else str(source.root)
+    return f"{redacted(source.origin)} ({source.revision[:12] or 'not fetched'})" if source.origin else str(source.root)

@@ -64,8 +64,11 @@ retrieve = ["dense(model=minilm)"]
 # rerank = ["cross_encoder"]
 
 # Who may read which paths, for files of every format; an `acl` in a file's front matter applies as well.
+# default = who may read a document that neither an `acl` nor a rule covers: groups, or "public" for everybody.
 # See `surefind help access`.
-# [[access]]
+# [access]
+# default = ["staff"]
+# [[access.rules]]
 # path = "hr/**"
 # groups = ["hr"]
 

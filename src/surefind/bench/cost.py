@@ -99,11 +99,11 @@ def _rerank_seconds(bench: Bench, plan: Plan) -> float:
         if isinstance(reranker, Local)
         and reranker.runs_here
         and bench.kb.has_cut(contender.layout)
-        and not bench.cache.data(bench.reranked_key(contender, plan.exam))
+        and not bench.cache.data(bench.reranked_key(contender, plan))
     }
     probe = Query(plan.exam.queries[0].text)
     return len(plan.exam.queries) * sum(
-        bench.reranking(contender, plan.exam).seconds(reranker, probe, bench.view(contender).spans().ids)
+        bench.reranking(contender, plan).seconds(reranker, probe, bench.view(contender).spans().ids)
         for contender, reranker in work.values()
     )
 

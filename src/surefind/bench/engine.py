@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import resource
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ from surefind.bench.plan import Contender, Plan
 from surefind.bench.reranking import Reranking, Step
 from surefind.bench.scoring import SpanScores, places_of
 from surefind.errors import ExamError
-from surefind.exam.model import Exam
 from surefind.exam.relocate import relocate
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
@@ -36,7 +36,7 @@ from surefind.store.needs import identity, needed
 from surefind.types import Floats, Query, Rankings
 
 OWNER = Access.owner()
-"""Benchmarks search all documents, whatever their access rules."""
+"""Training and timings use all documents, whatever their access rules."""
 _BATCH = 256
 """Queries per search call; progress is reported and the budget checked between calls."""
 _SEEN = 10
@@ -143,11 +143,13 @@ class Bench:
         """Ranks and scores every question with every contender."""
         self.build(plan)
         documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
-        exam, dropped = relocate(plan.exam, documents)
+        admitted = self.view(plan.contenders[0]).admitted(plan.access)
+        exam, dropped = relocate(plan.exam, {id: text for id, text in documents.items() if id in admitted})
         if not exam.queries:
             raise ExamError(
                 f"No question of {plan.exam.label} points at a document of this knowledge base. Sync the documents "
-                "that the exam was written for, or choose another exam with --exam."
+                "that the exam was written for, name the groups that may read them (--as), or choose another exam "
+                "(--exam)."
             )
         plan = replace(plan, exam=exam)
         if len({self.reader(contender).generation for contender in plan.contenders}) > 1:
@@ -183,7 +185,18 @@ class Bench:
 
     def run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
         scope = self.view(contender).fingerprint, identity(retriever), contender.pipeline.depth, plan.exam.fingerprint
-        return self.cache.key("retrieve", *scope, retriever, stamp_of(retriever, self.kb.services))
+        audience = self.audience(plan, contender)
+        return self.cache.key("retrieve", *scope, retriever, stamp_of(retriever, self.kb.services), *audience)
+
+    def audience(self, plan: Plan, contender: Contender) -> tuple[str, ...]:
+        """The part of a cache key that tells audiences apart: a hash of the documents that this one may read. It is
+        empty if the audience may read all of them."""
+        view = self.view(contender)
+        if not view.withheld(plan.access):
+            return ()
+        names = "\n".join(sorted(view.admitted(plan.access)))
+        isolated = ("isolated",) if self.kb.settings.isolated else ()
+        return (hashlib.blake2b(names.encode(), digest_size=8).hexdigest(), *isolated)
 
     def _retrieve(self, plan: Plan, contender: Contender, retriever: Retriever, queries: Sequence[Query]) -> Rankings:
         key = self.run_key(plan, contender, retriever)
@@ -196,7 +209,7 @@ class Bench:
         with collecting() as collected:
             for at in range(0, len(queries), _BATCH):
                 self.report(what, at, len(queries))
-                parts.append(view.search(retriever, queries[at : at + _BATCH], depth, OWNER))
+                parts.append(view.search(retriever, queries[at : at + _BATCH], depth, plan.access))
                 self.kb.services.llm.meter.check()
         rankings = stack(parts)
         if not self._fell_back(retriever.name, collected):
@@ -226,34 +239,35 @@ class Bench:
         pipeline, view, services = contender.pipeline, self.view(contender), self.kb.services
         lists = [found[str(contender.layout or ""), str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
         with collecting() as collected:
-            best = pipeline.join(queries, lists, view, services, OWNER)
+            best = pipeline.join(queries, lists, view, services, plan.access)
         services.meter.check()
         self._fell_back(contender.name, collected)
         steps: list[Step] = []
-        reranking = self.reranking(contender, plan.exam)
+        reranking = self.reranking(contender, plan)
         for reranker in pipeline.rerank:
             progress = partial(self.report, f"Reranking {contender.name}")
             steps.append(reranking.run(reranker, queries, best, max(1, best.ids.shape[1]), progress))
             best = steps[-1].after
         if steps and not any(step.fell_back or step.stood_in for step in steps):
-            self.cache.put_data(self.reranked_key(contender, plan.exam), True)
+            self.cache.put_data(self.reranked_key(contender, plan), True)
         parents = view.parents(best.ids)
         if parents is not None:
             best = fold(best, parents)
         want = max(_SEEN, *(measure.k for measure in plan.measures))
-        return pipeline.deepen(queries, best, lists, want, view, services, OWNER), tuple(steps)
+        return pipeline.deepen(queries, best, lists, want, view, services, plan.access), tuple(steps)
 
-    def reranked_key(self, contender: Contender, exam: Exam) -> str:
+    def reranked_key(self, contender: Contender, plan: Plan) -> str:
         """The cache key that records that a pipeline's rerankers have run on an exam, so that the cost estimate of a
         second run leaves them out."""
         stamps = [stamp_of(reranker, self.kb.services) for reranker in contender.pipeline.rerank]
-        fingerprint = self.view(contender).fingerprint
-        return self.cache.key("reranked", fingerprint, exam.fingerprint, contender.pipeline, *stamps)
+        scope = self.view(contender).fingerprint, plan.exam.fingerprint, contender.pipeline
+        return self.cache.key("reranked", *scope, *stamps, *self.audience(plan, contender))
 
-    def reranking(self, contender: Contender, exam: Exam) -> Reranking:
+    def reranking(self, contender: Contender, plan: Plan) -> Reranking:
         view = self.view(contender)
-        reach = Reach(contender.pipeline, view, self.kb.services, OWNER)
-        scope = view.fingerprint, exam.fingerprint, path_of(contender.pipeline)
+        reach = Reach(contender.pipeline, view, self.kb.services, plan.access)
+        path = " ".join([path_of(contender.pipeline), *self.audience(plan, contender)])
+        scope = view.fingerprint, plan.exam.fingerprint, path
         return Reranking(reach, self.kb.services, self.cache, *scope)
 
     # ------------------------------------------------------------ scores
@@ -282,7 +296,8 @@ class Bench:
     def latency(self, plan: Plan) -> list[dict[str, Any]]:
         """Latency of every contender on the plan's questions. Measured on the first run on this machine; later runs
         report the same times."""
-        key = self.cache.key("latency", self.fingerprint(plan), plan.exam.fingerprint, *plan.contenders)
+        audience = self.audience(plan, plan.contenders[0])
+        key = self.cache.key("latency", self.fingerprint(plan), plan.exam.fingerprint, *plan.contenders, *audience)
         known: list[dict[str, Any]] | None = self.cache.data(key)
         if known is not None:
             return known
@@ -291,15 +306,14 @@ class Bench:
         for layout in dict.fromkeys(contender.layout for contender in plan.contenders):
             self.report("Timing", len(timed), len(plan.contenders))
             places = [i for i, contender in enumerate(plan.contenders) if contender.layout == layout]
-            timed.update(zip(places, self._timed([plan.contenders[i] for i in places], queries), strict=True))
+            contenders = [plan.contenders[i] for i in places]
+            view = self.view(contenders[0])
+            times = measure_latency(contenders, queries, view, self.kb.services, plan.access)
+            timed.update(zip(places, times, strict=True))
         found = [timed[i] for i in range(len(plan.contenders))]
         self.cache.put_data(key, found)
         self.report("Timing", len(timed), len(plan.contenders))
         return found
-
-    def _timed(self, contenders: Sequence[Contender], queries: Sequence[Query]) -> list[dict[str, Any]]:
-        """Latency of contenders that share a layout."""
-        return measure_latency(contenders, queries, self.view(contenders[0]), self.kb.services, OWNER)
 
     def _ingestion(self, contender: Contender) -> float | None:
         """Seconds to ingest a document, measured on the first run on this machine."""

@@ -15,14 +15,15 @@ import numpy as np
 from surefind.bench.html import render
 from surefind.bench.movement import in_words
 from surefind.bench.plan import label
-from surefind.bench.terminal import cut_into, exam_label, layout_cells, layout_heads, mark, ordered
+from surefind.bench.terminal import audience, cut_into, exam_label, layout_cells, layout_heads, mark, ordered
+from surefind.folders import private_folder
 from surefind.store.backend import Spans
 from surefind.types import Rankings
 
 
 def write_files(report: dict[str, Any], folder: Path) -> Path:
     """Writes all files except the TREC runs. Returns the path of the HTML page."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
     (folder / "report.md").write_text(markdown(report), encoding="utf-8")
     for_the_gate = ("query_ids", "query_texts", "query_clusters")
@@ -45,6 +46,8 @@ def markdown(report: dict[str, Any]) -> str:
         "",
         f"{exam['queries']} questions over {corpus['documents']} documents, {cut_into(report)}"
         + (f" (`{corpus['layout']}`)." if not layout_heads(report) else "."),
+        "",
+        audience(report),
         "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * len(head),

@@ -12,12 +12,13 @@ import pkgutil
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any
 
 from surefind import spec
 from surefind.abilities import Synonym, implements
+from surefind.access import Access
 from surefind.bench import presets
 from surefind.errors import ConfigError, SpecError, choices
 from surefind.exam.model import Exam
@@ -53,6 +54,8 @@ class Plan:
     contenders: tuple[Contender, ...]
     exam: Exam
     measures: tuple[Measure, ...]
+    access: Access = field(default_factory=Access.owner)
+    """Who the searches are for. The report quotes documents, so only these people may read it."""
 
     def __post_init__(self) -> None:
         if not self.contenders:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from surefind import __version__
-from surefind.access import Access
 from surefind.bench.engine import Outcome
 from surefind.bench.graph_value import graph_value
 from surefind.bench.llm_value import calls_of, cost_of, llm_value
@@ -73,13 +72,15 @@ def build_report(
         "surefind": __version__,
         "created": datetime.now().astimezone().isoformat(timespec="seconds"),
         "command": command,
+        "audience": str(plan.access),
         "environment": environment(),
         "exam": {
             "name": exam.name, "version": exam.version, "fingerprint": plan.exam.fingerprint,
             "queries": len(exam.queries), "families": exam.families(), "dropped": outcome.dropped,
         },
         "corpus": {
-            "documents": len(np.unique(outcome.view.spans().documents)), "chunks": len(outcome.view),
+            "documents": len(np.unique(outcome.view.spans().documents)) - outcome.view.withheld(plan.access),
+            "withheld": outcome.view.withheld(plan.access), "chunks": len(outcome.view),
             "layout": outcome.view.layout, "fingerprint": outcome.view.fingerprint,
         },
         "measures": [str(measure) for measure in plan.measures],
@@ -222,7 +223,7 @@ def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:
         queries.append({**row, "gold": gold, "results": results})
     chunks = []
     for c, id in numbers:
-        (passage,) = outcome.views[c].passages([id], Access.owner())
+        (passage,) = outcome.views[c].passages([id], outcome.plan.access)
         chunk = passage.chunk
         place = {"document": chunk.document, "title": passage.title, "headings": list(chunk.headings)}
         chunks.append({**place, "text": chunk.text[:240]})

@@ -10,6 +10,7 @@ from typing import Any
 
 from surefind import __version__, spec
 from surefind.abilities import learnt_by, stamp_of
+from surefind.access import Access
 from surefind.bench.engine import OWNER, Bench, Outcome
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
@@ -21,12 +22,13 @@ from surefind.exam.known_item import PER_FAMILY, generate, origin_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
-from surefind.folders import located
+from surefind.folders import located, private_folder
 from surefind.fuse.learned import Learned, question_key
 from surefind.inference.record import questions_learnt
 from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress, Services
 from surefind.retrieve.dense import Dense
+from surefind.search.reader import Reader
 
 _BEIR_SETTINGS = """\
 [index]
@@ -75,10 +77,11 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
         plan.exam.label,
         *plan.measures,
         *specs,
+        *bench.audience(plan, plan.contenders[0]),
     )
     known = None if fresh else bench.cache.data(key)
     if known is not None:
-        return Finished({**known, "command": command}, None)
+        return Finished({**known, "command": command, "audience": str(plan.access)}, None)
     outcome = bench.run(plan)
     documents = bench.reader(plan.contenders[0]).documents(OWNER)
     texts = {document.id: document.text for document in documents}
@@ -144,18 +147,26 @@ def _stamp(contender: Contender, services: Services) -> str:
     return "".join(f" {stamp_of(stage, services)}" for stage in contender.pipeline.stages)
 
 
-def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int = 42) -> Exam:
-    """The known-item exam of the current documents: loaded, or generated and saved if the documents have changed."""
+def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int = 42, access: Access = OWNER) -> Exam:
+    """The known-item exam of the current documents that `access` admits: loaded, or generated and saved if they have
+    changed."""
     store = ExamStore(kb.data / "exams")
-    origin = origin_of(per_family, seed=seed)
     reader = kb.reader()
+    origin = origin_of(per_family, seed=seed) + audience_of(reader, access)
     corpus = reader.fingerprint
     if "known-item" in store.names():
         newest = store.load("known-item")
         if newest.corpus == corpus and newest.origin == origin:
             return newest
-    exam = generate(reader.documents(OWNER), per_family=per_family, seed=seed)
-    return store.save(Exam(exam.name, exam.queries, origin=exam.origin, corpus=corpus))
+    exam = generate(reader.documents(access), per_family=per_family, seed=seed)
+    return store.save(Exam(exam.name, exam.queries, origin=origin, corpus=corpus))
+
+
+def audience_of(reader: Reader, access: Access) -> str:
+    """The end of an exam's origin: which documents the questions were written from, if not from all."""
+    withheld = reader.view.withheld(access)
+    groups = "".join(f" --as {group}" for group in sorted(access.groups))
+    return f"{groups}, without {withheld} restricted documents" if withheld else ""
 
 
 def beir_base(
@@ -170,7 +181,7 @@ def beir_base(
         raise ExamError(f"{folder} is not a BEIR folder: it has no corpus.jsonl.")
     place = hashlib.blake2b(str(folder).encode(), digest_size=4).hexdigest()  # two folders may have the same name
     home = kb_folder.resolve() / DATA_FOLDER / "beir" / f"{folder.name}-{place}"
-    home.mkdir(parents=True, exist_ok=True)
+    private_folder(home)
     (home / FILE_NAME).write_text(_BEIR_SETTINGS, encoding="utf-8")
     kb = KnowledgeBase.open(home)
     kb.sync(folder / "corpus.jsonl", report=report, index=False)

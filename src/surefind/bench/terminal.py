@@ -45,6 +45,7 @@ def show(report: dict[str, Any], console: Console) -> None:
     console.print(
         f"{exam_label(exam)}: {exam['queries']} questions over {corpus['documents']} documents, {cut_into(report)}."
     )
+    console.print(audience(report))
     console.print(table)
     console.print("* winner, > recommended. Rows that share a letter are statistically tied (p >= 0.05 after Holm).")
     for row in ordered(report):
@@ -75,6 +76,15 @@ def print_verdict(console: Console, verdict: str) -> None:
 
 def layouts(report: dict[str, Any]) -> set[str]:
     return {row["layout"] for row in report["rows"]}
+
+
+def audience(report: dict[str, Any]) -> str:
+    """Who may read the report, because it quotes documents, and how many documents it leaves out."""
+    if "audience" not in report:  # a report of an earlier version
+        return ""
+    withheld = report["corpus"].get("withheld", 0)
+    left_out = f" {withheld} restricted documents are left out (--as GROUP includes them)." if withheld else ""
+    return f"Audience: {report['audience']}.{left_out}"
 
 
 def cut_into(report: dict[str, Any]) -> str:

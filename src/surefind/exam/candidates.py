@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from surefind.errors import ExamError
+from surefind.folders import private_folder
 from surefind.text.fold import fold
 
 Verdict = Literal["", "none", "rejected"]
@@ -128,7 +129,7 @@ class Candidates:
 
     def _write(self, known: dict[str, Candidate]) -> None:
         lines = [json.dumps(_row(candidate), ensure_ascii=False) + "\n" for candidate in known.values()]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self.path.parent)
         aside = self.path.with_name(f".{self.path.name}.{os.getpid()}.writing")
         aside.write_text("".join(lines), encoding="utf-8")
         aside.replace(self.path)

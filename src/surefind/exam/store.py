@@ -12,6 +12,7 @@ from pathlib import Path
 from surefind.errors import ExamError, choices
 from surefind.exam.candidates import Candidates
 from surefind.exam.model import Exam, query_from_json, query_to_json
+from surefind.folders import private_folder
 
 
 class ExamStore:
@@ -30,8 +31,7 @@ class ExamStore:
 
     def write(self, made: Exam) -> Exam:
         """Writes the file of the exam's version. Only the session that grows a version may write it again."""
-        folder = self.folder / made.name
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = private_folder(self.folder / made.name)
         header = {"name": made.name, "version": made.version, "fingerprint": made.fingerprint}
         header |= {"origin": made.origin, "corpus": made.corpus}
         lines = [header, *map(query_to_json, made.queries)]

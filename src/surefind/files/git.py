@@ -14,7 +14,7 @@ import re
 import shutil
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, NamedTuple
 from urllib.parse import urlsplit
@@ -41,6 +41,8 @@ class GitOrigin:
     url: str
     revision: str = ""
     """A branch, tag or commit; empty for the default branch."""
+    user: str = field(default="", repr=False, compare=False)
+    """The user name of an https URL. It may be a token, so it is neither shown nor stored."""
 
     @classmethod
     def parse(cls, text: str) -> GitOrigin:
@@ -56,7 +58,10 @@ class GitOrigin:
             raise SourceError(
                 f"The URL of {parts.hostname} contains a password. Remove it; git's credential helper can supply it."
             )
-        return cls.at(parts._replace(path=path).geturl(), revision)
+        if parts.scheme != "https" or not parts.username:
+            return cls.at(parts._replace(path=path).geturl(), revision)
+        host = parts.netloc.rpartition("@")[2]
+        return replace(cls.at(parts._replace(path=path, netloc=host).geturl(), revision), user=parts.username)
 
     @classmethod
     def at(cls, url: str, revision: str) -> GitOrigin:
@@ -67,6 +72,11 @@ class GitOrigin:
 
     def __str__(self) -> str:
         return f"{PREFIX}{self.url}" + (f"@{self.revision}" if self.revision else "")
+
+    @property
+    def address(self) -> str:
+        """The URL that git fetches from, with the user name."""
+        return self.url.replace("://", f"://{self.user}@", 1) if self.user else self.url
 
     @property
     def name(self) -> str:
@@ -152,12 +162,12 @@ def _fetched(origin: GitOrigin, store: Path) -> str:
     branches and tags with their history, and looks there."""
     quiet = ("fetch", "--quiet", "--no-tags", "--force", "--no-recurse-submodules")
     try:
-        git(store, *quiet, "--depth=1", "--", origin.url, f"+{origin.revision or 'HEAD'}:{_HEAD}")
+        git(store, *quiet, "--depth=1", "--", origin.address, f"+{origin.revision or 'HEAD'}:{_HEAD}")
         return git(store, "rev-parse", "--verify", "--quiet", f"{_HEAD}^{{commit}}")
     except SourceError:
         if not origin.revision:
             raise
-    git(store, *quiet, "--", origin.url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+    git(store, *quiet, "--", origin.address, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
     try:
         return git(store, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{origin.revision}^{{commit}}")
     except SourceError:

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from surefind.errors import SourceError, SurefindError
+from surefind.files.access_head import read_checked
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
 from surefind.types import Document
@@ -99,7 +100,7 @@ def read_inside(name: str, content: IO[bytes], id: str) -> Iterable[Document]:
             return []
         with tempfile.TemporaryDirectory(prefix="surefind-") as folder:
             try:
-                return list(reader.read(_copied(content, Path(folder) / PurePosixPath(name).name, here), id))
+                return list(read_checked(reader, _copied(content, Path(folder) / PurePosixPath(name).name, here), id))
             except OverLimitError:
                 raise
             except (SurefindError, OSError) as error:

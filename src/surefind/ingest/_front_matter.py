@@ -82,18 +82,6 @@ def _broken(reason: object, where: str = "") -> SourceError:
     return SourceError(f"has broken front matter{where} ({reason}); fix the YAML or remove the block")
 
 
-def access_groups(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the groups that may read a document, from `acl: compliance` or `acl: [compliance, audit]`. The key may be
-    in upper or lower case. No groups means everybody."""
-    acl = next((value for key, value in metadata.items() if key.lower() == "acl"), None)
-    if acl is None:
-        return ()
-    groups = acl if isinstance(acl, list) else [acl]
-    if not all(isinstance(group, str | int) and str(group).strip() for group in groups):
-        raise SourceError(f"has an acl that is not a list of group names ({acl!r}); write `acl: [group, …]`")
-    return tuple(sorted({str(group).strip() for group in groups}))
-
-
 def _plain(value: Any) -> Any:
     """Converts a YAML value to one that JSON can hold: dates become text."""
     if isinstance(value, dt.date | dt.datetime | dt.time):

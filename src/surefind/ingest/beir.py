@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import SourceError
+from surefind.ingest._access_list import record_groups, unique_keys
 from surefind.ingest._decode import read_text
-from surefind.ingest._front_matter import access_groups
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -26,9 +26,9 @@ class Beir(Stage):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(line, object_pairs_hook=unique_keys)
                 metadata = row.get("metadata") or {}
                 text = row["text"].replace("\0", " ")
-                yield Document(str(row["_id"]), text, row.get("title") or "", "text", metadata, access_groups(metadata))
+                yield Document(str(row["_id"]), text, row.get("title") or "", "text", metadata, record_groups(row))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise SourceError(f"is not a BEIR corpus: line {number} has no _id or no text ({error})") from None

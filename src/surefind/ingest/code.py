@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
+from surefind.files.access_head import check_lines
 from surefind.ingest._decode import read_text
 from surefind.ingest._places import joined, numbered
 from surefind.spec import Stage
@@ -60,9 +61,11 @@ class Code(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "code"
     suffixes: ClassVar[tuple[str, ...]] = tuple(sorted(_LANGUAGES))
+    checks_access: ClassVar[bool] = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         source = read_text(path)
+        check_lines(source)
         language = _LANGUAGES[path.suffix.lower()]
         text, places = joined(_sections(source, language))
         yield Document(id, text, path.name, "markdown", places=places)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import SourceError
+from surefind.files.access_head import BY_PATH, check_head, check_names
 from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
 from surefind.ingest._places import joined, numbered
 from surefind.ingest._tables import parts
@@ -33,6 +34,7 @@ class Csv(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "csv"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    checks_access: ClassVar[bool] = True
 
     delimiter: str = ""
     encoding: str = ""
@@ -52,6 +54,8 @@ class Csv(Stage):
         if not found:
             return
         (top, names), *rows = found
+        check_names(names, "column")
+        check_head(text, advice=BY_PATH)
         width = max(len(row) for _, row in found)
         header = [name or f"column {i}" for i, name in enumerate(names + [""] * (width - len(names)), 1)]
         numbers = [number for number, _ in rows] or [top]

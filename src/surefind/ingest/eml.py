@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from surefind.errors import SourceError
+from surefind.files.access_head import check_names
 from surefind.files.inside import read_inside
 from surefind.spec import Stage
 from surefind.types import Document
@@ -33,6 +34,7 @@ class Eml(Stage):
         message = BytesParser(policy=policy.default).parsebytes(path.read_bytes())
         if not any(message.get(name) for name in ("From", "To", "Subject", "Date", "Message-ID")):
             raise SourceError("is not an e-mail (it has no From, To, Subject or Date)")
+        check_names(message.keys(), "header")
         attached = list(_attachments(message))
         headers = {name: _header(message, name) for name in _HEADERS if message.get(name)}
         listed = {"Attachments": ", ".join(name for name, _ in attached)} if attached else {}

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from surefind.errors import SourceError
+from surefind.files.access_head import is_access_key, resembles_access_key
+from surefind.ingest._access_list import access_groups, with_access_only
 from surefind.ingest._decode import read_text
-from surefind.ingest._front_matter import access_groups
 from surefind.ingest._html import content, parse, to_markdown
 from surefind.spec import Stage
 from surefind.types import Document
+
+_NAMES = ("name", "property", "itemprop", "http-equiv")
+"""The attributes of a meta element that may hold its name."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +26,17 @@ class Html(Stage):
     suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        soup = parse(read_text(path, _declared))
-        metadata = _metadata(soup)
+        source = read_text(path, _declared)
+        soup = parse(source)
+        groups = access_groups({"acl": _access(soup)})
+        front: dict[str, Any] = {}
+        if not groups:
+            front, page, groups = with_access_only(source)
+            soup = parse(page) if groups else soup
+        metadata = {**front, **_metadata(soup)}
         title = _text(soup.title) or _text(soup.find("h1")) or path.stem
         text = to_markdown(content(soup))
-        yield Document(id, text, title, "markdown", metadata, access_groups(metadata))
+        yield Document(id, text, title, "markdown", metadata, groups)
 
 
 def _declared(page: bytes) -> str:
@@ -38,6 +49,18 @@ def _declared(page: bytes) -> str:
 
 def _text(element: Any) -> str:
     return " ".join(element.get_text().split()) if element else ""
+
+
+def _access(soup: Any) -> list[str]:
+    """The groups in all elements such as `<meta name="acl" content="hr, board">`."""
+    listed: list[str] = []
+    for meta in soup("meta"):
+        name = next((str(meta[key]) for key in _NAMES if resembles_access_key(str(meta.get(key) or ""))), "")
+        if name and not is_access_key(name):
+            raise SourceError(f'has a meta element {name!r} that looks like an access list; write name="acl"')
+        if name:
+            listed += str(meta.get("content") or meta.get("value") or "").split(",")
+    return [part.strip() for part in listed]
 
 
 def _metadata(soup: Any) -> dict[str, Any]:

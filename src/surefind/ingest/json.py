@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
+from surefind.files.access_head import check_names, is_access_key
 from surefind.files.inside import complain
+from surefind.ingest._access_list import record_groups, unique_keys
 from surefind.ingest._decode import read_text
-from surefind.ingest._front_matter import access_groups
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -72,6 +73,8 @@ class Json(Stage):
 
     def _records(self, value: Any) -> list[tuple[int, Any]]:
         if self.records:
+            if isinstance(value, Mapping):
+                check_names(value, "field beside its records,")
             value = _at(value, self.records)
             if value is None:
                 raise SourceError(f"has no records at {self.records!r}; check readers in surefind.toml")
@@ -89,24 +92,27 @@ class Json(Stage):
         if self.text and not texts:
             return None
         body = "\n\n".join(texts) if texts else _markdown(record)
-        metadata = _metadata(record)
-        return Document(
-            id, body.replace("\r\n", "\n").replace("\r", "\n"), title, "markdown", metadata, access_groups(metadata)
-        )
+        groups = record_groups(record) if isinstance(record, Mapping) else ()
+        text = body.replace("\r\n", "\n").replace("\r", "\n")
+        return Document(id, text, title, "markdown", _metadata(record), groups)
 
 
 def _parsed(content: str) -> Any:
     try:
-        return json_library.loads(content)
+        return _loads(content)
     except ValueError as error:
         raise SourceError(f"is not JSON: {error}") from None
+
+
+def _loads(text: str) -> Any:
+    return json_library.loads(text, object_pairs_hook=unique_keys)
 
 
 def _lines(content: str) -> Iterator[tuple[int, Any]]:
     for number, line in enumerate(content.split("\n"), 1):
         if line.strip():
             try:
-                yield number, json_library.loads(line)
+                yield number, _loads(line)
             except ValueError as error:
                 raise SourceError(f"is not JSON at line {number}: {error}") from None
 
@@ -132,7 +138,7 @@ def _metadata(record: Any) -> dict[str, Any]:
     """The fields with short plain values or lists of them, and `acl`."""
     if not isinstance(record, Mapping):
         return {}
-    return {str(key): value for key, value in record.items() if str(key).lower() == "acl" or _short(value)}
+    return {str(key): value for key, value in record.items() if is_access_key(str(key)) or _short(value)}
 
 
 def _short(value: Any) -> bool:

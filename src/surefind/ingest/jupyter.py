@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
+from surefind.files.access_head import check_head
+from surefind.ingest._access_list import record_groups, unique_keys
 from surefind.ingest._decode import read_text
 from surefind.ingest._places import joined
 from surefind.ingest.markdown import first_heading
 from surefind.spec import Stage
 from surefind.types import Document
 
+_ADVICE = 'remove it, and write "acl": ["group"] in the metadata of the notebook'
 _MAX_OUTPUT = 2000
 """Characters that are kept of one output. The rest is data, which nobody searches for."""
 
@@ -29,13 +32,14 @@ class Jupyter(Stage):
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         try:
-            notebook = json.loads(read_text(path))
+            notebook = json.loads(read_text(path), object_pairs_hook=unique_keys)
             language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python"))
             cells = notebook["cells"]
+            groups = _groups(notebook)
             text, places = joined((f"cell {i}", self._cell(cell, language)) for i, cell in enumerate(cells, 1))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SourceError(f"is not a Jupyter notebook ({type(error).__name__}: {error})") from None
-        yield Document(id, text, first_heading(text) or path.stem, "markdown", places=places)
+        yield Document(id, text, first_heading(text) or path.stem, "markdown", acl=groups, places=places)
 
     def _cell(self, cell: dict[str, Any], language: str) -> str:
         source = _text(cell.get("source", "")).strip("\n")
@@ -45,6 +49,15 @@ class Jupyter(Stage):
             return ""
         results = "".join(_fence("", result) for result in _results(cell)) if self.outputs else ""
         return _fence(language, source) + results
+
+
+def _groups(notebook: dict[str, Any]) -> tuple[str, ...]:
+    """The groups in the metadata of a notebook. Raises `SourceError` if only a cell has an access list."""
+    groups = record_groups(notebook.get("metadata", {}))
+    if not groups:
+        record_groups({"cells": [cell.get("metadata", {}) for cell in notebook["cells"]]})
+        check_head(_text(notebook["cells"][0].get("source", "")) if notebook["cells"] else "", advice=_ADVICE)
+    return groups
 
 
 def _results(cell: dict[str, Any]) -> Iterator[str]:

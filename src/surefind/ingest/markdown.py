@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from surefind.ingest._access_list import with_front_matter
 from surefind.ingest._decode import read_text
-from surefind.ingest._front_matter import access_groups, split_front_matter
 from surefind.spec import Stage
 from surefind.text.blocks import title_of
 from surefind.types import Document
@@ -24,11 +24,12 @@ class Markdown(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "markdown"
     suffixes: ClassVar[tuple[str, ...]] = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".md.erb")
+    checks_access: ClassVar[bool] = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        metadata, body = split_front_matter(read_text(path))
+        metadata, body, groups = with_front_matter(read_text(path))
         title = metadata.get("title") or first_heading(body) or path.name.split(".")[0]
-        yield Document(id, body, str(title), "markdown", metadata, access_groups(metadata))
+        yield Document(id, body, str(title), "markdown", metadata, groups)
 
 
 def first_heading(text: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.files.readers import need
+from surefind.ingest._access_list import with_access_only
 from surefind.ingest._decode import read_text
 from surefind.ingest._html import parse, to_markdown
 from surefind.ingest.markdown import first_heading
@@ -62,16 +63,17 @@ class Rst(Stage):
     suffixes: ClassVar[tuple[str, ...]] = (".rst", ".rest")
     needs: ClassVar[tuple[str, ...]] = ("docutils",)
     extra: ClassVar[str] = "rst"
+    checks_access: ClassVar[bool] = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         need(self.needs, self.extra)
         from docutils.core import publish_parts
 
-        source = read_text(path)
+        metadata, source, groups = with_access_only(read_text(path))
         _register_unknown(source)
         html = publish_parts(source, writer="html5", settings_overrides=_SETTINGS)["html_body"]
         text = to_markdown(_plain(parse(html)))
-        yield Document(id, text, first_heading(text) or path.stem, "markdown")
+        yield Document(id, text, first_heading(text) or path.stem, "markdown", metadata, groups)
 
 
 def _plain(soup: Any) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from surefind.ingest._access_list import with_access_only
 from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
 from surefind.spec import Stage
 from surefind.types import Document
@@ -17,9 +18,11 @@ class Text(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "text"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".log")
+    checks_access: ClassVar[bool] = True
 
     encoding: str = ""
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         text = read_text(path, lambda data: self.encoding, SAVE_OR_SET_ENCODING.format("text"))
-        yield Document(id, text, path.stem, "text")
+        metadata, body, groups = with_access_only(text)
+        yield Document(id, body, path.stem, "text", metadata, groups)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 from surefind.errors import SourceError
+from surefind.files.access_head import check_names
 from surefind.files.readers import need
 from surefind.ingest._package import check_package
 from surefind.ingest._places import joined, numbered
@@ -63,6 +64,7 @@ def _sheet(sheet: Any) -> Iterator[tuple[str, str]]:
             opening = ""
         if not header:
             continue
+        check_names(header, "column")
         width = max(len(values) for values in (header, *(values for _, values in rows)))
         names = [name or f"column {i}" for i, name in enumerate([*header, *[""] * (width - len(header))], 1)]
         for first, last, text in parts(names, (values for _, values in rows)):

@@ -12,6 +12,7 @@ from surefind.llm.openai import closed, count
 from surefind.llm.settings import LLMSettings
 from surefind.net.endpoint import Endpoint, need_httpx
 from surefind.prompts.values import Completion, Request
+from surefind.redact import redacted
 
 _VERSION = "2023-06-01"
 _ADVICE = "Check model, or shorten the prompt: it may be longer than the model can read."
@@ -21,7 +22,7 @@ class AnthropicChat:
     def __init__(self, address: Address, settings: LLMSettings) -> None:
         need_httpx("Language models", "llm")
         self._model = address.model
-        self.fingerprint = f"{address.url}#{address.model}"
+        self.fingerprint = redacted(f"{address.url}#{address.model}")
         self._endpoint = Endpoint(
             f"{address.url}/messages", address.key_env, settings.timeout, settings.retries,
             settings.requests_per_minute, headers=_headers, connections=settings.concurrency, advice=_ADVICE,

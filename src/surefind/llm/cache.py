@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from surefind.errors import StoreError
+from surefind.folders import private_folder
 from surefind.prompts.values import Completion
 
 _TABLE = """
@@ -75,7 +76,7 @@ class CompletionCache:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(self._path.parent)
             self._connection = sqlite3.connect(self._path, timeout=30, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")

@@ -17,6 +17,7 @@ from surefind.llm.address import Address
 from surefind.llm.settings import LLMSettings
 from surefind.net.endpoint import Endpoint, need_httpx
 from surefind.prompts.values import Completion, Message, Request
+from surefind.redact import redacted
 
 _MOST_TOKENS = 1 << 31
 _ADVICE = "Check model, or shorten the prompt: it may be longer than the model can read."
@@ -33,7 +34,7 @@ class OpenAIChat:
     def __init__(self, address: Address, settings: LLMSettings) -> None:
         need_httpx("Language models", "llm")
         self._model = address.model
-        self.fingerprint = f"{address.url.partition('?')[0]}#{address.model}"
+        self.fingerprint = redacted(f"{address.url.partition('?')[0]}#{address.model}")
         self._endpoint = Endpoint(
             _path(address.url), address.key_env, settings.timeout, settings.retries, settings.requests_per_minute,
             connections=settings.concurrency, advice=_ADVICE,

@@ -18,7 +18,7 @@ from surefind.abilities import query_tokens
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels
 from surefind.spec import make
-from surefind.types import PAD, FloatArray, IdArray, IntArray, Mask, Query, Rankings
+from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
 _ARRAYS = ("starts", "docs", "tfs", "lengths")
 _EVERY = 2000
@@ -96,6 +96,17 @@ class Postings:
         starts = np.concatenate([[0], np.cumsum(df[kept], dtype=np.int64)])
         docs, tfs = _kernels.fill_postings(renumber[stream], counts, offsets, starts)
         return cls(vocabulary, starts, docs, tfs, lengths, analyzer)
+
+    def only(self, kept: BoolArray, retriever: Any) -> Postings:
+        """The index of the kept chunks alone, as if it had been built from them."""
+        stays = kept[self.docs]
+        ends = np.concatenate([[0], np.cumsum(stays, dtype=np.int64)])[self.starts]
+        used = np.diff(ends) > 0
+        vocabulary = [self.vocabulary[i] for i in np.flatnonzero(used).tolist()]
+        numbers = (np.cumsum(kept) - 1).astype(np.int32)
+        starts = np.concatenate([[0], ends[1:][used]])
+        docs, tfs = numbers[self.docs[stays]], self.tfs[stays]
+        return Postings(vocabulary, starts, docs, tfs, self.lengths[kept], self._analyzer)
 
     def save(self, folder: Path) -> None:
         for name in _ARRAYS:

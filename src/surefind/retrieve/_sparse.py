@@ -11,7 +11,7 @@ import numpy as np
 from surefind.retrieve import _tfidf_kernels
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._tfidf import Features, nothing
-from surefind.types import FloatArray, IdArray, Mask, Query, Rankings
+from surefind.types import BoolArray, FloatArray, IdArray, Mask, Query, Rankings
 
 
 class SparseIndex:
@@ -21,6 +21,10 @@ class SparseIndex:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    def only(self, kept: BoolArray, retriever: Any) -> SparseIndex:
+        """The index of the kept chunks alone, as if it had been built from them."""
+        return SparseIndex(self.postings.only(kept, retriever), self.features.only(kept, retriever))
 
     def save(self, folder: Path) -> None:
         self.postings.save(folder)

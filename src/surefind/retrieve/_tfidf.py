@@ -52,13 +52,22 @@ class Features:
         progress: Progress | None = None,
     ) -> Features:
         words = Words.of(texts, analyzer, earlier.words if earlier else None, origin, progress)
+        return cls._of(words, analyzer, ngrams, features)
+
+    def only(self, kept: BoolArray, retriever: Any) -> Features:
+        """The index of the kept chunks alone, as if it had been built from them."""
+        return self._of(self.words.only(kept), self._analyzer, retriever.ngrams, retriever.features)
+
+    @classmethod
+    def _of(cls, words: Words, analyzer: Analyzer, ngrams: int, features: int) -> Features:
         levels = _levels(words.terms, words.sizes, len(words.vocabulary), ngrams, features)
         number = _number(levels, features)
         found, offsets = _stream(levels, number, words.sizes)
         df = _kernels.count_postings(found, offsets, min(features, len(number) - 1))
         starts = np.concatenate([[0], np.cumsum(df, dtype=np.int64)])
         docs, tfs = _kernels.fill_postings(found, np.ones(len(found), np.int32), offsets, starts)
-        weights = _unit(tfs * np.repeat(_idf(df, len(texts)), df), docs, len(texts))
+        chunks = len(words.sizes)
+        weights = _unit(tfs * np.repeat(_idf(df, chunks), df), docs, chunks)
         grams = [tuple(words.vocabulary[t] for t in gram) for gram in _chosen(levels, number)]
         return cls(grams, words, starts, docs, weights, analyzer)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve._postings import Terms
-from surefind.types import IntArray
+from surefind.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,11 @@ class Words:
         stream[taken_over] = earlier.terms[np.repeat(stays, earlier.sizes)]  # the order is the same in both
         stream[~taken_over] = read
         return cls._alphabetical(numbers.known, stream, sizes)
+
+    def only(self, kept: BoolArray) -> Words:
+        """The words of the kept chunks alone."""
+        known = {term: i for i, term in enumerate(self.vocabulary)}
+        return self._alphabetical(known, self.terms[np.repeat(kept, self.sizes)], self.sizes[kept])
 
     @classmethod
     def _alphabetical(cls, known: dict[str, int], stream: IntArray, sizes: IntArray) -> Words:

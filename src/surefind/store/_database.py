@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from surefind.errors import DiskFullError, NewerStoreError, OlderStoreError, StoreError, is_full
+from surefind.folders import private_folder
 
 VERSION = 4
 """The format of the catalogue, stored as SQLite's `user_version`."""
@@ -136,7 +137,7 @@ class Database:
 
 def connect(path: Path) -> sqlite3.Connection:
     """Opens the database for writing, after creating it or upgrading it to the current format."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False, factory=_Connection)
     try:
         db.execute("PRAGMA journal_mode=WAL")

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from surefind.errors import LockedError, NothingIndexedError
+from surefind.folders import private_folder
 from surefind.protocols import OnProgress
+from surefind.redact import redacted
 
 _NOTE_SECONDS = 1.0
 """The least time between two notes of progress in the lock file."""
@@ -60,11 +62,11 @@ def growing_lock(data: Path, name: str) -> contextlib.AbstractContextManager[OnP
 
 @contextlib.contextmanager
 def _held(path: Path, doing: str) -> Iterator[OnProgress]:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     with path.open("a+", encoding="utf-8") as file:
         if not (_lock(file) or _lock_again(file)):
             raise LockedError(f"{_holder(path)} {doing}")
-        command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+        command = redacted(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]))[:200]
         about = {"pid": os.getpid(), "command": command, "since": time.strftime("%H:%M:%S")}
         _note(file, about)
         turn, noted = threading.Lock(), float("-inf")

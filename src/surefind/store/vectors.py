@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from surefind.abilities import embed_queries, query_fingerprint
+from surefind.folders import private_folder
 from surefind.protocols import Embedder, Progress
 from surefind.types import FloatArray
 
@@ -50,7 +51,7 @@ class VectorCache:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(self._path.parent)
             self._connection = sqlite3.connect(self._path, timeout=30, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")

@@ -25,6 +25,7 @@ from surefind.write.ids import Ids
 from surefind.write.layout import Layout
 from surefind.write.prepare import Prepared
 from surefind.write.reading import Reading
+from surefind.write.withdrawal import KEPT, withdraw, withdrawn
 
 _RACY_NS = 2_000_000_000
 """Nanoseconds. A file that was read this soon after its modification time is read again by the next sync: it may have
@@ -225,7 +226,9 @@ class Intake:
         """Writes one prepared file to the catalogue and the backend. Returns its problems."""
         file, tried, prepared = outcome.file, outcome.tried, outcome.prepared
         if outcome.failure:
-            return [outcome.failure]
+            removed = withdraw(self.catalogue.versions, file.entry, file.row, self.base + 1)
+            result.removed += removed
+            return [withdrawn(outcome.failure) if removed else outcome.failure]
         if prepared is None:
             if file.row:
                 self.catalogue.versions.touch(file.row, file.entry.size, file.entry.mtime_ns, tried.seen_ns)
@@ -266,7 +269,7 @@ class Intake:
         limit = self.reading.limits.file_mb
         if entry.size > limit * 1e6:
             raise SourceError(f"is larger than {limit:g} MB (max_file_mb): {entry.size / 1e6:.3g} MB")
-        if not _encodable(entry.relative):
+        if any("\ud800" <= char <= "\udfff" for char in entry.relative):
             raise SourceError("has a name that is not UTF-8; rename it")
         return hashlib.sha256(read_bytes(entry.path, entry.real)).hexdigest()
 
@@ -286,7 +289,7 @@ def _skipped(path: str, reason: str) -> ProblemRow:
 
 
 def _failure(tried: ProblemRow, reason: str, row: FileRow | None) -> ProblemRow:
-    return replace(tried, reason=f"{reason}; the version indexed before is kept" if row else reason)
+    return replace(tried, reason=reason + KEPT if row else reason)
 
 
 def _complaints(tried: ProblemRow, taken: Prepared) -> list[ProblemRow]:
@@ -301,10 +304,6 @@ def _complaints(tried: ProblemRow, taken: Prepared) -> list[ProblemRow]:
 
 def _within(path: str, below: str) -> bool:
     return not below or path == below or path.startswith(f"{below}/")
-
-
-def _encodable(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def type_of(path: str) -> str:

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from surefind import spec
 from surefind.errors import SourceError
+from surefind.files.access_head import read_checked
 from surefind.files.inside import Scope
 from surefind.files.opening import held
 from surefind.services import LocalServices
@@ -87,7 +88,7 @@ def prepare(task: Task, here: Scope) -> Prepared:
     path = Path(task.path)
     documents, chunks, size = [], [], 0
     with held(path, task.real) if task.real else contextlib.nullcontext():
-        for found in reader.read(path, task.id):
+        for found in read_checked(reader, path, task.id):
             size = _counted(size, len(found.text), here)
             document = storable(found)
             documents.append(document)

@@ -14,6 +14,7 @@ import typer
 from surefind.errors import DiskFullError, SurefindError, closest, is_full
 from surefind.serve.cli import (
     _complete,
+    access,
     bench,
     demo,
     doctor,
@@ -60,6 +61,7 @@ for module in (
     graph,
     train,
     status,
+    access,
     history,
     version,
     trust,

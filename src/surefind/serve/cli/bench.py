@@ -17,6 +17,7 @@ from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
 
 if TYPE_CHECKING:
+    from surefind.access import Access
     from surefind.bench.plan import Contender, Plan
     from surefind.bench.run import Finished
     from surefind.exam.model import Exam
@@ -100,6 +101,15 @@ def bench(
             "worse and why; exit 1 if the loss is significant.",
         ),
     ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as",
+            help="Also use documents restricted to this access group; '*' uses all. May be repeated. The report quotes "
+            "them.",
+            show_default="none",
+        ),
+    ] = None,
     use: Annotated[
         bool, typer.Option("--use", help="Make the recommended configuration the default, as `surefind use` does.")
     ] = False,
@@ -121,6 +131,9 @@ def bench(
     study and the pipelines of surefind.toml, and saves the report as a web page. Results are cached: a second run takes
     seconds, and a stopped run continues from where it stopped.
     """
+    from dataclasses import replace
+
+    from surefind.access import Access
     from surefind.bench.check import check_report, read_baseline
     from surefind.bench.run import beir_base
     from surefind.config import FILE_NAME
@@ -145,6 +158,7 @@ def bench(
     if use:  # before hours of work
         check_writable(kb.resolve() / FILE_NAME)
     baseline = read_baseline(check) if check else None
+    access = Access.of(*(group or ()))
     finished: list[Finished] = []
     pages: list[Path] = []
     with progress(quiet=as_json) as report:
@@ -153,10 +167,13 @@ def bench(
             exams = [questions]
         else:
             base = KnowledgeBase.open(kb)
-            exams = _exams(base, exam or [], per_family, seed)
+            exams = _exams(base, exam or [], per_family, seed, access)
         with base:
             texts = _texts(base, pipelines or [], retrieve, fuse, rerank, depth)
-            plans = [_plan(base, questions, preset, texts, layouts or [], measure or []) for questions in exams]
+            plans = [
+                replace(_plan(base, questions, preset, texts, layouts or [], measure or []), access=access)
+                for questions in exams
+            ]
             quotes = [_quote(base, plan) for plan in plans]
             if dry_run or not as_json:
                 _say(quotes, as_json)
@@ -200,12 +217,12 @@ def _texts(
     return [*before, str(choose(kb, None, retrieve, fuse, rerank, depth)[0])]
 
 
-def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int) -> list[Exam]:
+def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int, access: Access) -> list[Exam]:
     from surefind.bench.run import known_item_exam
     from surefind.exam.store import ExamStore
 
     store = ExamStore(kb.data / "exams")
-    return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed)]
+    return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed, access)]
 
 
 def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: OnProgress | None, ask_again: bool) -> Finished:

@@ -43,19 +43,30 @@ def generate(
     per_family: Annotated[int, typer.Option("--per-family", help="The most questions of each family.")] = 200,
     family: Annotated[list[str] | None, typer.Option("--family", help="Only this family; may be repeated.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Another seed draws other questions.")] = 42,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as",
+            help="Also use documents restricted to this access group; '*' uses all. May be repeated.",
+            show_default="none",
+        ),
+    ] = None,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
     """Write known-item questions from headings, paraphrases, identifiers, phrases and sentences of the documents."""
     from surefind.access import Access
+    from surefind.bench.run import audience_of
     from surefind.exam import known_item
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
         families = family or list(known_item.FAMILIES)
-        made = known_item.generate(base.documents(Access.owner()), name, per_family, families, seed)
-        exam = _store(kb).save(Exam(made.name, made.queries, origin=made.origin, corpus=base.reader().fingerprint))
+        access, reader = Access.of(*(group or ())), base.reader()
+        made = known_item.generate(reader.documents(access), name, per_family, families, seed)
+        origin = made.origin + audience_of(reader, access)
+        exam = _store(kb).save(Exam(made.name, made.queries, origin=origin, corpus=reader.fingerprint))
     _show_summary(exam, as_json)
 
 

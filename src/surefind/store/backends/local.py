@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 class LocalBackend:
     """Implements `Backend` on the local disk."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, isolated: bool = False) -> None:
+        """With `isolated`, scores are computed from the chunks that the caller may see alone."""
         self._catalogue = catalogue
+        self.isolated = isolated
         self.rows = ChunkRows(catalogue.database)
         self.indexes = IndexStore(catalogue.path.parent / "indexes")
 
@@ -130,7 +132,7 @@ class LocalBackend:
             table = self.indexes.read(key, Table.load)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
-        return LocalView(self.rows, self.indexes, table, number, services, rules)
+        return LocalView(self.rows, self.indexes, table, number, services, rules, self.isolated)
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
         return {

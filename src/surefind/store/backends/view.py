@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefind.abilities import implements
-from surefind.access import Access, PathRule
+from surefind.abilities import StatisticalIndex, implements
+from surefind.access import Access, PathRule, access_lists
 from surefind.errors import CorruptIndexError, NotBuiltError, SpecError, StoreError, UsageError, choices
 from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
 from surefind.store.backend import Passage, Spans, View
+from surefind.store.backends.isolated import Isolated
 from surefind.store.chunks import ChunkRows
 from surefind.store.indexes import IndexStore, index_key
 from surefind.store.needs import innermost, needed
@@ -47,6 +48,7 @@ class LocalView:
         layout: int,
         services: Services,
         rules: Sequence[PathRule],
+        isolated: bool = False,
     ) -> None:
         self.table = table
         self.layout = table.layout
@@ -55,6 +57,7 @@ class LocalView:
         self._layout = layout
         self._services = services
         self._rules = rules
+        self._isolated = isolated
         self._lock = threading.RLock()
         self._loaded: dict[str, Index] = {}
         self._opened: OrderedDict[Retriever, Index] = OrderedDict()
@@ -191,16 +194,15 @@ class LocalView:
 
     def _restrictions(self) -> list[tuple[Clauses, IntArray]]:
         """Returns the different combinations of access lists, each with the documents that have it. A document has its
-        own list and one for each path rule that covers it."""
+        own list and one for each path rule that covers it, or the default."""
         if self._clauses is None:
-            found: dict[int, list[tuple[str, ...]]] = {document: [tuple(own)] for document, own in self.table.acls}
-            for rule in self._rules:
-                for document, (path, name) in enumerate(zip(self.table.paths, self.table.names, strict=True)):
-                    if rule.covers(path) or (path != name and rule.covers(name)):
-                        found.setdefault(document, []).append(rule.groups)
+            own = dict(self.table.acls)
             alike: dict[Clauses, list[int]] = {}
-            for document, clauses in found.items():
-                alike.setdefault(tuple(clauses), []).append(document)
+            for document in range(len(self.table.names)) if self._rules else own:
+                names = self.table.paths[document], self.table.names[document]
+                lists = access_lists(own.get(document, ()), names, self._rules)
+                if lists:
+                    alike.setdefault(tuple(one.groups for one in lists), []).append(document)
             self._clauses = [(clauses, np.array(documents, np.int32)) for clauses, documents in alike.items()]
         return self._clauses
 
@@ -263,7 +265,7 @@ class LocalView:
                 index = self._indexes.load(key, retriever, self._services)
                 if len(index) != len(self):
                     raise CorruptIndexError(f"The index {key} has {len(index)} passages instead of {len(self)}.")
-                return index
+                return Isolated(index) if self._isolated and implements(index, StatisticalIndex) else index
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
         raise NotBuiltError(

@@ -1,0 +1,142 @@
+"""Finds lines at the top of a file that look like an access list.
+
+A reader that does not understand an access list would make the document public. So a document without a list of its
+own is checked: if its head contains a line such as `acl: [hr]`, the file is refused instead.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from surefind.abilities import ChecksAccess
+from surefind.errors import SourceError
+from surefind.protocols import Reader
+from surefind.types import Document
+
+IN_FRONT_MATTER = (
+    "write `acl: [group]` between two --- lines at the very top, `acl: [public]` if everybody may read the document, "
+    "or remove the line"
+)
+BY_PATH = "remove it, and restrict the file by its path: [[access]] in surefind.toml"
+_KEY = "acl"
+_ALIKE = frozenset(
+    "acls xacl acllist aclgroup aclgroups aclread aclreaders aclroles aclusers accesslist accessgroups accesscontrol "
+    "accesscontrollist allowedgroups".split()
+)
+_NAME = (
+    r"(?:acls?|acl[\s._-]?(?:list|groups?|read(?:ers)?|roles|users)|"
+    r"access[\s._-]?(?:list|groups|control(?:[\s._-]?list)?)|allowed[\s._-]?groups)"
+)
+_LINE = re.compile(
+    rf"^[\W_]{{0,20}}(?:x-)?{_NAME}[\s\"'*_`]{{0,5}}[:=;](?P<value>.*)"
+    rf"|\{{(?:.*,)?[\s\"']{{0,20}}{_NAME}[\s\"']{{0,5}}[:=]|<!--\s*{_NAME}\s*[:=]",
+    re.IGNORECASE,
+)
+"""An access list: at the start of a line, in an object, in a comment."""
+_BARE = re.compile(rf"[\W_]{{0,20}}{_NAME}\b", re.IGNORECASE)
+"""A line that begins with the name. Inside a block it is an access list, even without a colon."""
+_EMPTY = re.compile(r"\s*(?:null|~|\[\s*\])?\s*", re.IGNORECASE)
+_FENCE = re.compile(r"\s*(?:-{2,}|\+{3,}|;{3,}|[—–]+)\s*(?:#.*)?")
+_HEAD_LINE = re.compile(r"\s*$|(?!<(?:body|main|h1|p|div)\b)[^\w]|[\w .-]{1,60}[:=;\[]", re.IGNORECASE)
+"""A line that does not end the head: empty, indented, beginning with a mark, or `key: value`."""
+_FIRST = 10
+"""Lines that belong to the head whatever they contain."""
+_MOST = 1000
+"""Lines of a head, at most."""
+_LONGEST = 2000
+"""Characters of a line that are looked at."""
+_ANYWHERE = re.compile(rf"^[^\w\n]*{_NAME}\W{{0,5}}?[:=]|[\"']{_NAME}\s*[\"']\s*[:=]", re.IGNORECASE | re.MULTILINE)
+
+
+def is_access_key(key: str) -> bool:
+    """Returns whether a metadata key is `acl`, in any case and with any blanks or marks around it."""
+    return _folded(key) == _KEY
+
+
+def resembles_access_key(key: str) -> bool:
+    """Returns whether a key is `acl`, or one that is easily written instead, such as `acls` or `acl_groups`."""
+    return _folded(key) in _ALIKE or is_access_key(key)
+
+
+@lru_cache(maxsize=4096)
+def _folded(key: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", key))).casefold()
+
+
+def check_head(text: str, read: int = 0, advice: str = IN_FRONT_MATTER) -> None:
+    """Raises `SourceError` if the head of a public document contains a line that looks like an access list.
+
+    `read` is the number of empty access lists that the reader understood. These lines are allowed.
+    """
+    found = [match for line in _head(text) if (match := _access_line(*line))]
+    wrong = [match for match in found if not (read and _EMPTY.fullmatch(match.groupdict().get("value") or ""))]
+    if wrong or len(found) > read:
+        line = " ".join((wrong or found)[0].string.split())
+        raise SourceError(f"has a line that looks like an access list but cannot be read as one ({line!r}); {advice}")
+
+
+def check_lines(text: str, advice: str = BY_PATH) -> None:
+    """Does what `check_head` does, for source code: looks at the first lines only, and for `acl:` only, because
+    `acl = …` is an assignment."""
+    kept = "\n".join(line for line in islice(_lines(text), _FIRST) if ":" in line and "=" not in line)
+    check_head(kept, advice=advice)
+
+
+def check_names(names: Iterable[str], what: str) -> None:
+    """Raises `SourceError` if a column or a header has the name of an access list. No reader applies such a list."""
+    for name in names:
+        if resembles_access_key(name):
+            raise SourceError(f"has a {what} {name.strip()!r}, which does not restrict who may read it; {BY_PATH}")
+
+
+def may_restrict(data: bytes) -> bool:
+    """Returns whether a file that could not be read may contain an access list: it begins with front matter, or has a
+    line or a key that looks like a list."""
+    text = _plain(data.replace(b"\0", b"").decode("utf-8", "replace"))
+    first = next((line for line in _lines(text) if line.strip()), "")
+    return _FENCE.fullmatch(first) is not None or _ANYWHERE.search(text) is not None
+
+
+def read_checked(reader: Reader, path: Path, id: str) -> Iterator[Document]:
+    """Reads the documents of a file. Raises `SourceError` if a public one begins with an access list that its reader
+    did not understand. Readers with `checks_access` have looked at the file themselves."""
+    for document in reader.read(path, id):
+        if not document.acl and not isinstance(reader, ChecksAccess):
+            check_head(document.text, advice=BY_PATH)
+        yield document
+
+
+def _head(text: str) -> Iterator[tuple[str, bool]]:
+    """Yields the lines of the head, each with whether it is inside a block that begins on the first line."""
+    lines = (line for line in _lines(text) if line.strip())
+    begun = fenced = False
+    for number, line in enumerate(islice(lines, _MOST)):
+        if number >= _FIRST and not _HEAD_LINE.match(line):
+            return
+        if _FENCE.fullmatch(line):
+            fenced = not begun
+            begun = True
+        yield line, fenced
+        begun = True
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yields the lines of a text, shortened, in plain characters. Only the beginning of a long text is looked at."""
+    for line in text[: _MOST * 200].splitlines():
+        yield _plain(line[:_LONGEST])
+
+
+def _plain(text: str) -> str:
+    """Replaces look-alikes of ASCII characters and removes those that are invisible."""
+    if text.isascii():
+        return text
+    return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+
+
+def _access_line(line: str, fenced: bool) -> re.Match[str] | None:
+    return _LINE.search(line) or (_BARE.match(line) if fenced else None)

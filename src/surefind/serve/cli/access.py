@@ -1,0 +1,73 @@
+"""`surefind access`: shows who may read which document, and checks that somebody decided it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surefind.errors import UsageError
+from surefind.serve.cli._common import HERE, Folder, Json, print_json
+
+if TYPE_CHECKING:
+    from surefind.decisions import Decision
+
+_CHECK = "check"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("access")(access)
+
+
+def access(
+    action: Annotated[
+        str, typer.Argument(help="`check` lists the documents without a decision; without it, all are listed.")
+    ] = "",
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--as", help="List only what this access group may read. May be repeated.", show_default="all"),
+    ] = None,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Show who may read which document, and why.
+
+    `surefind access check` lists the documents for which nobody decided: they have no `acl`, no rule of surefind.toml
+    covers them, and there is no default. It exits with 1 if there are any, for use in CI.
+    """
+    from surefind.access import Access
+    from surefind.decisions import decisions
+    from surefind.kb import KnowledgeBase
+
+    if action not in ("", _CHECK):
+        raise UsageError(f"There is no action {action!r}. Write: surefind access, or surefind access check.")
+    with KnowledgeBase.open(kb) as base:
+        found = decisions(base)
+    shown = [one for one in found if group is None or one.admits(Access.of(*group))]
+    if action == _CHECK:
+        shown = [one for one in shown if not one.lists]
+    if as_json:
+        print_json([_row(one) for one in shown])
+    else:
+        _print(shown, len(found), action)
+    if action == _CHECK and shown:
+        raise typer.Exit(1)
+
+
+def _row(decision: Decision) -> dict[str, object]:
+    return {"document": decision.document, "readers": decision.readers, "lists": decision.lists}
+
+
+def _print(shown: list[Decision], documents: int, action: str) -> None:
+    width = min(max((len(one.document) for one in shown), default=0), 60)
+    for one in shown:
+        typer.echo(f"{one.document:<{width}}  {one.readers}  ({one.reason})")
+    if action != _CHECK:
+        typer.echo(f"{len(shown)} of {documents} documents.")
+    elif shown:
+        typer.echo(
+            f"{len(shown)} of {documents} documents have no decision, so everybody may read them. Write `acl` in the "
+            "document (`acl: [public]` for everybody), or a rule or a default in surefind.toml: surefind help access."
+        )
+    else:
+        typer.echo(f"Every document has a decision ({documents} documents).")

@@ -1,0 +1,63 @@
+"""Searches an index as if it held only the chunks that the caller may see: `isolation = "statistics"`.
+
+BM25 and TF-IDF weigh words by how many chunks contain them. Over all chunks, these weights reveal which words occur in
+documents that the caller may not read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefind.abilities import StatisticalIndex
+from surefind.protocols import ScoringIndex
+from surefind.types import EVERY, PAD, FloatArray, IdArray, Mask, Query, Rankings
+
+_KEPT = 8
+"""How many parts of an index, each for another mask, stay in memory."""
+
+
+class Isolated:
+    """An index that is searched in parts, one for each mask. A part is made at its first search and then kept."""
+
+    def __init__(self, index: StatisticalIndex) -> None:
+        self._index = index
+        self._lock = threading.Lock()
+        self._parts: OrderedDict[bytes, ScoringIndex] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def save(self, folder: Path) -> None:
+        self._index.save(folder)
+
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
+        if not allow.count:  # everything is allowed, or nothing
+            return self._index.search(retriever, queries, k, allow)
+        found = self._part(retriever, allow).search(retriever, queries, k, EVERY)
+        places = allow.places(len(self))
+        return replace(found, ids=np.where(found.ids == PAD, PAD, places[np.maximum(found.ids, 0)]))
+
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
+        if allow.bits is None or not allow.count:
+            return self._index.score(retriever, queries, ids, allow)
+        numbers = np.where(allow.bits, np.cumsum(allow.bits) - 1, PAD)
+        inside = np.where(ids == PAD, PAD, numbers[np.maximum(ids, 0)])
+        return self._part(retriever, allow).score(retriever, queries, inside, EVERY)
+
+    def _part(self, retriever: Any, allow: Mask) -> ScoringIndex:
+        with self._lock:
+            part = self._parts.get(allow.key)
+            if part is None:
+                assert allow.bits is not None
+                part = self._parts[allow.key] = self._index.only(allow.bits, retriever)
+            self._parts.move_to_end(allow.key)
+            while len(self._parts) > _KEPT:
+                self._parts.popitem(last=False)
+        return part

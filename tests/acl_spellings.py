@@ -1,0 +1,225 @@
+"""Ways in which people write an access list: each is a file that somebody meant to restrict to the group `hr`.
+
+`WAYS` maps a description to (file name, content). Also used by benchmarks/access_spellings.py, which counts them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+
+BOM = "\ufeff"
+NBSP = "\u00a0"
+BODY = "# Pay\n\nThe salary grades of all staff.\n"
+
+
+def _front(block: str, opening: str = "---\n", closing: str = "---\n") -> str:
+    return f"{opening}{block}\n{closing}{BODY}"
+
+
+ACL = "acl: [hr]"
+BLOCKS = {
+    "a list": "acl: [hr]",
+    "one name": "acl: hr",
+    "a block list": "acl:\n  - hr",
+    "after other keys": "title: Pay\nacl: [hr]",
+    "before other keys": "acl: [hr]\ntitle: Pay",
+    "upper case": "ACL: [hr]",
+    "mixed case": "Acl: [hr]",
+    "a quoted key": '"acl": [hr]',
+    "a single-quoted key": "'acl': [hr]",
+    "a blank in the quoted key": '"acl ": [hr]',
+    "a blank before the quoted key": '" acl": [hr]',
+    "a no-break space in the key": f"acl{NBSP}: [hr]",
+    "a zero-width space in the key": "\u200bacl: [hr]",
+    "full-width letters": "ａｃｌ: [hr]",
+    "upper case beside an empty one": "acl:\nACL: [hr]",
+    "upper case before an empty one": "ACL: [hr]\nacl:",
+    "an empty list, then upper case": "acl: []\nACL: [hr]",
+    "null, then upper case": "acl: null\nACL: [hr]",
+    "the same key twice, empty last": "acl: [hr]\nacl:",
+    "the same key twice, empty first": "acl:\nacl: [hr]",
+    "the same key twice": "acl: [hr]\nacl: [hr]",
+    "two lists": "acl: [hr]\nacl: [board]",
+    "no colon": "acl [hr]",
+    "no blank after the colon": "acl:[hr]",
+    "an equals sign": "acl = [hr]",
+    "a semicolon": "acl; [hr]",
+    "a full-width colon": "acl： [hr]",
+    "a list without a closing bracket": "acl: [hr",
+    "a mapping": "acl: {read: hr}",
+    "nested in another key": "access:\n  acl: [hr]",
+    "nested in metadata": "title: Pay\nmetadata:\n  acl:\n    - hr",
+    "a tab before the list": "acl:\t[hr]",
+    "a tab indentation": "title: Pay\n\tacl: [hr]",
+    "an unknown tag": "acl: !groups [hr]",
+    "a commented value": "acl: # hr",
+    "a hash before the name": "acl: #hr",
+    "a flow mapping": "{title: Pay, acl: [hr]}",
+    "JSON in the block": '{"title": "Pay", "acl": ["hr"]}',
+    "an explicit key": "? acl\n: [hr]",
+    "a merged mapping": "base: &base\n  acl: [hr]\n<<: *base",
+    "the plural": "acls: [hr]",
+    "acl_groups": "acl_groups: [hr]",
+    "access_list": "access_list: [hr]",
+    "allowed_groups": "allowed_groups: [hr]",
+    "a comment above": "# who may read this\nacl: [hr]",
+    "a blank line above": "\nacl: [hr]",
+    "in a block of text": "description: |\n  about pay\n  acl: [hr]",
+    "a broken line below": "acl: [hr]\ntitle: a: b",
+    "a duplicate title": "title: a\ntitle: b\nacl: [hr]",
+    "an empty name": 'acl: [""]',
+}
+"""Spellings inside a YAML block that is opened and closed correctly."""
+
+FENCES = {
+    "a blank line before": ("\n---\n", "---\n"),
+    "three blank lines before": ("\n\n\n---\n", "---\n"),
+    "a blank before": (" ---\n", "---\n"),
+    "a no-break space before": (f"{NBSP}---\n", "---\n"),
+    "a no-break space after": (f"---{NBSP}\n", "---\n"),
+    "a zero-width space before": ("\u200b---\n", "---\n"),
+    "one byte order mark": (f"{BOM}---\n", "---\n"),
+    "two byte order marks": (f"{BOM}{BOM}---\n", "---\n"),
+    "a byte order mark and a blank line": (f"{BOM}\n---\n", "---\n"),
+    "an HTML comment before": ("<!-- draft -->\n---\n", "---\n"),
+    "a hash comment before": ("# draft\n---\n", "---\n"),
+    "a YAML directive before": ("%YAML 1.2\n---\n", "---\n"),
+    "a heading before": ("# Pay\n\n---\n", "---\n"),
+    "a comment after the fence": ("--- # head\n", "---\n"),
+    "four dashes": ("----\n", "----\n"),
+    "four dashes at the end": ("---\n", "----\n"),
+    "four dashes at the start": ("----\n", "---\n"),
+    "two dashes": ("--\n", "--\n"),
+    "long dashes": ("—\n", "—\n"),
+    "dashes with blanks": ("- - -\n", "- - -\n"),
+    "an unclosed block": ("---\n", "\n"),
+    "an indented end": ("---\n", "  ---\n"),
+    "a no-break space at the end": ("---\n", f"---{NBSP}\n"),
+    "stars": ("***\n", "***\n"),
+    "equals signs": ("===\n", "===\n"),
+    "a code fence": ("```yaml\n", "```\n"),
+    "a code fence around the block": ("```\n---\n", "---\n```\n"),
+    "plus signs around YAML": ("+++\n", "+++\n"),
+    "semicolons": (";;;\n", ";;;\n"),
+    "no fence": ("", "\n"),
+    "no opening fence": ("", "---\n"),
+    "a second block": ("---\ntitle: Pay\n---\n---\n", "---\n"),
+    "below the block": ("---\ntitle: Pay\n---\n", "\n"),
+    "dots at the end": ("---\n", "...\n"),
+    "a line separator": ("---\u2028", "---\u2028"),
+    "an HTML comment around": ("<!--\n", "-->\n"),
+    "a quote": ("> ---\n> ", "> ---\n"),
+}
+"""Ways to open and close a block."""
+
+TOML = '+++\ntitle = "Pay"\nacl = ["hr"]\n+++\n' + BODY
+JSON_HEAD = '{"title": "Pay", "acl": ["hr"]}\n\n' + BODY
+JSON_HEAD_LONG = '{\n  "title": "Pay",\n  "acl": ["hr"]\n}\n\n' + BODY
+PAGE = "<html><head><title>Pay</title>{}</head><body><h1>Pay</h1><p>The salary grades.</p></body></html>"
+PAGES = {
+    "a meta element": '<meta name="acl" content="hr">',
+    "upper case": '<META NAME="ACL" CONTENT="hr">',
+    "a blank in the name": '<meta name="acl " content="hr">',
+    "a property": '<meta property="acl" content="hr">',
+    "a value": '<meta name="acl" value="hr">',
+    "an empty one last": '<meta name="acl" content="hr"><meta name="acl" content="">',
+    "an empty one first": '<meta name="acl" content=""><meta name="acl" content="hr">',
+    "two lists": '<meta name="acl" content="hr"><meta name="acl" content="board">',
+    "the plural": '<meta name="acls" content="hr">',
+    "a comment": "<!-- acl: hr -->",
+}
+RECORDS: dict[str, object] = {
+    "a list": {"text": "salary", "acl": ["hr"]},
+    "one name": {"text": "salary", "acl": "hr"},
+    "upper case": {"text": "salary", "ACL": ["hr"]},
+    "a blank in the key": {"text": "salary", "acl ": ["hr"]},
+    "upper case beside null": {"text": "salary", "acl": None, "ACL": ["hr"]},
+    "in metadata": {"text": "salary", "metadata": {"acl": ["hr"]}},
+    "deeper": {"text": "salary", "meta": {"access": {"acl": ["hr"]}}},
+    "null in metadata": {"text": "salary", "acl": ["hr"], "metadata": {"acl": None}},
+    "the plural": {"text": "salary", "acls": ["hr"]},
+    "a mapping": {"text": "salary", "acl": {"read": ["hr"]}},
+}
+TWICE = '{"_id": "1", "text": "salary", "acl": ["hr"], "acl": []}'
+
+
+def _notebook(cell: dict[str, object], metadata: dict[str, object]) -> str:
+    return json.dumps({"cells": [cell, _cell("markdown", "salary")], "metadata": metadata, "nbformat": 4})
+
+
+def _cell(kind: str, source: str, **metadata: object) -> dict[str, object]:
+    return {"cell_type": kind, "source": source, "metadata": metadata, "outputs": []}
+
+
+def _mail(head: str, body: str) -> str:
+    return f"From: a@x.org\nTo: b@x.org\nSubject: Pay\n{head}\n{body}\n"
+
+
+def _zipped(name: str, content: str) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(name, content)
+    return made.getvalue()
+
+
+def _ways() -> Iterator[tuple[str, str, str | bytes]]:
+    for name, block in BLOCKS.items():
+        yield f"md: {name}", "a.md", _front(block)
+    for name, (opening, closing) in FENCES.items():
+        yield f"md: {name}", "a.md", _front(ACL, opening, closing)
+    for kind in ("md", "txt", "rst", "html"):
+        yield f"{kind}: front matter", f"a.{kind}", _front(ACL)
+        yield f"{kind}: front matter after a blank line", f"a.{kind}", "\n" + _front(ACL)
+        yield f"{kind}: upper case beside an empty one", f"a.{kind}", _front("acl:\nACL: [hr]")
+        yield f"{kind}: broken front matter", f"a.{kind}", _front("acl: [hr")
+        yield f"{kind}: unclosed", f"a.{kind}", _front(ACL, closing="\n")
+        yield f"{kind}: TOML", f"a.{kind}", TOML
+        yield f"{kind}: JSON", f"a.{kind}", JSON_HEAD
+        yield f"{kind}: JSON on several lines", f"a.{kind}", JSON_HEAD_LONG
+        yield f"{kind}: a bare line", f"a.{kind}", f"acl: hr\n\n{BODY}"
+        yield f"{kind}: a bare line below a title", f"a.{kind}", f"Pay\n\nacl: hr\n\n{BODY}"
+        yield f"{kind}: old line ends", f"a.{kind}", _front(ACL).replace("\n", "\r")
+        yield f"{kind}: UTF-16", f"a.{kind}", _front(ACL).encode("utf-16")
+        yield f"{kind}: UTF-16 without a mark", f"a.{kind}", _front(ACL).encode("utf-16-le")
+    yield "rst: a field", "a.rst", f":acl: hr\n\n{BODY}"
+    yield "rst: a comment", "a.rst", f".. acl: hr\n\n{BODY}"
+    yield "rst: a directive", "a.rst", f".. acl:: hr\n\n{BODY}"
+    yield "rst: meta", "a.rst", f".. meta::\n   :acl: hr\n\n{BODY}"
+    yield "mdx: an export", "a.mdx", 'export const meta = { title: "Pay", acl: ["hr"] }\n\n' + BODY
+    yield "md: bold", "a.md", f"**ACL:** hr\n\n{BODY}"
+    for name, meta in PAGES.items():
+        yield f"html: {name}", "a.html", PAGE.format(meta)
+    for name, record in RECORDS.items():
+        yield f"json: {name}", "a.json", json.dumps(record)
+        yield f"jsonl: {name}", "a.jsonl", json.dumps(record)
+        row = json.dumps({"_id": name.replace(" ", "-"), **record})  # type: ignore[dict-item]
+        yield f"beir: {name}", "corpus.jsonl", row
+    yield "json: the same key twice", "a.json", TWICE
+    yield "jsonl: the same key twice", "a.jsonl", TWICE
+    yield "beir: the same key twice", "corpus.jsonl", TWICE
+    yield (
+        "beir: twice in metadata",
+        "corpus.jsonl",
+        '{"_id": "2", "text": "pay", "metadata": {"acl": ["hr"], "acl": []}}',
+    )
+    yield "code: a comment", "a.py", '# acl: [hr]\nsalary = "grades"\n'
+    yield "code: a docstring", "a.py", f'"""\n{_front(ACL)}"""\n'
+    yield "csv: a column", "a.csv", "name,acl,salary\nAda,hr,7\n"
+    yield "csv: front matter", "a.csv", f"---\n{ACL}\n---\nname,salary\nAda,7\n"
+    yield "csv: a comment", "a.csv", f"# {ACL}\nname,salary\nAda,7\n"
+    yield "mail: a header", "a.eml", _mail("ACL: hr\n", "salary")
+    yield "mail: an X header", "a.eml", _mail("X-ACL: hr\n", "salary")
+    yield "mail: in the body", "a.eml", _mail("", "acl: [hr]\n\nsalary")
+    yield "mail: front matter in the body", "a.eml", _mail("", _front(ACL))
+    yield "notebook: metadata", "a.ipynb", _notebook(_cell("markdown", "# Pay"), {"acl": ["hr"]})
+    yield "notebook: metadata of a cell", "a.ipynb", _notebook(_cell("markdown", "# Pay", acl=["hr"]), {})
+    yield "notebook: a raw cell", "a.ipynb", _notebook(_cell("raw", f"---\n{ACL}\n---"), {})
+    yield "notebook: a Markdown cell", "a.ipynb", _notebook(_cell("markdown", f"---\n{ACL}\n---\n# Pay"), {})
+    yield "zip: a member", "a.zip", _zipped("a.md", _front(ACL))
+    yield "zip: a member after a blank line", "a.zip", _zipped("a.md", "\n" + _front(ACL))
+
+
+WAYS = {way: (name, content) for way, name, content in _ways()}
