@@ -11,9 +11,9 @@ import pytest
 from pattern_helpers import growth, patterns, runner, texts
 from surefind.analyze.english import English
 from surefind.analyze.plain import Plain
-from surefind.exam._documents import plain
 from surefind.exam._names import named
 from surefind.exam._readable import readable
+from surefind.exam._words import plain
 from surefind.extract.phrases import Phrases
 from surefind.extract.regex import Regex
 from surefind.ingest import code

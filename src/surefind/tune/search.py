@@ -17,7 +17,8 @@ import numpy as np
 
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan, distinct
-from surefind.bench.recommendation import MARGIN, Recommendation, chooses, recommend
+from surefind.bench.prior_table import known
+from surefind.bench.recommendation import Recommendation, chooses, recommend
 from surefind.bench.verdict import fastest
 from surefind.errors import ExamError
 from surefind.exam.clusters import clusters_of
@@ -31,8 +32,6 @@ from surefind.tune.limits import Limits
 from surefind.tune.race import FIRST, Drop, Race, blocks
 from surefind.tune.space import near
 
-SLACK = MARGIN / 2
-"""A candidate that is not better than the leader by more than this is dropped."""
 FEWEST = 2 * FIRST
 """Questions that may choose that a half must have."""
 _FINALISTS = 12
@@ -145,7 +144,7 @@ class Tuner:
     def _race(self, stage: str, contenders: list[Contender]) -> None:
         contenders = self._within(contenders)
         ends = blocks(len(self.tuning))
-        race = Race(len(contenders), len(ends), SLACK)
+        race = Race(known(*self._described(contenders), str(self._measure)))
         self.found.races.append((contenders, race))
         start = 0
         for end in ends:
@@ -154,7 +153,7 @@ class Tuner:
                 break
             race_in = [contenders[i] for i in race.alive]
             scores = self._score(race_in, self.tuning[start:end])
-            dropped = race.add(scores, clusters_of(self.tuning[:end]))
+            dropped = race.add(scores)
             self._choose(contenders, race, self.tuning[:end])
             seconds = time.monotonic() - self._begun
             self._watch(Standing(stage, contenders, race, dropped, len(self.tuning), seconds, self._money()))
@@ -175,11 +174,15 @@ class Tuner:
         order = sorted(race.alive, key=lambda i: -race.means[i])[:_FINALISTS]
         finalists = [contenders[i] for i in order]
         at = [race.alive.index(i) for i in order]
-        specs = [str(one.pipeline) for one in finalists]
-        layouts = [str(one.layout or self._bench.kb.settings.layout) for one in finalists]
+        specs, layouts = self._described(finalists)
         chosen = recommend(specs, race.scores[:, at], queries, layouts, str(self._measure))
         self.found.finalists, self.found.recommendation = finalists, chosen
         self.found.winner = finalists[chosen.best]
+
+    def _described(self, contenders: Sequence[Contender]) -> tuple[list[str], list[str]]:
+        """The pipelines and layouts, as the prior knows them."""
+        own = self._bench.kb.settings.layout
+        return [str(one.pipeline) for one in contenders], [str(one.layout or own) for one in contenders]
 
     def _settle(self, contenders: Sequence[Contender], race: Race) -> None:
         """Takes a faster finalist that is as good, if there is one."""

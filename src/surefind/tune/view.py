@@ -32,7 +32,7 @@ def lines(standing: Standing) -> Iterator[str]:
         yield f"  {race.means[i]:.3f} ± {1.96 * errors[race.alive.index(i)]:.3f}  {names[i]}"
     if standing.dropped:
         first = [
-            f"{names[drop.candidate]} ({drop.difference:+.3f}, at best {drop.bound:+.3f})"
+            f"{names[drop.candidate]} ({drop.difference:+.3f}; {drop.chance:.1%} to be better)"
             for drop in sorted(standing.dropped, key=lambda drop: drop.difference)[:_SHOWN]
         ]
         more = f" and {len(standing.dropped) - _SHOWN} more" if len(standing.dropped) > _SHOWN else ""
@@ -63,7 +63,7 @@ def rows(found: Tuned) -> list[dict[str, Any]]:
             if not race.questions[i]:
                 continue
             drop = dropped.get(i)
-            status = f"dropped: at best {drop.bound:+.3f} against {contenders[drop.leader].name}" if drop else ""
+            status = f"dropped: {drop.difference:+.3f} against {contenders[drop.leader].name}" if drop else ""
             every[str(one)] = {
                 "name": one.name,
                 "spec": str(one.pipeline),
