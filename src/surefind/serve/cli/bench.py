@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -169,7 +170,8 @@ def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int) -> l
     from surefind.exam.store import ExamStore
 
     store = ExamStore(kb.data / "exams")
-    return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed)]
+    tell = partial(typer.echo, err=True)
+    return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed, tell)]
 
 
 def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: OnProgress | None, ask_again: bool) -> Finished:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,13 +50,12 @@ def generate(
     """Write known-item questions from headings, paraphrases, identifiers, phrases and sentences of the documents."""
     from surefind.access import Access
     from surefind.exam import known_item
-    from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
         families = family or list(known_item.FAMILIES)
         made = known_item.generate(base.documents(Access.owner()), name, per_family, families, seed)
-        exam = _store(kb).save(Exam(made.name, made.queries, origin=made.origin, corpus=base.reader().fingerprint))
+        exam = _store(kb).save(replace(made, corpus=base.reader().fingerprint))
     _show_summary(exam, as_json)
 
 
