@@ -36,7 +36,7 @@ from surefind.tune.limits import Limits
 from surefind.tune.search import Tuner
 from surefind.tune.space import candidates
 
-MOST = 400
+MOST = 300
 """Questions of a collection that are used."""
 BASELINES = {
     "BM25": "bm25",

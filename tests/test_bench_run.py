@@ -322,8 +322,53 @@ def test_known_item_exam_is_written_again_when_documents_change(tmp_path: Path) 
         first = known_item_exam(kb)
     home.write("docs/b.md", "# Wire desk\n\nThe wire desk closes at three in the afternoon each day.")
     home.sync()
+    heard = list[str]()
     with home.open() as kb:
-        assert known_item_exam(kb).version == first.version + 1
+        assert known_item_exam(kb, tell=heard.append).version == first.version + 1
+    assert heard == ["Wrote known-item v2: since known-item v1 was written, the documents have changed."]
+
+
+def saved_by_another_generator(kb: KnowledgeBase, questions: int | None = None) -> Exam:
+    """An exam that another generator left, with the first of today's questions."""
+    exam = known_item_exam(kb, per_family=5)
+    older = replace(exam, queries=exam.queries[:questions], generator=exam.generator + 1)
+    return ExamStore(kb.data / "exams").write(replace(older, version=exam.version + 1))
+
+
+def test_known_item_exam_is_written_again_when_the_generator_changes(kb: KnowledgeBase) -> None:
+    before, heard = saved_by_another_generator(kb, questions=3), list[str]()
+    after = known_item_exam(kb, per_family=5, tell=heard.append)
+    assert (after.version, len(after.queries) > 3) == (before.version + 1, True)
+    assert heard == [
+        f"Wrote {after.label}: since {before.label} was written, the rules by which questions are written have changed."
+    ]
+
+
+def test_known_item_exam_of_a_version_without_numbers_is_written_again(kb: KnowledgeBase) -> None:
+    before = saved_by_another_generator(kb, questions=3)
+    file = kb.data / "exams" / "known-item" / f"v{before.version:03}.jsonl"
+    header, *rows = file.read_text(encoding="utf-8").splitlines()
+    without = {key: value for key, value in json.loads(header).items() if key != "generator"}
+    file.write_text("\n".join([json.dumps(without), *rows]), encoding="utf-8")
+    assert known_item_exam(kb, per_family=5).version == before.version + 1
+
+
+def test_changed_generator_that_writes_the_same_questions_makes_no_version(
+    kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, heard = saved_by_another_generator(kb), list[str]()
+    assert known_item_exam(kb, per_family=5, tell=heard.append).version == before.version
+    monkeypatch.setattr("surefind.bench.run.generate", None)  # it is not needed again
+    assert known_item_exam(kb, per_family=5, tell=heard.append).version == before.version
+    assert heard == []
+
+
+def test_new_known_item_exam_says_which_command_wrote_the_last_one(kb: KnowledgeBase) -> None:
+    before, heard = known_item_exam(kb, per_family=4), list[str]()
+    after = known_item_exam(kb, per_family=3, tell=heard.append)
+    assert heard == [
+        f"Wrote {after.label}: {before.label} was written with other options (generate --per-family 4 --seed 42)."
+    ]
 
 
 def test_known_item_exam_of_one_family_is_not_taken_for_the_whole(kb: KnowledgeBase) -> None:

@@ -147,6 +147,12 @@ def test_entity_that_stands_elsewhere_in_another_case_is_dropped() -> None:
     assert asked(upper, lower, family="entity_lookup") == {"FRM-4711": ["b.md"]}
 
 
+def test_entity_in_the_title_of_another_document_is_dropped() -> None:
+    one = document("a.md", "Please use the Harbor Online desk, or FRM-4711.")
+    titled = document("b.md", "Call the desk first.", "Harbor Online is down")
+    assert list(asked(one, titled, family="entity_lookup")) == ["FRM-4711"]
+
+
 def test_name_that_opens_a_sentence_in_many_documents_is_dropped() -> None:
     many = [document(f"{i}.md", "Harbor Online is down today.") for i in range(5)]
     one = document("one.md", "We call it Harbor Online, or FRM-4711.")

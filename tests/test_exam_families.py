@@ -61,6 +61,7 @@ def test_link_to_a_section_asks_for_the_section() -> None:
         "[the nightly batch](../ops/missing.md)",
         "[ops/eod.md nightly batch](../ops/eod.md)",
         "[the {{ nightly }} batch](../ops/eod.md)",
+        "[the #{nightly} batch](../ops/eod.md)",
     ],
 )
 def test_link_without_a_use_is_not_asked(text: str) -> None:

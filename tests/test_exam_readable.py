@@ -21,6 +21,7 @@ SECRETS = {
     "erb heading": "## <%= SECRET_0815.title %> zebra quorum\n\n" + PROSE,
     "template heading": "## Install {{ SECRET_0815 }} zebra quorum\n\n" + PROSE,
     "php": "<?php echo SECRET_0815; ?>\n",
+    "ruby": "Read [#{SECRET_0815.name}](a.md) and #{SECRET_0815} before the quorum of the zebra meets in the branch.",
     "shell": "Set the variable to ${SECRET_0815} before the quorum of the zebra meets in the branch office.",
     "html comment": "<!-- SECRET_0815 is a zebra quorum that nobody but the author of this page will ever read -->\n",
     "long comment": "<!--\n# SECRET_0815 zebra quorum\n\nNobody but the author reads SECRET_0815 in here today.\n-->\n",

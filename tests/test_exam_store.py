@@ -44,6 +44,12 @@ def test_same_questions_again_are_the_version_that_is_there(store: ExamStore) ->
     assert store.save(replace(ONE, origin="again")).version == 1
 
 
+def test_same_questions_of_another_generator_are_the_same_version(store: ExamStore) -> None:
+    store.save(replace(ONE, generator=1))
+    assert store.save(replace(ONE, generator=2, corpus="beef")) == store.load("mine")
+    assert (store.load("mine").version, store.load("mine").generator, store.load("mine").corpus) == (1, 2, "beef")
+
+
 def test_older_version_is_loaded_by_its_number(store: ExamStore) -> None:
     store.save(ONE)
     store.save(TWO)

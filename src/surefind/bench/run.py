@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from surefind.config import FILE_NAME
 from surefind.embed.onnx import Onnx
 from surefind.errors import ExamError
 from surefind.exam.formats.beir import read_beir
-from surefind.exam.known_item import PER_FAMILY, generate, origin_of
+from surefind.exam.known_item import GENERATOR, PER_FAMILY, generate, origin_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
@@ -147,19 +148,40 @@ def _stamp(contender: Contender, services: Services) -> str:
     return "".join(f" {stamp_of(stage, services)}" for stage in contender.pipeline.stages)
 
 
-def known_item_exam(kb: KnowledgeBase, per_family: int = PER_FAMILY, seed: int = 42, access: Access = OWNER) -> Exam:
-    """The known-item exam of the current documents that `access` admits: loaded, or generated and saved if they have
-    changed."""
+def known_item_exam(
+    kb: KnowledgeBase,
+    per_family: int = PER_FAMILY,
+    seed: int = 42,
+    access: Access = OWNER,
+    tell: Callable[[str], None] | None = None,
+) -> Exam:
+    """The known-item exam of the current documents that `access` admits: loaded, or generated and saved if the
+    documents or the rules that write questions have changed. `tell` learns why there is a new version."""
     store = ExamStore(kb.data / "exams")
     reader = kb.reader()
     origin = origin_of(per_family, seed=seed) + audience_of(reader, access)
-    corpus = reader.fingerprint
-    if "known-item" in store.names():
-        newest = store.load("known-item")
-        if newest.corpus == corpus and newest.origin == origin:
-            return newest
-    exam = generate(reader.documents(access), per_family=per_family, seed=seed)
-    return store.save(Exam(exam.name, exam.queries, origin=origin, corpus=corpus))
+    wanted = Exam("known-item", (), 0, origin, reader.fingerprint, GENERATOR)
+    newest = store.load(wanted.name) if wanted.name in store.names() else None
+    reason = _outdated(newest, wanted) if newest else ""
+    if newest and not reason:
+        return newest
+    made = generate(reader.documents(access), per_family=per_family, seed=seed)
+    saved = store.save(replace(made, origin=origin, corpus=reader.fingerprint))
+    if tell and newest and saved.version != newest.version:
+        tell(f"Wrote {saved.label}: {reason}.")
+    return saved
+
+
+def _outdated(newest: Exam, wanted: Exam) -> str:
+    """Why the newest exam is not the one that is wanted; "" if it is."""
+    if newest.origin != wanted.origin:
+        return f"{newest.label} was written with other options ({newest.origin})"
+    changed = []
+    if newest.corpus != wanted.corpus:
+        changed.append("the documents")
+    if newest.generator != wanted.generator:
+        changed.append("the rules by which questions are written")
+    return f"since {newest.label} was written, {' and '.join(changed)} have changed" if changed else ""
 
 
 def audience_of(reader: Reader, access: Access) -> str:

@@ -121,7 +121,7 @@ class ExamDocuments:
     # ------------------------------------------------------------ words
 
     def containing(self, text: str, document: Document) -> list[Document]:
-        """The documents that may contain a text of `document`, in order.
+        """The documents that may contain a text of `document`, or have it in their title, in order.
 
         None if `document` is not found by its own text: then markup is inside a word, and others that contain the text
         are not found either.
@@ -131,7 +131,7 @@ class ExamDocuments:
 
     @cached_property
     def _pieces(self) -> Inverted:
-        return Inverted(pieces(document.text) for document in self.documents)
+        return Inverted(pieces(f"{document.title}\n{document.text}") for document in self.documents)
 
     @cached_property
     def frequency(self) -> Counter[str]:

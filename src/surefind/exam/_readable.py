@@ -44,7 +44,7 @@ _TEMPLATE = _pattern(
     r"\{%" + _UP_TO.format("%", r"\}"),
     r"<%" + _UP_TO.format("%", ">"),
     r"<\?" + _UP_TO.format(r"\?", ">"),
-    r"\$\{[^{}\n]{0,200}\}",
+    r"[$#]\{[^{}\n]{0,200}\}",
 )
 _FENCED = _pattern(r"^[ \t>]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?:(?!^[ \t>]*(?P=fence)[`~]*[ \t]*$).)*+(?:^[^\n]*$)?")
 _SCRIPT = _pattern(r"<(?P<tag>(?i:script|style|pre))\b(?:(?!</(?P=tag)\s*>).)*+(?:</(?P=tag)\s*>)?")
@@ -64,7 +64,7 @@ _STEPS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     (("<!--", "{%", "{#", "{/*", "%%"), _COMMENT, " "),
     (("```", "~~~"), _FENCED, " "),
     (("<",), _SCRIPT, " "),
-    (("{{", "{%", "<%", "<?", "${"), _TEMPLATE, HOLE),
+    (("{{", "{%", "<%", "<?", "${", "#{"), _TEMPLATE, HOLE),
     (("]:",), _DEFINITION, " "),
     (("![",), _IMAGE, " "),
     (("](", "][", "[[", "{#", "{.", "{:"), _LINK, " "),

@@ -50,6 +50,8 @@ class Exam:
     """The command that wrote the exam or the file it was imported from."""
     corpus: str = ""
     """The fingerprint of the documents that the exam was written from."""
+    generator: int = 0
+    """The version of the rules that wrote the questions (`known_item.GENERATOR`); 0 if others did."""
 
     @cached_property
     def fingerprint(self) -> str:

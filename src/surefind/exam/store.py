@@ -1,5 +1,5 @@
-"""Stores exams with the knowledge base: one folder per name, one file per version, never overwritten after the session
-that writes it."""
+"""Stores exams with the knowledge base: one folder per name, one file per version, whose questions never change after
+the session that writes it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ class ExamStore:
         self.folder = folder
 
     def save(self, exam: Exam) -> Exam:
-        """Saves the exam as its next version. If its questions are those of the newest version, returns that one."""
+        """Saves the exam as its next version. If its questions are those of the newest version, returns that one; a
+        generated exam then records which documents and rules give these questions."""
         check_name(exam.name)
         versions = self._versions(exam.name)
         if versions:
             newest = self.load(exam.name)
             if newest.fingerprint == exam.fingerprint:
-                return newest
+                return self.write(replace(exam, version=newest.version)) if exam.generator else newest
         return self.write(replace(exam, version=max(versions, default=0) + 1))
 
     def write(self, made: Exam) -> Exam:
@@ -34,6 +35,7 @@ class ExamStore:
         folder = private_folder(self.folder / made.name)
         header = {"name": made.name, "version": made.version, "fingerprint": made.fingerprint}
         header |= {"origin": made.origin, "corpus": made.corpus}
+        header |= {"generator": made.generator} if made.generator else {}
         lines = [header, *map(query_to_json, made.queries)]
         aside = folder / f".v{made.version:03}.writing"
         aside.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
@@ -105,4 +107,4 @@ def _read(path: Path) -> Exam:
         raise ExamError(
             f"The exam file {path} cannot be read ({error}). Remove it, or generate or import the exam again."
         ) from None
-    return Exam(*about, header.get("origin", ""), header.get("corpus", ""))
+    return Exam(*about, header.get("origin", ""), header.get("corpus", ""), header.get("generator", 0))

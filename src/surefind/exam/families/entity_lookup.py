@@ -83,10 +83,11 @@ class _Asking:
 
 
 def holders(corpus: ExamDocuments, document: Document, entity: str) -> list[Document]:
-    """The documents that contain the entity of a document as whole words, in any case; no more than MOST + 1."""
+    """The documents that contain the entity of a document as whole words, in their text or title, in any case; no more
+    than MOST + 1."""
     found = []
     for other in corpus.containing(entity, document):
-        if other is document or _contains(_lowered(other.text), entity.lower()):
+        if other is document or any(_contains(_lowered(text), entity.lower()) for text in (other.title, other.text)):
             found.append(other)
             if len(found) > MOST:
                 break

@@ -222,7 +222,8 @@ def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int, acce
     from surefind.exam.store import ExamStore
 
     store = ExamStore(kb.data / "exams")
-    return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed, access)]
+    tell = partial(typer.echo, err=True)
+    return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed, access, tell)]
 
 
 def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: OnProgress | None, ask_again: bool) -> Finished:

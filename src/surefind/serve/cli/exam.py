@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,7 +59,6 @@ def generate(
     from surefind.access import Access
     from surefind.bench.run import audience_of
     from surefind.exam import known_item
-    from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -66,7 +66,7 @@ def generate(
         access, reader = Access.of(*(group or ())), base.reader()
         made = known_item.generate(reader.documents(access), name, per_family, families, seed)
         origin = made.origin + audience_of(reader, access)
-        exam = _store(kb).save(Exam(made.name, made.queries, origin=origin, corpus=reader.fingerprint))
+        exam = _store(kb).save(replace(made, origin=origin, corpus=reader.fingerprint))
     _show_summary(exam, as_json)
 
 
