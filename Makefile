@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV := $(VENV)/.ready-dev
 REQUIREMENTS := pyproject.toml models/pyproject.toml $(CONSTRAINTS)
+# pip compiles nothing here, and Python compiles a module when it is first imported. Where an environment forbids
+# bytecode files, every process would compile everything again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-latest lint types unit smoke docs lock clean
 
@@ -16,7 +19,10 @@ demo: $(READY)
 	$(BIN)/surefind demo demo
 	@echo 'surefind is not on your path yet. Run this first: . $(abspath $(BIN)/activate)'
 
-test: lint types unit smoke
+# The tests use every core. What comes before them uses one, so two of them run at a time.
+test: $(DEV)
+	$(MAKE) --jobs=2 lint types smoke
+	$(MAKE) unit
 
 test-latest:
 	rm -rf .venv-latest
@@ -29,12 +35,13 @@ lint: $(DEV)
 types: $(DEV)
 	$(BIN)/mypy
 
+# A process for each core: a library that starts a thread for each core as well would make them wait for each other.
 unit: $(DEV)
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # A user's install: no development tools, not editable, run from another folder.
-smoke:
-	PYTHON=$(PYTHON) CONSTRAINTS=$(CONSTRAINTS) sh scripts/smoke.sh
+smoke: $(DEV)
+	PYTHON=$(BIN)/python CONSTRAINTS=$(CONSTRAINTS) sh scripts/smoke.sh
 
 # docs/cli.md and docs/api.md are generated; a test fails when one is stale.
 docs: $(DEV)
@@ -59,7 +66,7 @@ define install
 	@rm -f $(READY) $(DEV) && touch $(VENV)/.installing
 	@echo 'Installing into $(VENV). This takes a minute or two the first time.'
 	PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./models -e '.[$(1)]'
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ./models -e '.[$(1)]'
 	@rm $(VENV)/.installing && touch $(2)
 endef
 
