@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from surefind.errors import SourceError
-from surefind.files.inside import read_inside
+from surefind.files.inside import read_inside, scope
+from surefind.files.opening import read_file
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -30,7 +31,7 @@ class Eml(Stage):
     attachments: bool = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        message = BytesParser(policy=policy.default).parsebytes(path.read_bytes())
+        message = BytesParser(policy=policy.default).parsebytes(read_file(path, scope().limits.file_mb))
         if not any(message.get(name) for name in ("From", "To", "Subject", "Date", "Message-ID")):
             raise SourceError("is not an e-mail (it has no From, To, Subject or Date)")
         attached = list(_attachments(message))
