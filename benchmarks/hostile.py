@@ -124,9 +124,8 @@ def said_of(output: str, code: int) -> str:
 def main() -> None:
     print(machine("surefind", "markdown-it-py", "PyYAML"))
     wanted = sys.argv[1:] or list(FILES)
-    print(
-        "| file | size | seconds | next sync | MB, syncing process | MB, other process | |\n|---|---|---|---|---|---|---|"
-    )
+    print("| file | size | seconds | next sync | MB, syncing process | MB, other process | |")
+    print("|" + "---|" * 7)
     for name in wanted:
         file, content = FILES[name]
         with tempfile.TemporaryDirectory() as folder:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one file, and of one repository. Each is set in `[sync]` of surefind.toml under its name with `max_`
-    in front."""
+    """The limits of a file, and of a repository. Each is set in `[sync]` of surefind.toml, with `max_` in front."""
 
     file_mb: float = 50
     """Size of a file. Larger files are not opened."""

@@ -67,8 +67,8 @@ def read_bytes(path: Path, real: str, most_mb: float) -> bytes:
 
 
 def read_file(path: Path, most_mb: float) -> bytes:
-    """Reads a file by name, for readers. Raises `SourceError` if it is not a file, or too large. It never waits, even if
-    somebody has put a pipe in the place of the file."""
+    """Reads a file by name, for readers. Raises `SourceError` if it is not a file, or too large. It never waits, even
+    if somebody has put a pipe in the place of the file."""
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         found = os.fstat(number)
