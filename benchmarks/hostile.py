@@ -125,7 +125,7 @@ def main() -> None:
     print(machine("surefind", "markdown-it-py", "PyYAML"))
     wanted = sys.argv[1:] or list(FILES)
     print("| file | size | seconds | next sync | MB, syncing process | MB, other process | |")
-    print("|---|---|---|---|---|---|---|")
+    print("|" + "---|" * 7)
     for name in wanted:
         file, content = FILES[name]
         with tempfile.TemporaryDirectory() as folder:

@@ -19,8 +19,9 @@ import pytest
 from helpers import WORDS, Home, ask
 from surefind import Access
 from surefind.errors import SourceError
-from surefind.files import _git_program
+from surefind.files._git_program import running
 from surefind.files.git import GitOrigin, fetch
+from surefind.files.limits import Limits
 
 WHO = {f"GIT_{role}_{part}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
 
@@ -355,12 +356,13 @@ def test_git_and_its_helpers_end_when_we_raise(
 
 
 def test_git_that_hangs_is_stopped_after_its_time(
-    home: Home, repository: Path, wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    home: Home, repository: Path, wrapper: Wrapper, tmp_path: Path
 ) -> None:
     wrapper(HANGS)
-    monkeypatch.setattr(_git_program, "SECONDS", 3)
-    late = pytest.raises(SourceError, match="git archive took more than 3 s and was stopped")
-    with late, _git_program.running(repository, "archive", "main") as output:
+    late = pytest.raises(
+        SourceError, match=r"git archive took more than 3 s \(max_repository_seconds\) and was stopped"
+    )
+    with late, running(repository, "archive", "main", limits=Limits(repository_seconds=3)) as output:
         assert output.read()
     assert gone(tmp_path / "notes")
 

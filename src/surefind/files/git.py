@@ -7,20 +7,23 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
 from surefind.errors import MissingPartError, SourceError
 from surefind.files._git_program import SCHEMES, git, running
+from surefind.files.limits import Limits
 
 PREFIX = "git+"
 """Marks the URL of a repository, as opposed to a path."""
@@ -32,6 +35,10 @@ _HEAD = "refs/surefind/head"
 """The ref that a fetched commit is stored under."""
 _RECORD = "left_out.json"
 """The file that records which files were not extracted, and by which rules."""
+
+
+_UNSTORABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ)
+"""The errors of a name that a file system cannot store, or that is both a file and a folder."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,8 @@ class LeftOut(NamedTuple):
     name: str
     target: str
     """The target of a link; empty for a file."""
+    reason: str = ""
+    """Why a file could not be extracted; empty if it was not wanted."""
 
 
 def left_out(folder: Path) -> list[LeftOut]:
@@ -121,24 +130,32 @@ def left_out(folder: Path) -> list[LeftOut]:
     return _recorded(folder)[1]
 
 
-def fetch(origin: GitOrigin, folder: Path, have: str, wanted: Callable[[str, int], bool], rules: str = "") -> str:
+def fetch(
+    origin: GitOrigin,
+    folder: Path,
+    have: str,
+    wanted: Callable[[str, int], bool],
+    rules: str = "",
+    limits: Limits | None = None,
+) -> str:
     """Brings `folder/tree` to the origin's revision and returns the commit. `have` is the commit that the tree holds
     now. `wanted` decides by path and size which files are extracted; `rules` describes its decisions, and files are
     extracted again when this text changes."""
     if shutil.which("git") is None:
         raise MissingPartError("Reading a repository needs the git program. Install git and sync again.")
+    limits = limits or Limits()
     store = folder / "repository.git"
     if not store.exists():
         store.mkdir(parents=True)
-        git(store, "init", "--quiet", "--bare", ".")
-    commit = _fetched(origin, store)
+        git(store, "init", "--quiet", "--bare", ".", limits=limits)
+    commit = _fetched(origin, store, limits)
     tree = folder / "tree"
     if commit != have or not tree.exists() or _recorded(folder)[0] != rules:
         fresh = folder / "tree.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
         try:
-            left = _extract(store, commit, fresh, wanted)
+            left = _extract(store, commit, fresh, wanted, limits)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -157,38 +174,43 @@ def _recorded(folder: Path) -> tuple[str | None, list[LeftOut]]:
         return None, []
 
 
-def _fetched(origin: GitOrigin, store: Path) -> str:
+def _fetched(origin: GitOrigin, store: Path, limits: Limits) -> str:
     """Fetches the revision and returns its commit. If the server does not serve the revision by name, fetches all
     branches and tags with their history, and looks there."""
+    run = partial(git, store, limits=limits)
     quiet = ("fetch", "--quiet", "--no-tags", "--force", "--no-recurse-submodules")
     try:
-        git(store, *quiet, "--depth=1", "--", origin.address, f"+{origin.revision or 'HEAD'}:{_HEAD}")
-        return git(store, "rev-parse", "--verify", "--quiet", f"{_HEAD}^{{commit}}")
+        run(*quiet, "--depth=1", "--", origin.address, f"+{origin.revision or 'HEAD'}:{_HEAD}")
+        return run("rev-parse", "--verify", "--quiet", f"{_HEAD}^{{commit}}")
     except SourceError:
         if not origin.revision:
             raise
-    git(store, *quiet, "--", origin.address, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+    run(*quiet, "--", origin.address, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
     try:
-        return git(store, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{origin.revision}^{{commit}}")
+        return run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{origin.revision}^{{commit}}")
     except SourceError:
         raise SourceError(f"There is no revision {origin.revision!r} in {origin.url}.") from None
 
 
-def _extract(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool]) -> list[LeftOut]:
+def _extract(
+    store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool], limits: Limits
+) -> list[LeftOut]:
     """Extracts the wanted regular files, never links or submodules, and returns the files and links left out. Part of
     the commit's hash is added to the modification times: two commits of the same second then differ in time, so that a
     changed file of the same size is not mistaken for an unchanged one."""
+    _count(store, commit, limits)
     broken = ""
     left: list[LeftOut] = []
-    with running(store, "archive", "--format=tar", commit, strict=True) as output:
+    with running(store, "archive", "--format=tar", commit, limits=limits, strict=True) as output:
         stream = _Ending(output)
         try:
             with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
-                for member in archive:
+                for member in _limited(archive, limits):
                     steps = member.name.split("/")
                     if member.isreg() and ".." not in steps and "" not in steps and wanted(member.name, member.size):
                         written = int(member.mtime) * 10**9 + int(commit[:7], 16)
-                        _write(archive.extractfile(member), fresh.joinpath(*steps), written)
+                        if reason := _write(archive.extractfile(member), fresh.joinpath(*steps), written):
+                            left.append(LeftOut(member.name, "", reason))
                     elif member.isreg() or member.issym():
                         left.append(LeftOut(member.name, member.linkname))
         except tarfile.TarError as error:
@@ -201,13 +223,43 @@ def _extract(store: Path, commit: str, fresh: Path, wanted: Callable[[str, int],
     return left
 
 
-def _write(content: IO[bytes] | None, path: Path, written: int) -> None:
+def _count(store: Path, commit: str, limits: Limits) -> None:
+    """Raises `SourceError` if a commit has too many files. Some kilobytes of folders within folders may name one file
+    ten million times, and `git archive` lists them all in memory before it writes the first."""
+    files = 0
+    with running(store, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, limits=limits) as output:
+        while piece := output.read(_PIECE):
+            files += piece.count(b"\0")
+            if files > limits.repository_files:
+                most = f"{limits.repository_files:,} files (max_repository_files)"
+                raise SourceError(f"The repository holds more than {most}.")
+
+
+def _limited(archive: tarfile.TarFile, limits: Limits) -> Iterator[tarfile.TarInfo]:
+    """Yields the members of an archive. Raises `SourceError` if they are too large together."""
+    size = 0
+    for member in archive:
+        size += member.size
+        if size > limits.repository_mb * 1e6:
+            raise SourceError(f"The repository unpacks to more than {limits.repository_mb:g} MB (max_repository_mb).")
+        archive.members = []  # type: ignore[attr-defined]  # tarfile keeps every member that it has read
+        yield member
+
+
+def _write(content: IO[bytes] | None, path: Path, written: int) -> str:
+    """Writes a file. Returns the reason if this system cannot store a file of this name, else an empty string."""
     if content is None:
         raise SourceError("The repository's files cannot be extracted (a file has no content).")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        shutil.copyfileobj(content, file)
-    os.utime(path, ns=(written, written))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            shutil.copyfileobj(content, file)
+        os.utime(path, ns=(written, written))
+    except OSError as error:
+        if error.errno not in _UNSTORABLE:
+            raise
+        return f"cannot be extracted: {error.strerror}"
+    return ""
 
 
 class _Ending:

@@ -1,4 +1,4 @@
-"""Limits on what reading one file may cost. A file that exceeds a limit is skipped, and the reason is listed."""
+"""Limits on what a file or a repository may cost. A file that exceeds a limit is skipped, and the reason is listed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one file. Each is set in `[sync]` of surefind.toml under its name with `max_` in front."""
+    """The limits of a file, and of a repository. Each is set in `[sync]` of surefind.toml, with `max_` in front."""
 
     file_mb: float = 50
     """Size of a file. Larger files are not opened."""
@@ -23,3 +23,9 @@ class Limits:
     """Levels of archives inside archives."""
     ratio: float = 200
     """Unpacked size divided by packed size of one member. Documents stay far below this, zip bombs are far above."""
+    repository_mb: float = 5000
+    """Size of the files of a repository at one revision, all together, and of what git writes to fetch them."""
+    repository_files: int = 500_000
+    """Files of a repository at one revision."""
+    repository_seconds: float = 600
+    """Time of one git command."""

@@ -13,6 +13,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from surefind.errors import SourceError
+
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a pipe without a writer would block
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -20,6 +22,10 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+_PIECE = 1 << 16
+"""Bytes to read at a time, at least."""
 
 
 class ReplacedError(OSError):
@@ -48,16 +54,38 @@ def held(path: Path, real: str) -> Iterator[None]:
         os.close(number)
 
 
-def read_bytes(path: Path, real: str) -> bytes:
-    """Reads the file at `path`. Raises `ReplacedError` if the path does not lead to `real`."""
+def read_bytes(path: Path, real: str, most_mb: float) -> bytes:
+    """Reads the file at `path`. Raises `ReplacedError` if the path does not lead to `real`, and `SourceError` if there
+    is more to read than `most_mb`: a file may grow while it is read, and files below /proc do not say their size."""
     number, found = _opened(real)
     try:
-        pieces = [os.read(number, found.st_size + 1)]  # reads all of a regular file, unless it is growing
-        while pieces[-1]:
-            pieces.append(os.read(number, found.st_size + 1))
+        content = _content(number, found, most_mb)
         _check(path, real, number, found)
     finally:
         os.close(number)
+    return content
+
+
+def read_file(path: Path, most_mb: float) -> bytes:
+    """Reads a file by name, for readers. Raises `SourceError` if it is not a file, or too large. It never waits, even
+    if somebody has put a pipe in the place of the file."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        found = os.fstat(number)
+        if not stat.S_ISREG(found.st_mode):
+            raise SourceError(f"is {kind_of(found.st_mode)}, not a file")
+        return _content(number, found, most_mb)
+    finally:
+        os.close(number)
+
+
+def _content(number: int, found: os.stat_result, most_mb: float) -> bytes:
+    pieces, size = [], 0
+    while piece := os.read(number, max(found.st_size + 1, _PIECE)):  # reads all of a regular file, unless it is growing
+        pieces.append(piece)
+        size += len(piece)
+        if size > most_mb * 1e6:
+            raise SourceError(f"is larger than {most_mb:g} MB (max_file_mb)")
     return b"".join(pieces)
 
 

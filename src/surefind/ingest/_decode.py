@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from surefind.errors import SourceError
+from surefind.files.inside import scope
+from surefind.files.opening import read_file
 
 _SAVE = "save it as UTF-8"
 SAVE_OR_SET_ENCODING = "save it as UTF-8, or write readers = ['{}(encoding=cp1252)'] in surefind.toml"
@@ -22,7 +24,7 @@ def read_text(path: Path, otherwise: Callable[[bytes], str] = lambda data: "", a
     file that cannot be decoded.
     """
     try:
-        data = path.read_bytes()
+        data = read_file(path, scope().limits.file_mb)
     except OSError as error:
         raise SourceError(f"cannot be read: {error.strerror or error}") from error
     chosen = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, cast
 
 from surefind.errors import SourceError
 from surefind.files.access_head import check_names
-from surefind.files.inside import read_inside
+from surefind.files.inside import read_inside, scope
+from surefind.files.opening import read_file
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -31,7 +32,7 @@ class Eml(Stage):
     attachments: bool = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        message = BytesParser(policy=policy.default).parsebytes(path.read_bytes())
+        message = BytesParser(policy=policy.default).parsebytes(read_file(path, scope().limits.file_mb))
         if not any(message.get(name) for name in ("From", "To", "Subject", "Date", "Message-ID")):
             raise SourceError("is not an e-mail (it has no From, To, Subject or Date)")
         check_names(message.keys(), "header")

@@ -153,10 +153,12 @@ class Intake:
 
     def _note_left_out(self, source: Source, missed: Missed, result: SyncReport) -> None:
         """Records the files and links of a repository that were not extracted, because a scan cannot find them."""
-        for name, target in left_out(source.root.parent):
+        for name, target, reason in left_out(source.root.parent):
             if is_ignored(name, self.files.exclude):
                 continue
-            if target:
+            if reason:
+                missed.skipped.append((name, reason))
+            elif target:
                 missed.skipped.append((name, f"is a link to {target}; links in a repository are not followed"))
             elif self.reading.find(name):
                 missed.skipped.append((name, f"is larger than {self.reading.limits.file_mb:g} MB (max_file_mb)"))
@@ -271,7 +273,7 @@ class Intake:
             raise SourceError(f"is larger than {limit:g} MB (max_file_mb): {entry.size / 1e6:.3g} MB")
         if any("\ud800" <= char <= "\udfff" for char in entry.relative):
             raise SourceError("has a name that is not UTF-8; rename it")
-        return hashlib.sha256(read_bytes(entry.path, entry.real)).hexdigest()
+        return hashlib.sha256(read_bytes(entry.path, entry.real, limit)).hexdigest()
 
 
 def _same(entry: FileEntry, before: FileRow | ProblemRow, *readers: str) -> bool:

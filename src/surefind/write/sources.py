@@ -120,7 +120,8 @@ class Sources:
         folder = known.root.parent if known else self.catalogue.path.parent.resolve() / "git" / origin.key
         self.report(f"Fetching {origin.name}", 0, 1)
         rules = f"{self.reading.limits.file_mb:g} MB of {' '.join(self.reading.readers.suffixes())}"
-        commit = fetch(origin, folder, known.revision if known else "", self._wants, rules)
+        have = known.revision if known else ""
+        commit = fetch(origin, folder, have, self._wants, rules, self.reading.limits)
         self.report(f"Fetching {origin.name}", 1, 1)
         source = known or self.catalogue.add_source(folder / "tree", origin.name, str(origin))
         self.catalogue.set_revision(source, str(origin), commit)
