@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
+from surefind.errors import SourceError
 from surefind.files.access_head import may_restrict
 from surefind.files.opening import read_bytes
 from surefind.files.scan import FileEntry
@@ -32,7 +33,9 @@ def _may_restrict(entry: FileEntry, row: FileRow) -> bool:
     if entry.size > _LARGEST:
         return True
     try:
-        data = read_bytes(entry.path, entry.real)
+        data = read_bytes(entry.path, entry.real, _LARGEST / 1e6)
+    except SourceError:  # it grew, or is no longer a file: it may restrict its readers
+        return True
     except OSError:
         return False
     return hashlib.sha256(data).hexdigest() != row.sha256 and may_restrict(data)
