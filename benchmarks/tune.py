@@ -2,13 +2,15 @@
 
     python benchmarks/tune.py run --data DATA --work WORK [--only NAME …]     races, and the full grid for comparison
     python benchmarks/tune.py simulate --work WORK                            500 recommendations from real scores
+    python benchmarks/tune.py race --work WORK                                races over real scores, against the grid
 
 `run` needs knowledge bases of the collections; it makes them like `exam_validity.py collect`, whose WORK it can share.
 For each collection it prints the winner, its held-out score against the usual baselines and the default (differences
 with 95% intervals), what share of the full grid's question-runs and time the race took, and how far its winner is from
 the grid's on the tuning half. `simulate` needs the scores of `exam_validity.py collect`: an exam of 30, 75 or 150 real
 questions is drawn, the recommendation is made with a prior from the other collections, and is judged by the scores of
-all questions of the collection.
+all questions of the collection. `race` needs the same scores: the 23 configurations race on a random half of the
+questions of each collection, ten times, and the leader at the end is compared with the best of the half.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from exam_validity import HYBRID, against_default, load
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.prior import choose, evidence, fit_prior, pooled
+from surefind.bench.prior_table import Known
 from surefind.bench.recommendation import MARGIN
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam, ExamQuery
@@ -33,6 +36,7 @@ from surefind.kb import KnowledgeBase
 from surefind.measure.statistics import Interval, bootstrap, wilson
 from surefind.search.pipeline import Pipeline
 from surefind.tune.limits import Limits
+from surefind.tune.race import Race, blocks
 from surefind.tune.search import Tuner
 from surefind.tune.space import candidates
 
@@ -123,14 +127,48 @@ def simulate(work: Path, total: int = 500) -> None:
         print(f"| {size} | {share.mean:.1%} [{share.low:.1%}, {share.high:.1%}] | {np.mean(lost[size]):.2f} |")
 
 
+def races(work: Path, repeats: int = 10) -> None:
+    real = {name: against_default(scores["real"]) for name, scores in load(work).items()}
+    print("| collection | share of the grid's question-runs | behind the grid's winner, points | within 1 point |")
+    print("|---|---|---|---|")
+    every: list[tuple[float, float]] = []
+    for name, scores in real.items():
+        others = [other for key, other in real.items() if key != name]
+        known = Known(fit_prior(others), pooled(others), np.eye(scores.shape[1]), [], HYBRID)
+        rng = np.random.default_rng(3)
+        found = [_raced(scores[rng.permutation(len(scores))][: len(scores) // 2], known) for _ in range(repeats)]
+        every += found
+        print(f"| {name} | {_row(found)} |")
+    print(f"| all | {_row(every)} |")
+
+
+def _raced(scores: np.ndarray, known: Known) -> tuple[float, float]:
+    """The share of the question-runs that a race took, and how far its leader is behind the best."""
+    race, start = Race(known), 0
+    for end in blocks(len(scores)):
+        race.add(scores[start:end][:, race.alive])
+        start = end
+        if len(race.alive) == 1:
+            break
+    means = scores.mean(axis=0)
+    return float(race.questions.sum() / scores.size), 100 * float(means.max() - means[race.leader])
+
+
+def _row(found: list[tuple[float, float]]) -> str:
+    share, behind = np.array(found).T
+    return f"{share.mean():.0%} | {behind.mean():.2f} (worst {behind.max():.2f}) | {(behind <= 1).mean():.0%}"
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["run", "simulate"])
+    parser.add_argument("step", choices=["run", "simulate", "race"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
     given = parser.parse_args()
     if given.step == "run":
         run(given.data, given.work, given.only)
-    else:
+    elif given.step == "simulate":
         simulate(given.work)
+    else:
+        races(given.work)
