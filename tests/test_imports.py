@@ -18,7 +18,20 @@ import surefind
 ROOT = Path(surefind.__file__).parent
 
 LAYERS = [
-    {"types", "errors", "redact", "access", "notes", "cores", "workers", "folders", "sample", "template", "prompts"},
+    {
+        "types",
+        "errors",
+        "redact",
+        "access",
+        "arrays",
+        "notes",
+        "cores",
+        "workers",
+        "folders",
+        "sample",
+        "template",
+        "prompts",
+    },
     {"grammar", "spec", "protocols", "abilities"},
     {"analyze", "embed", "extract", "files", "fusion", "graph", "inference", "llm", "net", "services", "store", "text"},
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},

@@ -34,8 +34,11 @@ class RunCache:
         try:
             with np.load(path) as data:
                 meta = json.loads(str(data["meta"]))
-                return Rankings(data["ids"], data["scores"], meta["source"], meta["signal"], meta["floor"])
-        except (OSError, ValueError, KeyError):
+                ids, scores = data["ids"], data["scores"]
+                if ids.dtype != np.int64 or scores.dtype.kind != "f" or ids.ndim != 2 or scores.shape != ids.shape:
+                    return None
+                return Rankings(ids, scores, meta["source"], meta["signal"], float(meta["floor"]))
+        except Exception:  # numpy, zipfile and zlib raise errors of their own
             return None  # a half-written or damaged file is computed again
 
     def put_rankings(self, key: str, rankings: Rankings) -> None:
@@ -50,7 +53,7 @@ class RunCache:
             return None
         try:
             return json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
 
     def put_data(self, key: str, value: Any) -> None:

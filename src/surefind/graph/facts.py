@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.graph.names import Lexicon, key_of, title_forms
 from surefind.protocols import Extractor, Progress
 from surefind.text.sentences import sentence_spans
@@ -38,7 +39,7 @@ _LINKED_TEXT = re.compile(r"!?\[([^\[\]\n]*)\]\([^)\n]{0,500}\)")
 _HEADING_LINE = re.compile(r"^#+ .*$", re.MULTILINE)
 _SCHEME = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.\w{1,8}$")
-_ARRAYS = ("starts", "rows", "documents", "key_numbers", "lower")
+_ARRAYS = {"starts": np.int32, "rows": np.int32, "documents": np.int32, "key_numbers": np.int32, "lower": np.bool_}
 _LEAD = 160
 """Most characters of a chunk's first sentence that are stored, for summaries."""
 
@@ -75,7 +76,9 @@ class Facts:
         """All strings, read from disk at the first use: a search needs only the keys."""
         if isinstance(self._strings, list):
             return self._strings
-        return list(json.loads(self._strings.read_text(encoding="utf-8")))
+        found = strings("strings", json.loads(self._strings.read_text(encoding="utf-8")))
+        check_length("strings", found, len(self.key_numbers))
+        return found
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -154,9 +157,24 @@ class Facts:
 
     @classmethod
     def load(cls, folder: Path) -> Facts:
-        keys = json.loads((folder / "facts-keys.json").read_text(encoding="utf-8"))
-        arrays = (np.load(folder / f"facts-{name}.npy") for name in _ARRAYS)
-        return cls(folder / "facts-strings.json", keys, *arrays)
+        """Reads the table, and checks that all numbers in it are numbers of strings, rows and keys."""
+        keys = strings("keys", json.loads((folder / "facts-keys.json").read_text(encoding="utf-8")))
+        starts, rows, documents, key_numbers, lower = (
+            read_array(folder / f"facts-{name}.npy", dtype, 2 if name == "rows" else 1, mapped=False)
+            for name, dtype in _ARRAYS.items()
+        )
+        count = len(key_numbers)
+        check_length("columns", rows.T, 4)
+        check_offsets("starts", starts, len(documents), len(rows))
+        check_range("kinds", rows[:, 0], 0, TYPE + 1)
+        check_range("subjects", rows[:, 1], 0, count)
+        check_range("objects", rows[:, 2], NOTHING, count)
+        check_range("places", rows[:, 3], NOTHING, 1 << 31)
+        check_range("relations", rows[rows[:, 0] == RELATION, 3], 0, count)
+        check_range("documents", documents, 0, count)
+        check_range("key_numbers", key_numbers, 0, len(keys))
+        check_length("lower", lower, count)
+        return cls(folder / "facts-strings.json", keys, starts, rows, documents, key_numbers, lower)
 
 
 def _own_rows(chunk: Chunk, found: Extraction) -> Iterator[Row]:

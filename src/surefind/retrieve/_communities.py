@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from surefind.arrays import check_length, read_array
 from surefind.errors import SurefindError
 from surefind.graph.communities import Communities, communities
 from surefind.graph.derive import Graph
@@ -82,5 +83,9 @@ class CommunityIndex(GraphIndex):
 
     def restore(self, folder: Path) -> None:
         """Loads the saved overview of the whole graph."""
-        graph, found = self.graph(EVERY), Communities.load(folder)
-        self._overviews[graph] = Overview(found, summarise(graph, found), np.load(folder / "summaries.npy"))
+        graph = self.graph(EVERY)
+        found = Communities.load(folder, graph.chunks + len(graph.keys))
+        summaries = summarise(graph, found)
+        vectors = read_array(folder / "summaries.npy", np.float32, ndim=2, mapped=False)
+        check_length("summaries", vectors, len(summaries))
+        self._overviews[graph] = Overview(found, summaries, vectors)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.arrays import check_offsets, check_range, read_array, strings
 from surefind.graph import kernels
 from surefind.graph.index import best
 from surefind.graph.walk import pagerank
@@ -94,8 +95,11 @@ class Overlap:
 
     @classmethod
     def load(cls, folder: Path, extractor: Extractor, services: Services) -> Overlap:
-        names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
-        return cls(names, np.load(folder / "starts.npy"), np.load(folder / "entities.npy"), extractor, services)
+        names = strings("names", json.loads((folder / "names.json").read_text(encoding="utf-8")))
+        starts, entities = (read_array(folder / f"{name}.npy", np.int32) for name in ("starts", "entities"))
+        check_offsets("starts", starts, len(starts) - 1, len(entities))
+        check_range("entities", entities, 0, len(names))
+        return cls(names, starts, entities, extractor, services)
 
     def search(self, retriever: Walk, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         return best(self._scores(retriever, queries, allow), k, retriever.name)

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.abilities import query_tokens
+from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels
 from surefind.spec import make
 from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
-_ARRAYS = ("starts", "docs", "tfs", "lengths")
+_ARRAYS = {"starts": np.int64, "docs": np.int32, "tfs": np.uint16, "lengths": np.int32}
 _EVERY = 2000
 """Texts between two reports of progress."""
 _KEPT = 2
@@ -115,8 +116,13 @@ class Postings:
 
     @classmethod
     def load(cls, folder: Path, analyzer: Analyzer) -> Postings:
-        vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-        arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS}
+        """Reads an index, and checks everything that the kernels rely on."""
+        vocabulary = strings("vocabulary", json.loads((folder / "vocabulary.json").read_text(encoding="utf-8")))
+        arrays = {name: read_array(folder / f"{name}.npy", dtype) for name, dtype in _ARRAYS.items()}
+        check_offsets("starts", arrays["starts"], len(vocabulary), len(arrays["docs"]))
+        check_range("docs", arrays["docs"], 0, len(arrays["lengths"]))
+        check_length("tfs", arrays["tfs"], len(arrays["docs"]))
+        check_range("lengths", arrays["lengths"], 0, 1 << 31)
         return cls(vocabulary, analyzer=analyzer, **arrays)
 
     def __len__(self) -> int:

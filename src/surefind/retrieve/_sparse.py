@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from surefind.arrays import check_length
 from surefind.retrieve import _tfidf_kernels
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._tfidf import Features, nothing
@@ -16,6 +17,7 @@ from surefind.types import BoolArray, FloatArray, IdArray, Mask, Query, Rankings
 
 class SparseIndex:
     def __init__(self, postings: Postings, features: Features) -> None:
+        check_length("The BM25 part", postings, len(features))
         self.postings = postings
         self.features = features
 

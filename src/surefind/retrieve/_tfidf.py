@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.analyze import analyze
+from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels, _tfidf_kernels
 from surefind.retrieve._words import Words
@@ -26,7 +27,7 @@ from surefind.types import PAD, BoolArray, FloatArray, Floats, IdArray, IntArray
 Gram = tuple[str, ...]
 Longs = NDArray[np.int64]
 
-_ARRAYS = ("starts", "docs", "weights")
+_ARRAYS = {"starts": np.int64, "docs": np.int32, "weights": np.float32}
 
 
 class Features:
@@ -88,9 +89,15 @@ class Features:
 
     @classmethod
     def load(cls, folder: Path, analyzer: Analyzer) -> Features:
+        """Reads an index, and checks everything that the kernels rely on."""
         grams = json.loads((folder / "tfidf.json").read_text(encoding="utf-8"))
-        arrays = {name: np.asarray(np.load(folder / f"tfidf_{name}.npy", mmap_mode="r")) for name in _ARRAYS}
-        return cls([tuple(gram) for gram in grams], Words.load(folder), analyzer=analyzer, **arrays)
+        grams = [tuple(strings("tfidf", gram)) for gram in grams]
+        words = Words.load(folder)
+        arrays = {name: read_array(folder / f"tfidf_{name}.npy", dtype) for name, dtype in _ARRAYS.items()}
+        check_offsets("starts", arrays["starts"], len(grams), len(arrays["docs"]))
+        check_range("docs", arrays["docs"], 0, len(words.sizes))
+        check_length("weights", arrays["weights"], len(arrays["docs"]))
+        return cls(grams, words, analyzer=analyzer, **arrays)
 
     # ------------------------------------------------------------ search
 

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from surefind.arrays import read_array
 from surefind.cores import usable_cores
+from surefind.errors import CorruptIndexError
 from surefind.protocols import QueryEmbedder
 from surefind.retrieve import _scan_kernels
 from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings
@@ -55,13 +57,16 @@ class Vectors:
 
     @classmethod
     def load(cls, folder: Path, embedder: QueryEmbedder) -> Vectors:
-        vectors = np.asarray(np.load(folder / "vectors.npy", mmap_mode="r"))
+        vectors = read_array(folder / "vectors.npy", np.float32, ndim=2)
         path = folder / "ivf.faiss"
         if not path.exists():
             return cls(vectors, embedder)
         import faiss
 
-        return cls(vectors, embedder, faiss.read_index(str(path)))
+        ivf = faiss.read_index(str(path))
+        if (ivf.ntotal, ivf.d) != vectors.shape or not isinstance(ivf, faiss.IndexIVF):
+            raise ValueError(f"ivf.faiss is not an inverted file of vectors.npy, whose shape is {vectors.shape}")
+        return cls(vectors, embedder, ivf)
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         """Embeds the queries and ranks by cosine similarity."""
@@ -84,6 +89,11 @@ class Vectors:
         return self.nearest(np.ascontiguousarray(self.vectors[list(ids)]), k, allow)
 
     def nearest(self, points: FloatArray, k: int, allow: Mask) -> Rankings:
+        if len(points) and points.shape[1] != self.vectors.shape[1]:  # the kernels would read beyond the vectors
+            raise CorruptIndexError(
+                f"The encoder gives vectors of {points.shape[1]} numbers, the index has {self.vectors.shape[1]}. "
+                "Delete the folder .surefind and run: surefind sync."
+            )
         allowed = len(self.vectors) if allow.count is None else allow.count
         k = min(k, allowed)
         if not k or not len(points):
@@ -101,10 +111,16 @@ class Vectors:
         """Searches the inverted file. If few chunks are allowed, a few cells would miss most of them, so all cells are
         searched and the best are scored again in float32."""
         if allowed >= min(_FEW_ALLOWED, len(self.vectors)):
-            return tuple(self._ivf.search(points, k, params=_parameters(allow, nprobe=_probes(self._ivf.nlist))))
+            scores, found = self._ivf.search(points, k, params=_parameters(allow, nprobe=_probes(self._ivf.nlist)))
+            return scores, self._real(found)
         more = min(allowed, 2 * k + 100)
         _, found = self._ivf.search(points, more, params=_parameters(allow, nprobe=self._ivf.nlist))
+        found = self._real(found)
         return self.similarity(points, found), found
+
+    def _real(self, found: Any) -> Any:
+        """Replaces numbers that no vector has by padding. faiss does not show the numbers of a file beforehand."""
+        return np.where(found < len(self.vectors), found, PAD)
 
     def _scan(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
         """Finds candidates in the bfloat16 copy and ranks them in float32."""

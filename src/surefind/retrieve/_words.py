@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from surefind.arrays import check_length, check_range, read_array, strings
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve._postings import Terms
 from surefind.types import BoolArray, IntArray
@@ -72,6 +73,9 @@ class Words:
 
     @classmethod
     def load(cls, folder: Path) -> Words:
-        vocabulary = json.loads((folder / "words.json").read_text(encoding="utf-8"))
-        terms, sizes = (np.asarray(np.load(folder / f"words_{name}.npy", mmap_mode="r")) for name in ("terms", "sizes"))
+        vocabulary = strings("words", json.loads((folder / "words.json").read_text(encoding="utf-8")))
+        terms, sizes = (read_array(folder / f"words_{name}.npy", np.int32) for name in ("terms", "sizes"))
+        check_range("terms", terms, 0, len(vocabulary))
+        check_range("sizes", sizes, 0, 1 << 31)
+        check_length("terms", terms, int(sizes.sum(dtype=np.int64)))
         return cls(vocabulary, terms, sizes)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from surefind.access import Filter
+from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.types import BoolArray, IntArray
 
 
@@ -81,14 +82,21 @@ class Columns:
             np.save(folder / f"columns_{name}.npy", np.concatenate([np.zeros(0, np.int32), *parts]))
 
     @classmethod
-    def load(cls, folder: Path) -> Columns:
+    def load(cls, folder: Path, count: int) -> Columns:
+        """Reads the columns of `count` documents."""
         listed: dict[str, list[str]] = json.loads((folder / "columns.json").read_text(encoding="utf-8"))
-        ends = np.cumsum(np.load(folder / "columns_sizes.npy"))[:-1]
-        documents, codes = (
-            np.split(np.asarray(np.load(folder / f"columns_{name}.npy", mmap_mode="r")), ends)
-            for name in ("documents", "codes")
-        )
-        return cls({key: Column(values, documents[i], codes[i]) for i, (key, values) in enumerate(listed.items())})
+        sizes = read_array(folder / "columns_sizes.npy", np.int64, mapped=False)
+        documents, codes = (read_array(folder / f"columns_{name}.npy", np.int32) for name in ("documents", "codes"))
+        check_length("columns", listed, len(sizes))
+        check_offsets("sizes", np.concatenate([[0], np.cumsum(sizes)]), len(sizes), len(documents))
+        check_length("codes", codes, len(documents))
+        check_range("documents", documents, 0, count)
+        ends = np.cumsum(sizes)[:-1]
+        parts = zip(np.split(documents, ends), np.split(codes, ends), strict=True)
+        made = {key: Column(strings(key, listed[key]), *part) for key, part in zip(listed, parts, strict=False)}
+        for key, column in made.items():
+            check_range(key, column.codes, 0, len(column.values))
+        return cls(made)
 
 
 def _items(value: Any) -> list[str]:

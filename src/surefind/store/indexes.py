@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from surefind.errors import CorruptIndexError
+from surefind.errors import CorruptIndexError, SurefindError
 from surefind.protocols import Index, Retriever, Services
 
 FORMAT = 3
@@ -82,7 +82,9 @@ class IndexStore:
         self._verify(key)
         try:
             return load(self.folder / key)
-        except (OSError, ValueError, KeyError, TypeError) as error:  # just deleted, or not what its key says
+        except SurefindError:
+            raise
+        except Exception as error:  # just deleted, or made by hand: numpy, zipfile and faiss raise errors of their own
             raise CorruptIndexError(f"The index in {self.folder / key} cannot be read ({error}).") from error
 
     def _verify(self, key: str) -> None:

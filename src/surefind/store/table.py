@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.arrays import check_length, read_array
 from surefind.errors import StoreError
 from surefind.protocols import SKETCH
 from surefind.store.columns import Columns
@@ -149,11 +150,17 @@ class Table:
     def load(cls, folder: Path) -> Table:
         """Reads a table; its arrays are mapped into memory."""
         about = json.loads((folder / "table.json").read_text(encoding="utf-8"))
-        rows, versions = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ("rows", "versions"))
+        rows = read_array(folder / "rows.npy", np.int64, ndim=2)
+        versions = read_array(folder / "versions.npy", np.int64)
+        check_length("rows", rows, len(_COLUMNS))
+        check_length("versions", versions, len(about["names"]))
+        check_length("paths", about["paths"], len(about["names"]))
+        if not bool(np.isin(rows[0], versions).all()):
+            raise ValueError("rows has chunks of versions that the table does not have")
         return cls(
             about["layout"], rows, versions, about["names"], about["paths"],
-            [(document, groups) for document, groups in about["acls"]], Columns.load(folder), about["fingerprint"],
-            tuple(about["sketch"]),
+            [(document, groups) for document, groups in about["acls"]], Columns.load(folder, len(versions)),
+            about["fingerprint"], tuple(about["sketch"]),
         )  # fmt: skip
 
 

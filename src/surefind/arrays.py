@@ -1,0 +1,54 @@
+"""Reads arrays of an index, and checks them before compiled code uses them.
+
+A kernel does not check its indexes: a number out of range in a file reads or writes memory of others, or ends the
+process. A checksum does not help, because whoever makes an index by hand makes its checksums, too. So the arrays are
+checked once, when an index is opened. Every failure is a `ValueError`, which `IndexStore` reports as a damaged index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+def read_array(path: Path, dtype: DTypeLike, ndim: int = 1, mapped: bool = True) -> NDArray[Any]:
+    """Reads an array of this type and number of dimensions; `mapped` leaves it on disk until it is used."""
+    found: NDArray[Any] = np.asarray(np.load(path, mmap_mode="r" if mapped else None))
+    return checked_array(path.name, found, dtype, ndim)
+
+
+def checked_array(name: str, found: NDArray[Any], dtype: DTypeLike, ndim: int = 1) -> NDArray[Any]:
+    """Returns the array if it has this type and number of dimensions."""
+    if found.dtype != np.dtype(dtype) or found.ndim != ndim or not found.flags.c_contiguous:
+        wanted = f"{ndim} dimensions of {np.dtype(dtype)}"
+        raise ValueError(f"{name} has {found.ndim} dimensions of {found.dtype} instead of {wanted}")
+    return found
+
+
+def check_offsets(name: str, offsets: NDArray[Any], rows: int, total: int) -> None:
+    """Checks that offsets go from 0 to `total`, one more than there are rows, and never decrease."""
+    check_length(name, offsets, rows + 1)
+    if offsets[0] != 0 or offsets[-1] != total or bool((np.diff(offsets) < 0).any()):
+        raise ValueError(f"{name} does not go from 0 to {total} without a step back")
+
+
+def check_range(name: str, values: NDArray[Any], low: int, end: int) -> None:
+    """Checks that all values are at least `low` and below `end`."""
+    if values.size and not (values.min() >= low and values.max() < end):
+        raise ValueError(f"{name} has numbers outside {low} to {end - 1}")
+
+
+def check_length(name: str, values: Sized, length: int) -> None:
+    if len(values) != length:
+        raise ValueError(f"{name} has {len(values)} entries instead of {length}")
+
+
+def strings(name: str, values: Any) -> list[str]:
+    """Returns the list if it contains strings alone."""
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{name} is not a list of strings")
+    return values
