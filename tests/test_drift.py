@@ -471,6 +471,23 @@ def test_rule_of_the_gate(difference: float, high: float, margin: float, no: boo
     assert refused(drift, margin) is no
 
 
+def test_retiring_a_document_is_gated(gated: Home) -> None:
+    questions = tuple(query(f"{i}", f"condor {word}", Judgment("condor.md")) for i, word in enumerate(ANIMALS))
+    save(gated, Exam("condors", questions))
+    gated.configure(f'{GATED}\n[exam]\nstanding = "condors"\n')
+    said = ""
+    with gated.open() as kb:
+        try:
+            kb.retire("condor.md", gate=ExamGate(kb))
+        except GateError as error:
+            said = str(error)
+    assert "The gate refused the new documents: condors v1" in said
+    assert gated.found("condor")[0] == "condor.md"
+    ran = surefind("version", "retire", "condor.md", "--no-gate", kb=gated.folder)
+    assert (ran.code, ran.out) == (0, "Retired in generation 2.\n")
+    assert gated.found("condor") == []
+
+
 def test_publishing_a_draft_is_gated(gated: Home) -> None:
     questions = [query(f"{i}", f"condor {word}", Judgment("condor.md")) for i, word in enumerate(ANIMALS)]
     save(gated, Exam("zoo", tuple(questions)))
