@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from unittest import mock
 
 import numpy as np
@@ -28,7 +29,9 @@ from surefind.gate import always_open
 from surefind.kb import KnowledgeBase
 from surefind.measure.permutation import permutation_p
 from surefind.search.reader import Reader
+from surefind.serve.cli import sync as sync_command
 from surefind.store.catalogue import Catalogue
+from surefind.write.intake import SyncReport
 
 GATED = f"{WORDS}\n[sync]\ngate = true\n"
 ANIMALS = ("alpaca", "beaver", "condor", "dolphin", "echidna", "falcon", "gazelle", "hamster")
@@ -562,6 +565,15 @@ def test_settings_that_changed_with_the_documents_are_measured_on_both(gated: Ho
     assert code == 1
     assert "The gate refused the new documents" in said
     assert gated.found("alpaca")[0] == "alpaca.md"
+
+
+def test_watching_goes_on_after_a_refusal(gated: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    remove(gated, *ANIMALS[:5])
+    last = SyncReport(generation=1)
+    with gated.open() as kb:
+        assert sync_command._again(kb, last, no_gate=False, as_json=False, stop=Event()) is last
+        assert "The gate refused the new documents" in capsys.readouterr().err
+        assert sync_command._again(kb, last, no_gate=True, as_json=False, stop=Event()).generation == 2
 
 
 def test_rollback_is_not_asked(gated: Home) -> None:
