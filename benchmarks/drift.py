@@ -1,6 +1,7 @@
 """What the gate costs: syncs of ten changed documents of the sample, without the gate and with it, in turns.
 
     python benchmarks/drift.py KB [--rounds 5]
+    python benchmarks/drift.py KB --damage QUESTIONS       deletes and cuts off ten gold documents; sync then
 
 KB has the sample's documents in `docs/` and its questions as an exam:
 
@@ -14,6 +15,7 @@ cache. CPU seconds are those of this process and its children.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import statistics
 import time
@@ -29,7 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kb", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--damage", type=Path, help="the exam's questions, as JSONL")
     given = parser.parse_args()
+    if given.damage:
+        damage(given.kb / "docs", given.damage)
+        return
     files = sorted((given.kb / "docs").rglob("*.md"))[::11][:10]
     times: dict[str, list[tuple[float, float]]] = {"off": [], "on": [], "on, earlier side cached": []}
     with KnowledgeBase.open(given.kb) as kb:
@@ -45,6 +51,20 @@ def main() -> None:
         wall, cpu = (statistics.median(one[i] for one in found) for i in (0, 1))
         spread = f"{min(one[1] for one in found):.2f} to {max(one[1] for one in found):.2f}"
         print(f"gate {kind}: {wall:.2f} s, CPU {cpu:.2f} s ({spread}), {cpu / base:.2f} times the CPU of off")
+        print("  CPU of each sync:", *(f"{one[1]:.2f}" for one in found))
+
+
+def damage(docs: Path, questions: Path) -> None:
+    """Takes every eleventh gold document, ten in all: deletes one, cuts the next off after its tenth line, in turns."""
+    rows = [json.loads(line) for line in questions.read_text(encoding="utf-8").splitlines()]
+    gold = sorted({one["document"] for row in rows for one in row["gold"]})
+    for number, name in enumerate(gold[::11][:10]):
+        file = docs / name
+        if number % 2 == 0:
+            file.unlink()
+        else:
+            file.write_text("\n".join(file.read_text(encoding="utf-8").splitlines()[:10]) + "\n", encoding="utf-8")
+        print("deleted" if number % 2 == 0 else "cut off", name)
 
 
 def timed(kb: KnowledgeBase, gate: Gate) -> tuple[float, float]:

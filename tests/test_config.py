@@ -99,3 +99,24 @@ def test_list_of_something_else_than_text_is_a_complaint(text: str) -> None:
 
 def test_complaint_about_an_inline_table_names_its_line() -> None:
     assert "line 3" in complaint('\n[pipelines]\nhybrid = {retrieve = ["bm26"]}\n')
+
+
+def test_gate_is_off_by_default() -> None:
+    assert default_settings().gate is False
+    assert default_settings().gate_margin == 0.01
+    assert default_settings().standing == ""
+
+
+def test_gate_settings_are_read() -> None:
+    text = '[sync]\ngate = true\ngate_margin = 0.05\n\n[exam]\nstanding = "questions"\n'
+    settings = parse_settings(text, "surefind.toml")
+    assert (settings.gate, settings.gate_margin, settings.standing) == (True, 0.05, "questions")
+
+
+def test_gate_margin_must_be_a_share() -> None:
+    assert "gate_margin must be from 0 to 1, not 1.5" in complaint("[sync]\ngate_margin = 1.5\n")
+    assert "gate_margin must be from 0 to 1, not -0.1" in complaint("[sync]\ngate_margin = -0.1\n")
+
+
+def test_gate_must_be_true_or_false() -> None:
+    assert "gate must be true or false, not 'yes'" in complaint('[sync]\ngate = "yes"\n')

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from unittest import mock
 
 import numpy as np
@@ -28,7 +29,9 @@ from surefind.gate import always_open
 from surefind.kb import KnowledgeBase
 from surefind.measure.permutation import permutation_p
 from surefind.search.reader import Reader
+from surefind.serve.cli import sync as sync_command
 from surefind.store.catalogue import Catalogue
+from surefind.write.intake import SyncReport
 
 GATED = f"{WORDS}\n[sync]\ngate = true\n"
 ANIMALS = ("alpaca", "beaver", "condor", "dolphin", "echidna", "falcon", "gazelle", "hamster")
@@ -471,6 +474,23 @@ def test_rule_of_the_gate(difference: float, high: float, margin: float, no: boo
     assert refused(drift, margin) is no
 
 
+def test_retiring_a_document_is_gated(gated: Home) -> None:
+    questions = tuple(query(f"{i}", f"condor {word}", Judgment("condor.md")) for i, word in enumerate(ANIMALS))
+    save(gated, Exam("condors", questions))
+    gated.configure(f'{GATED}\n[exam]\nstanding = "condors"\n')
+    said = ""
+    with gated.open() as kb:
+        try:
+            kb.retire("condor.md", gate=ExamGate(kb))
+        except GateError as error:
+            said = str(error)
+    assert "The gate refused the new documents: condors v1" in said
+    assert gated.found("condor")[0] == "condor.md"
+    ran = surefind("version", "retire", "condor.md", "--no-gate", kb=gated.folder)
+    assert (ran.code, ran.out) == (0, "Retired in generation 2.\n")
+    assert gated.found("condor") == []
+
+
 def test_publishing_a_draft_is_gated(gated: Home) -> None:
     questions = [query(f"{i}", f"condor {word}", Judgment("condor.md")) for i, word in enumerate(ANIMALS)]
     save(gated, Exam("zoo", tuple(questions)))
@@ -545,6 +565,15 @@ def test_settings_that_changed_with_the_documents_are_measured_on_both(gated: Ho
     assert code == 1
     assert "The gate refused the new documents" in said
     assert gated.found("alpaca")[0] == "alpaca.md"
+
+
+def test_watching_goes_on_after_a_refusal(gated: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    remove(gated, *ANIMALS[:5])
+    last = SyncReport(generation=1)
+    with gated.open() as kb:
+        assert sync_command._again(kb, last, no_gate=False, as_json=False, stop=Event()) is last
+        assert "The gate refused the new documents" in capsys.readouterr().err
+        assert sync_command._again(kb, last, no_gate=True, as_json=False, stop=Event()).generation == 2
 
 
 def test_rollback_is_not_asked(gated: Home) -> None:
