@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sqlite3
@@ -32,6 +31,8 @@ from surefind.serve.cli import (
     use,
     version,
 )
+from surefind.serve.cli._common import print_json
+from surefind.serve.cli._terminal import clean_streams
 from surefind.workers import still_working
 
 app = typer.Typer(
@@ -91,6 +92,7 @@ _WrongCall: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__
 
 def main() -> None:
     """Runs a command and turns every expected failure into one message and an exit code."""
+    clean_streams()
     as_json = "--json" in sys.argv
     if f"_{_PROGRAM.upper()}_COMPLETE" in os.environ:
         _complete.without_slow_modules()
@@ -156,5 +158,5 @@ def _unknown(message: str, command: Any) -> str:
 
 def _fail(message: str, kind: str, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"error": {"type": kind, "message": message}}, ensure_ascii=False))
+        print_json({"error": {"type": kind, "message": message}}, indent=None)
     typer.echo(f"surefind: {message}", err=True)

@@ -14,6 +14,7 @@ import typer
 
 from surefind.errors import StoreError
 from surefind.folders import lead_from, nearest
+from surefind.serve.cli._terminal import clean_streams, escaped, screen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,16 +63,14 @@ _WIDE = 140
 
 
 def console(stderr: bool = False) -> Console:
-    from rich.console import Console
-
     # Output is plain text: [bm25] in ppr(seed=[bm25]) is not markup, and :b: in a title is not an emoji.
-    plain: dict[str, Any] = {"stderr": stderr, "highlight": False, "markup": False, "emoji": False}
-    made = Console(**plain)
-    return made if made.is_terminal else Console(**plain, width=_WIDE)
+    plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+    made = screen(stderr, **plain)
+    return made if made.is_terminal else screen(stderr, **plain, width=_WIDE)
 
 
-def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+def print_json(value: Any, indent: int | None = 2) -> None:
+    typer.echo(escaped(json.dumps(value, ensure_ascii=False, indent=indent, default=_plain)))
 
 
 def _plain(value: Any) -> Any:
@@ -86,8 +85,8 @@ def _plain(value: Any) -> Any:
 def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
     """Shows progress. On a terminal: one bar for each kind of work, with the time left, unless `quiet`. Elsewhere:
     plain lines on stderr even if `quiet`, because logs need them and JSON goes to stdout."""
-    screen = console(stderr=True)
-    if not screen.is_terminal:
+    shown = console(stderr=True)
+    if not shown.is_terminal:
         with _plain_lines() as say:
             yield say
         return
@@ -99,7 +98,8 @@ def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # A redirected stdout is printed through the bars, on stderr. Redirect only a terminal: files must get their output.
     terminal = sys.stdout.isatty()
-    with Progress(*columns, console=screen, transient=True, redirect_stdout=terminal) as bars:
+    with Progress(*columns, console=shown, transient=True, redirect_stdout=terminal) as bars:
+        clean_streams()  # those of the bars, which replaced the others
         tasks: dict[str, Any] = {}
         _shown.append(bars)
 
