@@ -52,7 +52,8 @@ def print_counts(queries: list[ExamQuery], verdicts: Path) -> None:
         number, natural, gold = line.split()[:3]
         found[queries[int(number) - 1].family].append((natural == "yes", gold == "yes"))
     print("| family | read | natural and answerable | gold right and the only one | both |\n|---|---|---|---|---|")
-    for family, rows in {**found, "all": [row for some in found.values() for row in some]}.items():
+    everything = [row for rows in found.values() for row in rows]
+    for family, rows in (*found.items(), ("all", everything)):
         natural, gold = (sum(row[i] for row in rows) for i in (0, 1))
         print(f"| `{family}` | {len(rows)} | {natural} | {gold} | {sum(all(row) for row in rows)} |")
 

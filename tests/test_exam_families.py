@@ -51,6 +51,15 @@ def test_link_to_a_section_asks_for_the_section() -> None:
     assert gold.startswith("## Late files")
 
 
+def test_link_to_a_section_asks_for_the_sections_below_it_too() -> None:
+    nested = document(
+        "ops/eod.md", f"# Batch\n\n## Late files\n\n{BODY}\n### By mail\n\n{BODY}\n## Early files\n\n{BODY}"
+    )
+    source = document("faq/a.md", "Please read [when a batch arrives after hours](../ops/eod.md#late-files) first.")
+    ((_, gold),) = asked(source, nested, family="anchor_text").values()
+    assert gold.startswith("## Late files") and "### By mail" in gold and "Early" not in gold
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -62,6 +71,8 @@ def test_link_to_a_section_asks_for_the_section() -> None:
         "[ops/eod.md nightly batch](../ops/eod.md)",
         "[the {{ nightly }} batch](../ops/eod.md)",
         "[the #{nightly} batch](../ops/eod.md)",
+        "[end-of-day.md](../ops/eod.md)",
+        "[`10.12.x`](../ops/eod.md)",
     ],
 )
 def test_link_without_a_use_is_not_asked(text: str) -> None:

@@ -41,6 +41,7 @@ def forms(kind: str, *subjects: str) -> set[str]:
         ),
         ("SOP-208 Annual escrow analysis", "subject", ("yearly escrow analysis",)),
         ("Annual review calendar", "subject", ("the yearly review calendar",)),
+        ("Managing social media", "instruction", ("look after social networks", "administer social networks")),
         ("Escrow refunds after payoff", "subject", ("escrow reimbursements after payoff",)),
         ("If the job produces an incorrect rate", "condition", ("the job produces a wrong rate",)),
     ],
@@ -55,6 +56,8 @@ def test_heading_becomes_a_question_that_suits_it(heading: str, kind: str, subje
     [
         "Mid-year progress review",  # a part of a compound stays
         "Induction drag",
+        "Older npm versions",  # elderly people, but no elderly versions
+        "Social media accounts",
         "Fee schedule",
         "Use of force",  # a noun, though "use" is also a verb
         "Publishing API vs Content Store",

@@ -31,6 +31,8 @@ AT_RUN_TIME = {
     "surefind.exam.by_llm.questions.match",  # the words of an answer, escaped
     "surefind.exam.by_llm.write.names",  # names, escaped
     'surefind.grammar: f\'"(?:[^"\\\\\\\\]|\\\\\\\\.)*"|[()\\\\[\\\\]]|{re.escape(separator)}\'',  # a spec
+    "surefind.net.redact: '|'.join([escaped, *encoded])",  # a key, escaped
+    "surefind.prompts.look_alikes: f\"{_written('<')}(?={_SKIPPED}(?:{slash}){{0,3}}(?:{names})(",  # marks, escaped
     "surefind.text.scripts: expression",  # its callers' expressions are found where they call
 }
 """The patterns that are made while the program runs: what they are made of, and what they read."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import resource
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -17,6 +15,7 @@ from surefind.access import Access
 from surefind.bench.cache import RunCache
 from surefind.bench.ingestion import seconds_per_character
 from surefind.bench.latency import measure_latency
+from surefind.bench.memory import peak_memory
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.reranking import Reranking, Step
 from surefind.bench.scoring import SpanScores, places_of
@@ -137,7 +136,7 @@ class Bench:
         ingestion = [self._ingestion(contender) for contender in plan.contenders]
         latency = self.latency(plan)
         found = {field.name: getattr(scored, field.name) for field in fields(scored)}
-        return Outcome(**found, latency=latency, index_bytes=sizes, ingestion=ingestion, memory_bytes=_peak_memory())
+        return Outcome(**found, latency=latency, index_bytes=sizes, ingestion=ingestion, memory_bytes=peak_memory())
 
     def score(self, plan: Plan) -> Scored:
         """Ranks and scores every question with every contender."""
@@ -345,8 +344,3 @@ def stack(parts: Sequence[Rankings]) -> Rankings:
     """Joins the rankings of several batches of queries."""
     ids = np.concatenate([part.ids for part in parts])
     return replace(parts[0], ids=ids, scores=np.concatenate([part.scores for part in parts]))
-
-
-def _peak_memory() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

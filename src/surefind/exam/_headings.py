@@ -92,7 +92,7 @@ def _underlined(text: str) -> Iterator[str]:
 
 def _section_places(found: Sequence[Section], shown: str) -> Iterator[tuple[str, int, int]]:
     """Section headings. One in a comment is left out."""
-    for section, end in zip(found, _subtree_ends(found), strict=True):
+    for section, end in zip(found, subtree_ends(found), strict=True):
         if section.path and shown[section.start : section.body].strip() and end - section.body > _SHORTEST:
             yield readable(section.title), section.start, end
 
@@ -105,7 +105,7 @@ def _caption_places(document: Document, found: Sequence[Section], shown: str) ->
         yield plain(shown[slice(*match.span(1))]), section.start, section.end
 
 
-def _subtree_ends(found: Sequence[Section]) -> list[int]:
+def subtree_ends(found: Sequence[Section]) -> list[int]:
     """For each section the end of the last section below it. A later section of the same path is not below it."""
     ends = [section.end for section in found]
     above: list[int] = []

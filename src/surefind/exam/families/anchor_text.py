@@ -1,7 +1,8 @@
 """`anchor_text`: the words with which a document links to another one. Gold: the document, or the section that the
-link's `#anchor` names.
+link's `#anchor` names, with the sections below it.
 
-Words that lead to more than one place ("click here", "the runbook"), generic words and URLs are dropped.
+Words that lead to more than one place ("click here", "the runbook"), generic words, URLs, file names and versions are
+dropped.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import defaultdict
 from functools import partial
 
 from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._headings import subtree_ends
 from surefind.exam._readable import readable
 from surefind.exam._words import is_prose, plain, terms
 from surefind.exam.families.heading_direct import clean_heading
@@ -20,6 +22,7 @@ from surefind.types import Document
 _LINK = re.compile(r"(?<!!)\[([^\[\]]{5,120})\]\(<?([^\s()<>#]{0,300})(?:#([^\s()<>]{1,200}))?>?(?:\s+[\"'][^)\n]*)?\)")
 _SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
 _SUFFIX = re.compile(r"(?:\.(?:md|markdown|mdx|html?|erb|rst|txt)){1,4}$", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]{2}")
 _NOT_SLUG = re.compile(r"[^\w\- ]+")
 _Target = tuple[str, str]
 """The id of a document, and the slug of a section or ""."""
@@ -32,7 +35,7 @@ def anchor_text(corpus: ExamDocuments) -> Drafts:
         for match in _LINK.finditer(document.text) if "](" in document.text else ():
             text = clean_heading(plain(readable(match[1])))
             target = pages.get(_page(document.id, match[2])) if match[2] and not _SCHEME.match(match[2]) else None
-            if text and is_prose(text) and target and target.id != document.id and "/" not in text:
+            if text and target and target.id != document.id and _can_ask(text):
                 found[frozenset(terms(text))].setdefault((target.id, (match[3] or "").lower()), text)
     by_id = {document.id: document for document in corpus.documents}
     drafts: dict[str, list[Draft]] = defaultdict(list)
@@ -47,6 +50,10 @@ def _ask(corpus: ExamDocuments, text: str, target: Document, slug: str) -> Candi
     return Candidate(text, target.id, (corpus.judge(target, *_span(corpus, target, slug)),))
 
 
+def _can_ask(text: str) -> bool:
+    return is_prose(text) and "/" not in text and not _SUFFIX.search(text) and _WORD.search(text) is not None
+
+
 def _page(document: str, target: str) -> str:
     """The path of a link's target without suffixes: a page may be linked as eod.md, eod.html or eod."""
     path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(document), target)
@@ -54,8 +61,9 @@ def _page(document: str, target: str) -> str:
 
 
 def _span(corpus: ExamDocuments, document: Document, slug: str) -> tuple[int, int]:
-    """The section whose heading gives this slug; the whole document if there is none."""
-    for section in corpus.sections(document) if slug else ():
+    """The section whose heading gives this slug, with those below it; the whole document if there is none."""
+    found = corpus.sections(document) if slug else []
+    for section, end in zip(found, subtree_ends(found), strict=True):
         if _NOT_SLUG.sub("", section.title.lower()).strip().replace(" ", "-") == slug:
-            return section.start, section.end
+            return section.start, end
     return 0, len(document.text)

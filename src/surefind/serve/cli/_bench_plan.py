@@ -1,0 +1,56 @@
+"""Makes the plan of `surefind bench` from its options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from surefind.bench.plan import Contender, Plan
+    from surefind.exam.model import Exam
+    from surefind.kb import KnowledgeBase
+    from surefind.search.pipeline import Pipeline
+
+
+def plan_for(
+    kb: KnowledgeBase, exam: Exam, preset: str | None, texts: list[str], layouts: list[str], measures: list[str]
+) -> Plan:
+    from surefind.bench import plan
+    from surefind.bench.names import elsewhere
+    from surefind.bench.run import unseen
+
+    named = kb.settings.pipelines
+    cuts = plan.layouts_from_texts(layouts)
+    given = plan.from_texts(texts, named, elsewhere(kb))
+    if preset:
+        if preset == "fusion":
+            given += _trained(kb, plan.preset(preset)[0][0].pipeline)
+        contenders, wanted = plan.preset(preset, given, cuts)
+    elif texts or layouts:
+        mine = given or plan.from_texts([kb.settings.pipeline], named)
+        contenders, wanted = plan.distinct(plan.across(mine, cuts)), plan.DEFAULT_MEASURES
+    else:
+        contenders, wanted = plan.from_settings(kb.settings.bench, named, elsewhere(kb))
+    made = plan.Plan(tuple(contenders), exam, plan.parse_measures(measures or wanted))
+    return unseen(made, kb.services)  # the quote then covers exactly the questions that will be asked
+
+
+def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:
+    """The trained fusions of the same retrievers that are valid for the current documents."""
+    from dataclasses import replace
+
+    from surefind.bench.plan import Contender
+    from surefind.fuse.learned import Learned
+    from surefind.train.fusion import manifests
+
+    specs = [str(retriever) for retriever in like.retrieve]
+    fitting = [
+        made
+        for made in manifests(kb)
+        if not made.get("changed", ["unreadable"])
+        and made["depth"] == like.depth
+        and [retriever["spec"] for retriever in made["retrievers"]] == specs
+    ]
+    return [
+        Contender(f"learned {made['name']}", replace(like, fuse=Learned(made["name"], made["missing"]), name=""))
+        for made in fitting
+    ]
