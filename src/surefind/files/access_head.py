@@ -40,7 +40,7 @@ _LINE = re.compile(
 """An access list: at the start of a line, in an object, in a comment."""
 _BARE = re.compile(rf"[\W_]{{0,20}}{_NAME}\b", re.IGNORECASE)
 """A line that begins with the name. Inside a block it is an access list, even without a colon."""
-_EMPTY = re.compile(r"\s*(?:null|~|\[\s*\])?\s*", re.IGNORECASE)
+_EMPTY = re.compile(r"\s*+(?:(?:null|~|\[\s*+\])\s*+)?", re.IGNORECASE)
 _FENCE = re.compile(r"\s*(?:-{2,}|\+{3,}|;{3,}|[—–]+)\s*(?:#.*)?")
 _HEAD_LINE = re.compile(r"\s*$|(?!<(?:body|main|h1|p|div)\b)[^\w]|[\w .-]{1,60}[:=;\[]", re.IGNORECASE)
 """A line that does not end the head: empty, indented, beginning with a mark, or `key: value`."""
