@@ -590,7 +590,7 @@ def test_bench_asks_everything_where_nothing_was_learnt(kb: KnowledgeBase, exam:
 def test_the_fusion_preset_takes_the_models_for_its_retrievers_that_fit(
     kb: KnowledgeBase, trained: dict[str, dict[str, Any]]
 ) -> None:
-    from surefind.serve.cli.bench import _trained
+    from surefind.serve.cli._bench_plan import _trained
 
     found = _trained(kb, Pipeline.parse("bm25 + tfidf >> tm2c2"))
     assert {c.name for c in found} >= {f"learned {model}-known-item" for model in ("ridge", "xgboost", "lambdamart")}
