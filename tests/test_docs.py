@@ -147,7 +147,7 @@ def test_readme_snippets_run(
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """What `make demo` leaves and prints. It embeds the whole sample, so all tests of the sample use its folder."""
+    """What `make demo` leaves and prints. It embeds the whole sample; every test of the sample uses its folder."""
     folder = tmp_path_factory.mktemp("readme") / "demo"
     return folder, surefind("demo", folder, "--json")
 

@@ -85,6 +85,18 @@ def test_bm25_equals_the_formula_on_real_text(passages: list[Chunk], index: Post
         assert scores == pytest.approx([expected[o] for o in ordinals], abs=1e-4)
 
 
+def test_kernels_are_compiled_once_for_an_index_that_was_built_and_one_that_was_loaded(
+    index: Postings, tmp_path: Path
+) -> None:
+    index.save(tmp_path)
+    loaded = Postings.load(tmp_path, spec.make("analyze", "english"))
+    kinds = []
+    for either in (index, loaded):
+        assert len(either.search(BM25(), [Query(QUESTIONS[0])], 5, EVERY).row(0)[0]) == 5
+        kinds.append(len(_kernels.search.signatures))
+    assert kinds[0] == kinds[1]
+
+
 def test_bm25_scores_of_a_tiny_corpus_written_out() -> None:
     """3 chunks of 2, 1 and 3 terms; `cash` is in two of them, once and twice."""
     index = BM25(analyzer="plain").build(chunks_of("cash report", "card", "cash cash box"), LocalServices())

@@ -41,22 +41,20 @@ def push(starts, targets, shares, seeds, weights, damping, epsilon):  # type: ig
     kept = np.zeros(n)
     residue = np.zeros(n)
     queued = np.zeros(n, np.bool_)
-    queue = np.empty(1024, np.int32)
+    queue = np.empty(n, np.int32)  # a ring: a node is in it at most once
     head = 0
-    tail = 0
-    for i in range(len(seeds)):
-        residue[seeds[i]] += weights[i]
+    waiting = 0
     for i in range(len(seeds)):
         u = seeds[i]
+        residue[u] += weights[i]
         if not queued[u]:
             queued[u] = True
-            if tail == len(queue):
-                queue = np.concatenate((queue, np.empty(len(queue), np.int32)))
-            queue[tail] = u
-            tail += 1
-    while head < tail:
+            queue[waiting] = u
+            waiting += 1
+    while waiting:
         u = queue[head]
-        head += 1
+        head = head + 1 if head + 1 < n else 0
+        waiting -= 1
         queued[u] = False
         mass = residue[u]
         residue[u] = 0.0
@@ -67,15 +65,9 @@ def push(starts, targets, shares, seeds, weights, damping, epsilon):  # type: ig
             ways = starts[v + 1] - starts[v]
             if not queued[v] and residue[v] > epsilon * max(1, ways):
                 queued[v] = True
-                if tail == len(queue):
-                    if head > len(queue) // 2:
-                        queue[: tail - head] = queue[head:tail].copy()
-                        tail -= head
-                        head = 0
-                    else:
-                        queue = np.concatenate((queue, np.empty(len(queue), np.int32)))
-                queue[tail] = v
-                tail += 1
+                tail = head + waiting
+                queue[tail if tail < n else tail - n] = v
+                waiting += 1
     return kept
 
 

@@ -14,6 +14,8 @@ Scoring works one term at a time and adds into one array of accumulators. Three 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -22,6 +24,14 @@ STRIP = 128
 _FORBIDDEN = np.float32(-1e30)
 """Initial score of a chunk that the mask forbids; no sum of weights lifts it above 0."""
 LAST = 0x7FFFFFFF
+
+
+def constant(array: Any) -> Any:
+    """A view that nobody writes to. An index that was built and one that was loaded then have the same type, and numba
+    compiles each kernel once."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 @njit(cache=True, nogil=True)
@@ -179,6 +189,27 @@ def _keep_greatest(keys, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _sort(keys):  # type: ignore[no-untyped-def]
+    """Sorts the keys, greatest first (heapsort). Numba's own sort takes several times as long to compile."""
+    unordered, size = len(keys) // 2, len(keys)
+    while size > 1:
+        if unordered:  # keys[unordered:] is a heap, least key first
+            unordered -= 1
+        else:  # the least key goes behind the heap
+            size -= 1
+            keys[0], keys[size] = keys[size], keys[0]
+        at = unordered
+        while 2 * at + 1 < size:
+            child = 2 * at + 1
+            if child + 1 < size and keys[child + 1] < keys[child]:
+                child += 1
+            if keys[at] <= keys[child]:
+                break
+            keys[at], keys[child] = keys[child], keys[at]
+            at = child
+
+
+@njit(cache=True, nogil=True)
 def _floor(maxima, k):  # type: ignore[no-untyped-def]
     """The k-th greatest of the strips' maxima: a score that at least k chunks reach. If there are fewer than k strips,
     the smallest score above 0."""
@@ -226,7 +257,8 @@ def best_keys(bits, maxima, k, keys):  # type: ignore[no-untyped-def]
     if size > k:
         _keep_greatest(keys[:size], k)
         size = k
-    return np.sort(keys[:size])[::-1]
+    _sort(keys[:size])
+    return keys[:size]
 
 
 @njit(cache=True, nogil=True)

@@ -48,9 +48,9 @@ class Postings:
         self, vocabulary: list[str], starts: Any, docs: Any, tfs: Any, lengths: Any, analyzer: Analyzer
     ) -> None:
         self.vocabulary = vocabulary
-        self.starts: NDArray[np.int64] = starts
-        self.docs: IntArray = docs
-        self.tfs: NDArray[np.uint16] = tfs
+        self.starts: NDArray[np.int64] = _kernels.constant(starts)
+        self.docs: IntArray = _kernels.constant(docs)
+        self.tfs: NDArray[np.uint16] = _kernels.constant(tfs)
         self.lengths: IntArray = lengths
         self._analyzer = analyzer
         self._known_gains: dict[tuple[float, float], tuple[FloatArray, FloatArray, FloatArray]] = {}

@@ -36,9 +36,9 @@ class Features:
     ) -> None:
         self.grams = grams
         self.words = words
-        self.starts: Longs = starts
-        self.docs: IntArray = docs
-        self.weights: FloatArray = weights
+        self.starts: Longs = _kernels.constant(starts)
+        self.docs: IntArray = _kernels.constant(docs)
+        self.weights: FloatArray = _kernels.constant(weights)
         self._analyzer = analyzer
 
     @classmethod

@@ -22,6 +22,7 @@ from surefind.cores import usable_cores
 from surefind.errors import CorruptIndexError
 from surefind.protocols import QueryEmbedder
 from surefind.retrieve import _scan_kernels
+from surefind.retrieve._kernels import constant
 from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings
 
 EXACT_LIMIT = 100_000
@@ -37,7 +38,7 @@ _SEED = 1234
 
 class Vectors:
     def __init__(self, vectors: FloatArray, embedder: QueryEmbedder, ivf: Any = None) -> None:
-        self.vectors = vectors
+        self.vectors: FloatArray = constant(vectors)
         self._embedder = embedder
         self._ivf = ivf
 
@@ -124,7 +125,7 @@ class Vectors:
 
     def _scan(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
         """Finds candidates in the bfloat16 copy and ranks them in float32."""
-        found = [self._scanned(point, k, allow, allowed) for point in points]
+        found = [self._scanned(point, k, allow, allowed) for point in constant(points)]
         width = max(len(places) for _, places in found)
         scores, places = np.full((len(found), width), -np.inf, np.float32), np.full((len(found), width), PAD, np.int64)
         for i, (own, where) in enumerate(found):
