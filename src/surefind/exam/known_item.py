@@ -68,7 +68,8 @@ def generate(
         queries += [_query(family, candidate, texts) for candidate in chosen]
     if not queries:
         raise ExamError(
-            "No questions can be written from these documents: they have no headings, names or whole sentences."
+            "No questions can be written from these documents: they have no headings, names or whole sentences, or all "
+            "of these are in several documents."
         )
     return Exam(name, tuple(queries), origin=origin_of(per_family, families, seed), generator=GENERATOR)
 
@@ -80,7 +81,8 @@ def origin_of(per_family: int = PER_FAMILY, families: Sequence[str] = tuple(FAMI
 
 
 def candidates(family: str, corpus: ExamDocuments, tries: int) -> Iterator[Candidate]:
-    """The questions of a family, one from each document in turn, so that long documents do not fill the exam.
+    """The questions of a family. One draft of each document is tried in turn, so that long documents do not fill the
+    exam, and no time is lost on copies.
 
     The order of the documents, and of the drafts within a document, depends on the seed and on their own ids and texts.
     So an edit of one document hardly changes the questions about others. A document is read when its turn comes.
@@ -91,13 +93,14 @@ def candidates(family: str, corpus: ExamDocuments, tries: int) -> Iterator[Candi
     queues = deque(_in_order(drafts, document, lot) for document in documents)
     while queues and tries > 0:
         queue = queues.popleft()
-        for draft in queue:
-            tries -= 1
-            candidate = draft.ask()
-            if candidate:
-                yield candidate
-                queues.append(queue)
-                break
+        draft = next(queue, None)
+        if draft is None:
+            continue
+        tries -= 1
+        queues.append(queue)
+        candidate = draft.ask()
+        if candidate:
+            yield candidate
 
 
 def _in_order(drafts: Drafts, document: Document, lot: Callable[[str, str], bytes]) -> Iterator[Draft]:
