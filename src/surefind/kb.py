@@ -28,6 +28,8 @@ from surefind.errors import (
     OlderStoreError,
     SourceError,
     StoreError,
+    denied_message,
+    is_denied,
     is_full,
 )
 from surefind.files.git import PREFIX, GitOrigin, spelled
@@ -233,6 +235,8 @@ class KnowledgeBase:
                 f"The disk that holds {self.data} is full. Everything indexed before is intact. "
                 "Free some space and run the command again; it continues where it stopped."
             )
+        if is_denied(error):
+            return StoreError(denied_message(error, self.data))
         if isinstance(error, sqlite3.DatabaseError):
             advice = f"Move {self.data} away and sync again."
             return StoreError(f"The catalogue in {self.data} is damaged ({error}). {advice}")
