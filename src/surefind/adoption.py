@@ -256,7 +256,7 @@ def _kept(folder: Path) -> list[Change]:
         return [Change(**step) for step in json.loads(path.read_text(encoding="utf-8"))]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"{path} cannot be read ({error}). Delete it; earlier changes can then not be undone."
         ) from None

@@ -108,11 +108,11 @@ def load_settings(path: Path) -> Settings:
 
 def parse_settings(text: str, where: str) -> Settings:
     try:
-        data = tomllib.loads(text)
+        return _SettingsReader(text, where, tomllib.loads(text)).settings()
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where} is not valid TOML: {error}.") from None
-    reader = _SettingsReader(text, where, data)
-    return reader.settings()
+    except RecursionError:
+        raise ConfigError(f"{where} is nested too deeply. Check its brackets and dotted names.") from None
 
 
 class _SettingsReader:

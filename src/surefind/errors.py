@@ -27,12 +27,15 @@ A message names the bad value in its first sentence and says what to do in the n
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
 from surefind.redact import redacted
 
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
+"""What numpy says, without an error number, if the disk takes only a part of an array."""
 _ROOM = 1 << 16
 """Free bytes that SQLite needs on the disk to open a database."""
 
@@ -132,7 +135,24 @@ def is_full(error: Exception, folder: Path | None = None) -> bool:
         import shutil  # here, because every command imports this module
 
         return shutil.disk_usage(folder).free < _ROOM
-    return getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in str(error)
+    return full or bool(_SHORT_WRITE.search(str(error)))
+
+
+def is_denied(error: Exception) -> bool:
+    """Whether the error means that this user may not write there: wrong permissions, or a read-only disk."""
+    denied = getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS)
+    return denied or "readonly database" in str(error)
+
+
+def denied_message(error: Exception, folder: Path | None = None) -> str:
+    """What to tell a user who may not write there."""
+    where = getattr(error, "filename", None) or folder or "A file"
+    reason = getattr(error, "strerror", None) or str(error)
+    return (
+        f"{where} cannot be written or read ({reason}). Nothing is lost. Change its permissions, or copy the knowledge "
+        "base to a folder that you may write to."
+    )
 
 
 def closest(wrong: str, known: Iterable[str]) -> str:

@@ -93,7 +93,7 @@ def changed(text: str, changes: Mapping[Place, Any], where: str) -> str:
     try:
         after = _edited(text, changes)
         faithful = tomllib.loads(after) == wanted
-    except (TOMLKitError, tomllib.TOMLDecodeError):
+    except (TOMLKitError, tomllib.TOMLDecodeError, RecursionError):
         faithful = False
     if not faithful:
         names = ", ".join(".".join(place) for place in changes)
@@ -118,6 +118,8 @@ def _data(text: str, where: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where} is not valid TOML: {error}. It was not changed.") from None
+    except RecursionError:
+        raise ConfigError(f"{where} is nested too deeply. It was not changed.") from None
 
 
 def _set_plain(data: dict[str, Any], place: Place, value: Any, where: str) -> None:

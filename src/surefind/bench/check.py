@@ -71,7 +71,7 @@ def read_baseline(path: Path) -> Baseline:
                 "matched by their ids alone. Write a new baseline with: surefind bench --save FILE."
             )
         return Baseline(path, data["primary"], {name: scores for names, scores in _scores(data) for name in names})
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{path} is not a report written by surefind bench --save ({error}). "
             "Write a baseline with: surefind bench --save FILE."

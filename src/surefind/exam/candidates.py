@@ -148,6 +148,6 @@ def _read(path: Path) -> list[Candidate]:
         return [Candidate(row["query"], row["source"], row["asked"], row.get("verdict", "")) for row in rows]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         advice = "Remove the file and collect the questions again."
         raise ExamError(f"The candidates in {path} cannot be read ({error}). {advice}") from None

@@ -148,7 +148,7 @@ def read_answers(path: Path, session: Growing) -> list[Answer]:
         if line.strip():
             try:
                 answers.append(_answer(json.loads(line), session))
-            except (ExamError, ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ExamError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 complaints.add(number, f"it has no {error}" if isinstance(error, KeyError) else str(error))
     complaints.refuse()
     return answers

@@ -103,7 +103,7 @@ def _read(path: Path) -> Exam:
             header = json.loads(next(file))
             queries = tuple(query_from_json(json.loads(line)) for line in file)
             about = header["name"], queries, int(header["version"])
-    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
+    except (OSError, ValueError, KeyError, TypeError, StopIteration, RecursionError) as error:
         raise ExamError(
             f"The exam file {path} cannot be read ({error}). Remove it, or generate or import the exam again."
         ) from None

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from surefind.errors import DiskFullError, StoreError, is_full
+from surefind.errors import DiskFullError, StoreError, denied_message, is_denied, is_full
 
 
 @contextlib.contextmanager
@@ -25,6 +25,8 @@ def _explained(error: OSError | sqlite3.Error, data: Path) -> Exception:
             f"The disk that holds {data} is full. Everything indexed before is intact. "
             "Free some space and run the command again; it continues where it stopped."
         )
+    if is_denied(error):
+        return StoreError(denied_message(error, data))
     if isinstance(error, sqlite3.DatabaseError):
         return StoreError(f"The catalogue in {data} is damaged ({error}). Move {data} away and sync again.")
     return error

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError
+from surefind.exam.formats._files import read_json, read_text
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, Judgment
 
@@ -22,7 +23,7 @@ def read_beir(folder: Path, library: Library, split: str = "test", name: str = "
     spans = _spans(folder / "spans.jsonl", library)
     judged: dict[str, list[Judgment]] = defaultdict(list)
     complaints = Complaints(qrels)
-    for number, line in enumerate(qrels.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(qrels).splitlines(), 1):
         fields = line.split("\t")
         if not line.strip() or (number == 1 and not fields[-1].lstrip("-").isdigit()):
             continue
@@ -47,11 +48,11 @@ def _queries(path: Path) -> dict[str, tuple[str, str]]:
         raise ExamError(f"{path.parent} is not a BEIR folder: it has no queries.jsonl.")
     complaints = Complaints(path)
     found: dict[str, tuple[str, str]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = read_json(line)
             found[str(row["_id"])] = str(row["text"]), str((row.get("metadata") or {}).get("family") or "questions")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             complaints.add(number, f"no _id and text ({error})")
@@ -64,16 +65,16 @@ def _spans(path: Path, library: Library) -> dict[tuple[str, str], list[Judgment]
     if not path.exists():
         return found
     complaints = Complaints(path)
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
-            row: dict[str, Any] = json.loads(line)
+            row: dict[str, Any] = read_json(line)
             judgment = library.judge(
-                row["corpus-id"], row.get("text", ""), row["start"], row["end"], row.get("score", 1)
+                row["corpus-id"], row.get("text", ""), row["start"], row["end"], int(row.get("score", 1))
             )
             found[row["query-id"], row["corpus-id"]].append(judgment)
-        except (ValueError, KeyError, TypeError, ExamError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, ExamError) as error:
             complaints.add(number, str(error))
     complaints.refuse()
     return found

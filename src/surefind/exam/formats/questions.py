@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError, choices
+from surefind.exam.formats._files import read_json
 
 COLUMNS = ("question", "query", "text", "subject", "title", "body", "message", "content", "prompt")
 """The usual names of the column with the questions; the first one that a file has is used."""
@@ -132,7 +132,7 @@ def _json_rows(path: Path, text: str) -> Iterator[Any]:
     """Yields the rows of JSON lines, of a JSON list, or of the longest list in a JSON object."""
     if path.suffix.lower() == ".json":
         try:
-            found = json.loads(text)
+            found = read_json(text)
         except ValueError as error:
             raise ExamError(f"{path} is not JSON ({error}). Name a file with an object a line .jsonl.") from None
         if isinstance(found, dict):
@@ -142,7 +142,7 @@ def _json_rows(path: Path, text: str) -> Iterator[Any]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                yield json.loads(line)
+                yield read_json(line)
             except ValueError as error:
                 raise ExamError(f"{path}, line {number}: not JSON ({error}).") from None
 

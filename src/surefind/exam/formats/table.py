@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError
+from surefind.exam.formats._files import read_json, read_text
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, ExamQuery, Judgment, query_to_json
 
@@ -38,7 +39,7 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
             judgments = [_judgment(gold, library) for gold in golds]
             if not judgments:
                 raise ExamError("it has no gold")
-        except (ExamError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ExamError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             complaints.add(number, f"no {error}" if isinstance(error, KeyError) else str(error))
             continue
         id = str(row.get("id") or id_of(text))
@@ -73,10 +74,7 @@ def _judgment(gold: Mapping[str, Any], library: Library) -> Judgment:
 
 
 def _rows(path: Path, complaints: Complaints) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExamError(f"{path} cannot be read ({error}).") from None
+    text = read_text(path, "utf-8-sig")
     if path.suffix.lower() == ".csv":
         reader = csv.DictReader(io.StringIO(text))
         missing = {"document"} - set(reader.fieldnames or ())
@@ -90,7 +88,7 @@ def _rows(path: Path, complaints: Complaints) -> Iterator[tuple[int, Mapping[str
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                row = json.loads(line)
+                row = read_json(line)
             except ValueError as error:
                 complaints.add(number, f"not JSON ({error})")
                 continue

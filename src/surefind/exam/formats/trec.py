@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from surefind.errors import ExamError
+from surefind.exam.formats._files import read_text
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, Judgment
 
@@ -19,7 +20,7 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
     texts = _topics(topics)
     judged: dict[str, list[Judgment]] = defaultdict(list)
     complaints = Complaints(qrels)
-    for number, line in enumerate(_text(qrels).splitlines(), 1):
+    for number, line in enumerate(read_text(qrels).splitlines(), 1):
         if not line.strip():
             continue
         try:
@@ -40,7 +41,7 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
 
 
 def _topics(path: Path) -> dict[str, str]:
-    text = _text(path)
+    text = read_text(path)
     if "<top" in text.lower():
         found = {_found(_NUMBER, top + body): " ".join(_title(body).split()) for top, body in _TOPIC.findall(text)}
         empty = [id for id, title in found.items() if not title]
@@ -67,13 +68,6 @@ def _title(body: str) -> str:
 def _found(pattern: re.Pattern[str], text: str) -> str:
     match = pattern.search(text)
     return next(group for group in match.groups() if group) if match else ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExamError(f"{path} cannot be read ({error}).") from None
 
 
 def write_trec(exam: Exam, folder: Path) -> None:

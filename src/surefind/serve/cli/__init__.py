@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from surefind.errors import DiskFullError, SurefindError, closest, is_full
+from surefind.errors import DiskFullError, StoreError, SurefindError, closest, denied_message, is_denied, is_full
 from surefind.serve.cli import (
     _complete,
     access,
@@ -114,13 +114,25 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except (OSError, sqlite3.Error) as error:
-        if not is_full(error):
+        explained = _explained(error)
+        if explained is None:
             raise
-        full = DiskFullError(
+        _fail(str(explained), type(explained).__name__, as_json)
+        sys.exit(explained.exit_code)
+
+
+def _explained(error: OSError | sqlite3.Error) -> StoreError | None:
+    """Turns an error of the disk into a message with advice; None for an error that is a defect of ours."""
+    if is_full(error):
+        return DiskFullError(
             f"The disk is full ({error}). Existing data is intact; free some space and run the command again."
         )
-        _fail(str(full), type(full).__name__, as_json)
-        sys.exit(full.exit_code)
+    if is_denied(error):
+        return StoreError(denied_message(error))
+    if isinstance(error, OSError) and error.errno is not None:
+        where = error.filename or "A file"
+        return StoreError(f"{where} cannot be used ({error.strerror}). Check the disk, and run the command again.")
+    return None
 
 
 def _leave() -> NoReturn:

@@ -39,7 +39,7 @@ def pipelines() -> list[str]:
         given = tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8")).get("pipelines")
     except FileNotFoundError:
         given = None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return []
     named = given or tomllib.loads(TEMPLATE)["pipelines"]
     return sorted(named) if isinstance(named, dict) else []

@@ -273,7 +273,7 @@ def _reports(kb: Path, name: str, versions: list[int]) -> list[str]:
         try:
             exam = json.loads(path.read_text(encoding="utf-8"))["exam"]
             used = exam["name"] == name and exam["version"] in versions
-        except (OSError, ValueError, KeyError, TypeError):  # not a report, or half written
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):  # not a report, or half written
             continue
         if used:
             found.append(str(path.parent))

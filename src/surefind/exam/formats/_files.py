@@ -1,0 +1,27 @@
+"""Reads the text and the JSON of files that somebody else may have written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from surefind.errors import ExamError
+
+
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """Returns the text of a file. Raises `ExamError` if it cannot be read or is not UTF-8."""
+    try:
+        return path.read_text(encoding=encoding)
+    except UnicodeDecodeError as error:
+        raise ExamError(f"{path} cannot be read ({error}). Save it as UTF-8.") from None
+    except OSError as error:
+        raise ExamError(f"{path} cannot be read ({error}).") from None
+
+
+def read_json(text: str) -> Any:
+    """Returns the value of a JSON text. Raises `ValueError` if it is not JSON, or is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
