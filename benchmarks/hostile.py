@@ -1,10 +1,11 @@
-"""Measures what hostile documents and repositories cost: time and memory of a sync, of the next sync, and of a query.
+"""Measures what hostile documents, repositories and queries cost: time and memory of a sync and of the next sync.
 
     python benchmarks/hostile.py [CASE …]
 
 Each case is synced by the command line into a new knowledge base, beside a harmless document, under the default limits.
 Printed are the seconds of the sync and of the next one, the most memory that the syncing process and any process below
-it used, and what the sync said about the file. `PYTHONPATH` chooses the version of Surefind that is measured.
+it used, and what the sync said about the file. In the case of another chunker, the document was read before for the
+chunker `whole`. `PYTHONPATH` chooses the version of Surefind that is measured.
 """
 
 from __future__ import annotations
@@ -51,12 +52,14 @@ def headings() -> str:
     return above + f"###### {'y' * 500}\n\n{'a ' * 60}\n\n" * 15_000
 
 
+ANOTHER = "list of 1 MB, another chunker"
 FILES: dict[str, tuple[str, Callable[[], str]]] = {
     "front matter, 40,000 brackets": ("a.md", lambda: front("a: " + "[" * 40_000)),
     "front matter, aliases": ("a.md", aliases),
     "front matter, merge keys": ("a.md", merges),
     "list of 3 MB": ("a.md", lambda: "- a\n" * 750_000),
     "list of 10 MB": ("a.md", lambda: "- a\n" * 2_500_000),
+    ANOTHER: ("a.md", lambda: "- a\n" * 250_000),
     "quotation of 2 MB": ("a.md", lambda: ">" * 20 + "a\n" + "a\n" * 1_000_000),
     "table with a header of 1 MB": ("a.md", lambda: f"|{'x ' * 500_000}|\n|-|\n" + "|1|\n" * 250_000),
     "headings of 500 characters": ("a.md", headings),
@@ -70,6 +73,13 @@ FILES: dict[str, tuple[str, Callable[[], str]]] = {
         lambda: '{"_id": "1", "text": "a", "metadata": {"a": ' + "[" * 900 + "]" * 900 + "}}",
     ),
 }  # fmt: skip
+
+
+REPOSITORIES = {
+    "ten million files": (b"alpha", 10, 6),
+    "27 files of 100 MB": (bytes(100_000_000), 27, 0),
+}
+"""The file, its names in a folder, and the levels of folders."""
 
 
 def peaks(root: int, known: dict[int, int]) -> None:
@@ -115,32 +125,83 @@ def run(*words: str) -> tuple[float, float, float, str]:
 
 
 def said_of(output: str, code: int) -> str:
-    about = [
-        line.strip() for line in output.splitlines() if line.strip().startswith(("a.", "corpus.jsonl", "surefind:"))
-    ]
+    lines = map(str.strip, output.splitlines())
+    about = [line for line in lines if line.startswith(("a.", "corpus.jsonl", "surefind:"))]
     return (about[-1] if about else "read") if code == 0 else f"exit code {code}: {(about or [output[-200:]])[-1]}"
+
+
+def git(folder: Path, *words: str, given: bytes = b"") -> str:
+    who = {f"GIT_{role}_{part}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+    setting = os.environ | who
+    done = subprocess.run(["git", *words], cwd=folder, env=setting, check=True, capture_output=True, input=given)
+    return done.stdout.decode().strip()
+
+
+def repository(folder: Path, blob: bytes, names: int, levels: int) -> str:
+    """A bare repository: `names` names of one file, in folders within folders of as many names. Returns its address."""
+    git(folder, "init", "-q", "--bare", "-b", "main")
+    id = git(folder, "hash-object", "-w", "--stdin", given=blob)
+    tree = git(folder, "mktree", given="\n".join(f"100644 blob {id}\t{i}.md" for i in range(names)).encode())
+    for _ in range(levels):
+        tree = git(folder, "mktree", given="\n".join(f"040000 tree {tree}\t{i}" for i in range(names)).encode())
+    git(folder, "update-ref", "refs/heads/main", git(folder, "commit-tree", tree, "-m", "bomb"))
+    return f"git+file://{folder}@main"
+
+
+def measured(name: str, home: Path, size: int, source: str) -> None:
+    """Syncs a source and prints a row of the table."""
+    first = run("sync", source, "--kb", str(home))
+    again = run("sync", "--kb", str(home)) if (home / ".surefind").exists() else (0.0,) * 4
+    own, other = max(first[1], float(again[1])), max(first[2], float(again[2]))
+    row = f"| {name} | {size:,} B | {first[0]:.1f} | {again[0]:.1f} | {own:.0f} | {other:.0f} | {first[3]} |"
+    print(row, flush=True)
+
+
+def file_case(name: str, home: Path) -> None:
+    file, content = FILES[name]
+    (home / "surefind.toml").write_text(SETTINGS)
+    (home / "docs").mkdir()
+    (home / "docs" / "good.md").write_text("# Good\n\nA harmless page.\n")
+    path = home / "docs" / file
+    path.write_text(content())
+    past = time.time() - 60
+    os.utime(path, (past, past))
+    if name == ANOTHER:
+        (home / "surefind.toml").write_text(SETTINGS + WHOLE)
+        run("sync", str(home / "docs"), "--kb", str(home))
+        (home / "surefind.toml").write_text(SETTINGS)
+    measured(name, home, path.stat().st_size, str(home / "docs"))
+
+
+def repository_case(name: str, home: Path) -> None:
+    (home / "surefind.toml").write_text(SETTINGS)
+    bomb = home / "bomb"
+    bomb.mkdir()
+    address = repository(bomb, *REPOSITORIES[name])
+    measured(name, home, sum(path.stat().st_size for path in bomb.rglob("*") if path.is_file()), address)
+
+
+def queries() -> None:
+    """Prints the time in which queries are split into terms."""
+    from surefind.analyze.english import English
+
+    english = English()
+    for unit in ("_", "a_", "1,111,", "[", "a.a-"):
+        query = unit * (10_000 // len(unit))
+        started = time.perf_counter()
+        for token in english.query_tokens(query):
+            english.terms(token)
+        print(f"query of 10,000 characters, {unit!r} repeated: {1000 * (time.perf_counter() - started):.1f} ms")
 
 
 def main() -> None:
     print(machine("surefind", "markdown-it-py", "PyYAML"))
-    wanted = sys.argv[1:] or list(FILES)
+    queries()
     print("| file | size | seconds | next sync | MB, syncing process | MB, other process | |")
     print("|" + "---|" * 7)
-    for name in wanted:
-        file, content = FILES[name]
+    for name in sys.argv[1:] or [*FILES, *REPOSITORIES]:
         with tempfile.TemporaryDirectory() as folder:
-            home = Path(folder)
-            (home / "surefind.toml").write_text(SETTINGS)
-            (home / "docs").mkdir()
-            (home / "docs" / "good.md").write_text("# Good\n\nA harmless page.\n")
-            (home / "docs" / file).write_text(content())
-            size = (home / "docs" / file).stat().st_size
-            past = time.time() - 60
-            os.utime(home / "docs" / file, (past, past))
-            first = run("sync", str(home / "docs"), "--kb", folder)
-            again = run("sync", "--kb", folder)
-            row = f"| {name} | {size:,} B | {first[0]:.1f} | {again[0]:.1f} | {max(first[1], again[1]):.0f} "
-            print(f"{row}| {first[2]:.0f} | {first[3]} |", flush=True)
+            (file_case if name in FILES else repository_case)(name, Path(folder))
 
 
 if __name__ == "__main__":

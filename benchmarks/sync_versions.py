@@ -27,11 +27,10 @@ LEAST = 500
 def copied(folder: Path, target: Path) -> int:
     """Copies the Markdown files below a folder, again and again, and returns how many there are."""
     texts = [path.read_bytes() for path in sorted(folder.rglob("*.md*")) if path.is_file()]
-    number = 0
-    while number < LEAST or number % len(texts):
-        (target / f"{number}.md").write_bytes(texts[number % len(texts)])
-        number += 1
-    return number
+    every = texts * -(-LEAST // len(texts))
+    for number, text in enumerate(every):
+        (target / f"{number}.md").write_bytes(text)
+    return len(every)
 
 
 def spent() -> float:
