@@ -20,15 +20,17 @@ from llm_server import LLMServer
 from surefind import spec
 from surefind.bench.cache import RunCache
 from surefind.config import parse_settings
-from surefind.errors import ConfigError, ExamError, SpecError, is_full
+from surefind.errors import ConfigError, ExamError, NotBuiltError, SpecError, is_full
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.questions import read_questions
 from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
 from surefind.kb import KnowledgeBase
+from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import Pipeline
+from surefind.services import LocalServices
 from surefind.settings_file import changed
-from surefind.types import Document, Rankings
+from surefind.types import EVERY, Chunk, Document, Query, Rankings
 
 DEEP = "[" * 100_000
 PAGE = "# Fees\n\nThe Wire Fee is 25 dollars, says the Bank Secrecy Act.\n"
@@ -199,6 +201,15 @@ def test_nested_rows_are_refused(tmp_path: Path, suffix: str) -> None:
 
 
 # ---------------------------------------------------------------- hyde around the graph
+
+
+def test_a_graph_without_its_indexes_says_so(llm: LLMServer) -> None:
+    services = LocalServices(llm=LLMSettings(model=llm.model))
+    chunks = [Chunk("a.md", 0, len(PAGE), PAGE)]
+    for text in ("ppr(seed=[bm25])", "hyde(retriever=ppr(seed=[bm25]))"):
+        retriever = spec.make("retrieve", text)
+        with pytest.raises(NotBuiltError, match="no index of bm25"):
+            retriever.build(chunks, services).search(retriever, [Query("Wire Fee")], 1, EVERY)
 
 
 @pytest.mark.usefixtures("toys")

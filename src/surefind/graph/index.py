@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
+from surefind.errors import NotBuiltError
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
 from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse
@@ -79,11 +80,11 @@ class GraphIndex:
     ) -> list[tuple[list[int], FloatArray]]:
         """The passages nearest to each query, and how near they are: the mean of the retrievers' scores, each scaled
         from 0 (the last of its first `_DEPTH`) to 1 (its best)."""
-        found = [self.near[one.index_spec].search(one, queries, _DEPTH, allow) for one in near]
+        found = [self._index_of(one).search(one, queries, _DEPTH, allow) for one in near]
         table = _union(found)
         total = np.zeros(table.shape, np.float64)
         for one, ranking in zip(near, found, strict=True):
-            own = self.near[one.index_spec].score(one, queries, table, allow)
+            own = self._index_of(one).score(one, queries, table, allow)
             there = ranking.ids != PAD
             low = np.where(there, ranking.scores, np.inf).min(axis=1, initial=np.inf)[:, None]
             high = np.where(there, ranking.scores, -np.inf).max(axis=1, initial=-np.inf)[:, None]
@@ -95,6 +96,11 @@ class GraphIndex:
             order = order[places[order] != PAD]
             rows.append((places[order].tolist(), nearness[order].astype(np.float32)))
         return rows
+
+    def _index_of(self, one: Retriever) -> Any:
+        if one.index_spec not in self.near:
+            raise NotBuiltError(f"The graph has no index of {one} to find near passages. Give it one with over().")
+        return self.near[one.index_spec]
 
     def graph(self, allow: Mask) -> Graph:
         """The graph of the allowed chunks."""
