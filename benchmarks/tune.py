@@ -19,6 +19,7 @@ import argparse
 import json
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ from surefind.measure.statistics import Interval, bootstrap, wilson
 from surefind.search.pipeline import Pipeline
 from surefind.tune.limits import Limits
 from surefind.tune.race import Race, blocks
-from surefind.tune.search import Tuner
+from surefind.tune.search import Standing, Tuner
 from surefind.tune.space import candidates
 
 MOST = 300
@@ -57,25 +58,28 @@ def run(data: Path, work: Path, only: list[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with KnowledgeBase.open(folder) as kb:
             exam = fewer(questions_of(kb, name, data, work), MOST)
-            print(json.dumps({"collection": name, **_tuned(kb, exam)}, ensure_ascii=False), flush=True)
+            Bench(kb, fresh=True).build(Plan(tuple(candidates(kb.settings)), exam, (MEASURE,)))
+        print(json.dumps({"collection": name, **_tuned(folder, exam)}, ensure_ascii=False), flush=True)
 
 
-def _tuned(kb: KnowledgeBase, exam: Exam) -> dict[str, object]:
-    contenders = candidates(kb.settings)
-    bench = Bench(kb, fresh=True)
-    bench.build(Plan(tuple(contenders), exam, (MEASURE,)))
-    tuner = Tuner(bench, exam, MEASURE, Limits())
-    started = time.perf_counter()
-    found = tuner.run(contenders)
-    raced = time.perf_counter() - started
+def _tuned(folder: Path, exam: Exam) -> dict[str, object]:
+    with _fresh(folder) as kb:
+        contenders = candidates(kb.settings)
+        seconds: list[float] = []
+        tuner = Tuner(Bench(kb, fresh=True), exam, MEASURE, Limits(), watch=_ends(seconds))
+        tuner.run(contenders)
+    with _fresh(folder) as kb:
+        started = time.perf_counter()
+        grid = _scores(Bench(kb, fresh=True), contenders, tuner.tuning)
+        whole = time.perf_counter() - started
+    found = tuner.found
     assert found.winner is not None
     others = [Contender(name, Pipeline.parse(text)) for name, text in BASELINES.items()]
-    held = _scores(bench, [Contender("winner", found.winner.pipeline, found.winner.layout), *others], tuner.held)
+    with KnowledgeBase.open(folder) as kb:
+        winner = Contender("winner", found.winner.pipeline, found.winner.layout)
+        held = _scores(Bench(kb), [winner, *others], tuner.held)
     clusters = clusters_of(tuner.held)
     gains = bootstrap(held[:, [0]] - held[:, 1:], clusters=clusters)
-    started = time.perf_counter()
-    grid = _scores(Bench(kb, fresh=True), contenders, tuner.tuning)
-    whole = time.perf_counter() - started
     first, race = found.races[0]
     at = next((i for i, one in enumerate(contenders) if str(one) == str(found.winner)), None)
     best = grid.mean(axis=0).max()
@@ -88,12 +92,29 @@ def _tuned(kb: KnowledgeBase, exam: Exam) -> dict[str, object]:
         "gain over": {name: _shown(gain) for name, gain in zip(BASELINES, gains, strict=True)},
         "confirmed": found.better,
         "runs": round(float(race.questions.sum() / grid.size), 3),
-        "seconds": [round(raced, 1), round(whole, 1)],
+        "seconds": {"first race": round(seconds[0], 1), "all": round(found.seconds, 1), "grid": round(whole, 1)},
         "behind the grid": None if at is None else round(float(best - grid[:, at].mean()), 4),
         "grid winner": contenders[int(grid.mean(axis=0).argmax())].name,
         "dropped": len(race.drops),
         "first": len(first),
     }
+
+
+def _fresh(folder: Path) -> KnowledgeBase:
+    """Opens a knowledge base that remembers no score of a cross-encoder: the race and the grid pay for each of them."""
+    for path in (folder / ".surefind" / "cache").glob("scores.db*"):
+        path.unlink()
+    return KnowledgeBase.open(folder)
+
+
+def _ends(seconds: list[float]) -> Callable[[Standing], None]:
+    """Records how long the race of all candidates took, without the steps around the winner and the confirmation."""
+
+    def watch(standing: Standing) -> None:
+        if standing.stage == "all candidates":
+            seconds[:] = [standing.seconds]
+
+    return watch
 
 
 def _scores(bench: Bench, contenders: list[Contender], queries: list[ExamQuery]) -> np.ndarray:

@@ -363,8 +363,9 @@ def test_other_errors_of_the_system_are_not_called_a_full_disk(two: Home, monkey
 
     monkeypatch.setattr(IndexStore, "save", refuse)
     two.write("docs/a.md", "gamma", age=30)
-    with pytest.raises(PermissionError):
+    with pytest.raises(StoreError, match="Change its permissions") as found:
         two.sync()
+    assert not isinstance(found.value, DiskFullError)
 
 
 # ---------------------------------------------------------------- kills

@@ -107,6 +107,14 @@ def test_the_best_wins_and_is_confirmed_on_other_questions(folder: Path) -> None
         assert means["bm25(k1=0.0, b=0.0)"] < means["bm25"]
         assert found.winner.name != "bm25(k1=0.0, b=0.0)"
         assert [one.total for one in seen] == [len(tuner.tuning)] * len(seen) and len(seen) > 1
+        assert seen[0].left > 0 and seen[-1].left == 0
+
+
+def test_the_time_left_ends_with_the_limit(folder: Path) -> None:
+    with KnowledgeBase.open(folder) as kb:
+        seen: list[Standing] = []
+        Tuner(Bench(kb), exam_of(kb), NDCG, Limits(), minutes=0, watch=seen.append).run(contenders(kb))
+        assert [one.left for one in seen] == [0.0]
 
 
 def test_questions_cut_from_the_documents_do_not_tune(folder: Path) -> None:
@@ -169,7 +177,7 @@ def test_without_yes_and_terminal_nothing_is_written(folder: Path) -> None:
     ran = surefind(*options(), kb=folder)
     assert ran.code == 0, ran.err
     assert (folder / "surefind.toml").read_text(encoding="utf-8") == SETTINGS
-    assert "candidates left" in ran.err
+    assert "candidates left" in ran.err and "s more" in ran.err
     assert "questions that the race never saw" in ran.out
 
 

@@ -32,8 +32,8 @@ def columns(*means: float, questions: int = 256, spread: float = 0.2, seed: int 
     return np.asarray(base + np.array(means) + rng.normal(0, spread, (questions, len(means))))
 
 
-def test_blocks_double_and_end_with_all_questions() -> None:
-    assert blocks(100) == [16, 32, 64, 100]
+def test_blocks_grow_and_end_with_all_questions() -> None:
+    assert blocks(100) == [16, 24, 36, 54, 81, 100]
     assert blocks(16) == [16]
     assert blocks(0) == []
 

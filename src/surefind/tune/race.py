@@ -30,7 +30,9 @@ from surefind.bench.prior_table import Known
 from surefind.types import Floats
 
 FIRST = 16
-"""Questions of the first block; every later block doubles the number."""
+"""Questions of the first block."""
+GROWTH = 1.5
+"""The factor by which the number of questions grows from look to look. With 2, the race asks a sixth more questions."""
 SLACK = 0.0075
 DOUBT = 0.05
 _NORMAL = NormalDist()
@@ -50,12 +52,12 @@ class Drop:
 
 
 def blocks(questions: int) -> list[int]:
-    """How many questions have been asked after each block: 16, 32, 64, … and all."""
+    """How many questions have been asked after each block: 16, 24, 36, 54, … and all."""
     ends = []
     size = FIRST
     while size < questions:
         ends.append(size)
-        size *= 2
+        size = int(size * GROWTH)
     return [*ends, questions] if questions else []
 
 

@@ -51,8 +51,11 @@ class Standing:
     """Questions of the whole race."""
     seconds: float
     """How long it has taken so far."""
+    left: float
+    """The seconds that this stage still takes at most: as many as its last block took for each question and candidate,
+    or until the time limit."""
     money: str
-    """What language models have cost so far, as text; empty if none were asked."""
+    """What language models have cost so far and may still cost, as text; empty if none were asked."""
 
 
 OnStanding = Callable[[Standing], None]
@@ -152,11 +155,14 @@ class Tuner:
                 self.found.stopped = "the time was over"
                 break
             race_in = [contenders[i] for i in race.alive]
+            began = time.monotonic()
             scores = self._score(race_in, self.tuning[start:end])
+            pace = (time.monotonic() - began) / scores.size
             dropped = race.add(scores)
             self._choose(contenders, race, self.tuning[:end])
-            seconds = time.monotonic() - self._begun
-            self._watch(Standing(stage, contenders, race, dropped, len(self.tuning), seconds, self._money()))
+            left = self._left(pace * (len(self.tuning) - end) * len(race.alive) if len(race.alive) > 1 else 0.0)
+            total, seconds = len(self.tuning), time.monotonic() - self._begun
+            self._watch(Standing(stage, contenders, race, dropped, total, seconds, left, self._money()))
             start = end
             if len(race.alive) == 1:
                 break
@@ -222,9 +228,13 @@ class Tuner:
         p = float(permutation_p(gain, clusters)[0])
         return Confirmed(len(self.held), first, second, bootstrap(gain, clusters=clusters)[0], p)
 
+    def _left(self, seconds: float) -> float:
+        return seconds if self._ends is None else max(0.0, min(seconds, self._ends - time.monotonic()))
+
     def _money(self) -> str:
-        spent = self._bench.kb.services.llm.meter.spent
-        return f", {money(spent.dollars)} spent" if spent.calls else ""
+        meter = self._bench.kb.services.llm.meter
+        left = "" if meter.limit is None else f", {money(max(0.0, meter.limit - meter.spent.dollars))} left"
+        return f", {money(meter.spent.dollars)} spent{left}" if meter.spent.calls else ""
 
     def _late(self) -> bool:
         return self._ends is not None and time.monotonic() > self._ends

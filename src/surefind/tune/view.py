@@ -24,8 +24,9 @@ def lines(standing: Standing) -> Iterator[str]:
     """The standing after a block, for the terminal or a log."""
     race, names = standing.race, [one.name for one in standing.contenders]
     asked = int(race.questions.max())
-    left = f"{len(race.alive)} of {len(names)} candidates left"
-    yield f"{standing.stage}: {asked} of {standing.total} questions, {left}, {standing.seconds:.0f} s{standing.money}"
+    alive = f"{len(race.alive)} of {len(names)} candidates left"
+    times = f"{standing.seconds:.0f} s, at most {standing.left:.0f} s more"
+    yield f"{standing.stage}: {asked} of {standing.total} questions, {alive}, {times}{standing.money}"
     leaders = sorted(race.alive, key=lambda i: -race.means[i])[:_SHOWN]
     errors = _errors(race)
     for i in leaders:
