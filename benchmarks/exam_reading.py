@@ -3,8 +3,8 @@
     python benchmarks/exam_reading.py FOLDER... > sheet.txt
     python benchmarks/exam_reading.py FOLDER... --verdicts verdicts.txt
 
-The sheet has up to --count questions of the families that do not copy a passage, each with its gold. A line of the
-verdicts is `NUMBER natural gold`, for example `7 yes no`: whether the question is natural and can be answered, and
+The folders hold Markdown or HTML. The sheet has up to --count questions of --family (by default the one that may choose
+a configuration), each with its gold. A line of the verdicts is `NUMBER natural gold`, for example `7 yes no`: whether the question is natural and can be answered, and
 whether its gold is right and the only one.
 """
 
@@ -17,21 +17,24 @@ from pathlib import Path
 
 from surefind.exam.known_item import generate
 from surefind.exam.model import ExamQuery
+from surefind.ingest.html import Html
 from surefind.ingest.markdown import Markdown
 from surefind.types import Document
 
-FAMILIES = ("heading_paraphrase", "faq", "anchor_text", "alias")
+FAMILIES = ["heading_paraphrase"]
+READERS = {".md": Markdown(), ".html": Html()}
 SHOWN = 400
 """Characters of a gold passage on the sheet."""
 
 
 def read(folders: list[Path]) -> list[Document]:
-    files = [(path, path.relative_to(folder.parent)) for folder in folders for path in sorted(folder.rglob("*.md"))]
-    return [document for path, id in files for document in Markdown().read(path, id.as_posix())]
+    files = [(path, path.relative_to(folder.parent)) for folder in folders for path in sorted(folder.rglob("*.*"))]
+    known = [(READERS[path.suffix], path, id) for path, id in files if path.suffix in READERS]
+    return [document for reader, path, id in known for document in reader.read(path, id.as_posix())]
 
 
-def drawn(documents: list[Document], count: int, seed: int) -> list[ExamQuery]:
-    queries = list(generate(documents, families=FAMILIES).queries)
+def drawn(documents: list[Document], families: list[str], count: int, seed: int) -> list[ExamQuery]:
+    queries = list(generate(documents, families=families).queries)
     random.Random(seed).shuffle(queries)
     return queries[:count]
 
@@ -61,12 +64,13 @@ def print_counts(queries: list[ExamQuery], verdicts: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--family", action="append", help="may be repeated")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--verdicts", type=Path)
     args = parser.parse_args()
     documents = read(args.folders)
-    queries = drawn(documents, args.count, args.seed)
+    queries = drawn(documents, args.family or FAMILIES, args.count, args.seed)
     print_counts(queries, args.verdicts) if args.verdicts else print_sheet(queries, documents)
 
 

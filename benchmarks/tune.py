@@ -41,7 +41,7 @@ from surefind.tune.race import Race, blocks
 from surefind.tune.search import Standing, Tuner
 from surefind.tune.space import candidates
 
-MOST = 300
+MOST = 400
 """Questions of a collection that are used."""
 BASELINES = {
     "BM25": "bm25",

@@ -116,6 +116,33 @@ def test_question_that_points_at_no_document_is_left_out() -> None:
     assert len(asked) == 1 and "zebra" in asked[0]
 
 
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Upgrade practices for generated configuration",  # a noun, not an instruction
+        "configure complains about a failed test program",  # the name of a command
+        "Run the migration afterwards",  # after what?
+        "Using the server to allocate slots",  # about allocating
+    ],
+)
+def test_heading_that_would_be_misread_is_left_out(heading: str) -> None:
+    assert {paraphrase(heading, str(salt)) for salt in range(20)} == {""}
+
+
+def test_names_in_a_title_are_those_of_the_text() -> None:
+    text = "On such systems Apache is packaged. The server reads its files."
+    asked = {paraphrase("Configuring Apache Servers", str(salt), text) for salt in range(20)}
+    assert all("Apache servers" in question for question in asked)
+
+
+def test_section_of_links_is_left_out() -> None:
+    link = "See [the page about revoking zebra badges](https://example.org/zebra).\n"
+    for body, count in ((link, 0), (link + BODY, 1)):
+        documents = [document("a.md", f"# Badges\n\n## Revoke the zebra badge\n\n{body}\n## Other\n\n{BODY}")]
+        found = generate(documents, families=["heading_paraphrase", "first_sentence"]).queries
+        assert sum(query.family == "heading_paraphrase" for query in found) == count
+
+
 # ---------------------------------------------------------------- lexicon
 
 

@@ -16,12 +16,12 @@ _DOUBLED = frozenset(
     "stop submit swap transfer trim unplug".split()
 )
 _OTHER_VERBS = (
-    "add allow apply ask audit authenticate block book build call cancel check clean close compare confirm "
+    "add allow apply ask audit authenticate block book build call cancel check clean clear close compare confirm "
     "connect count decide define disconnect document draft end enforce ensure enter escalate export extend follow "
     "give import inject isolate join keep list look make mark measure merge mute open order pay perform post "
     "prepare print process produce protect provide publish query raise read rebuild receive record recover refer "
-    "release report reset restart restrict reuse save search send serve share sign start stop switch tell track "
-    "turn unblock understand undo unlock upload write"
+    "register release report reset restart restrict reuse save search send serve share sign start stop switch tell "
+    "track turn unblock understand undo unlock update upload write"
 )
 """Verbs without a replacement: they open an instruction, too."""
 

@@ -2,7 +2,8 @@
 
 At least one content word is replaced from the lexicon (`lexicon.txt`), and only where its part of speech is certain: a
 verb that opens the heading, the last noun of a phrase, an adjective before a noun, a term that is one thing with two
-names. Names, identifiers and the parts of compounds stay as they are. Then the heading becomes a question of a form
+names. Names, identifiers and the parts of compounds stay as they are. In a heading of capitalised words, the document
+tells which words are names. Then the heading becomes a question of a form
 that suits it: an instruction, a condition, a question or a subject. A heading that is none of these is left out, and
 so is one with punctuation inside. All choices depend on the text and the salt alone.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from surefind.exam._lexicon import Place, gerunds, imperatives, lexicon
@@ -19,7 +21,7 @@ from surefind.exam._words import terms
 
 T = TypeVar("T")
 FORMS = {
-    "instruction": ("how do I {}?", "how can I {}?", "what are the steps to {}?", "what is the best way to {}?"),
+    "instruction": ("how do I {}?", "how can I {}?", "how should I {}?", "what is the best way to {}?"),
     "condition": ("what should I do if {}?", "what do I have to do if {}?"),
     "question": ("{}?", "can you tell me {}?", "I want to know {}"),
     "subject": ("what should I know about {}?", "where can I find information about {}?", "can you explain {}?"),
@@ -30,6 +32,8 @@ _CODE = re.compile(r"^[A-Z]+[-–]\d+\w*\s*[—–:-]?\s*")
 _INSIDE = re.compile(r"[^\w\s'’.&/?-]|[./]\s|\s[./&-]\s|\.\w+$|_|\d{4}-\d\d")
 _CLAUSE = re.compile(r"\b(?:is|are|was|were|has|have|will|cannot|can|does|do|did|must|should|fails|gets|goes|runs)\b")
 _ARTICLE = re.compile(r"\b(an?) (?=([a-z]))")
+_CAPITAL = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
+_PLAIN = re.compile(r"\b[a-z]+")
 _DETERMINERS = frozenset(
     "a an the this that these those your our my their its all any each every some no one two three "
     "four five which what".split()
@@ -42,26 +46,47 @@ _UNCOUNTED = re.compile(
     r"(?:ss|s|ing|ity|[^c]y|ion|ment|ance|ence|ware)$|^(?:access|advice|cash|data|email|equipment|fraud|help|info|leave|"
     r"mail|money|news|overtime|pay|privacy|research|search|staff|support|time|traffic|use|work)$"
 )
+_ALSO_NOUNS = frozenset(
+    "access audit block book build call change check contact copy count document download draft end export file fix "
+    "import increase list log mark measure monitor order plan post print process purchase query record refund release "
+    "report request reset restart review run scale schedule search share sign start stop store switch test track "
+    "transfer update upgrade upload use view".split()
+)
+"""Verbs that open a heading as a noun, too: "Upgrade practices" and "Access policies" are no instructions."""
+_CONTEXT = frozenset(
+    "above afterwards again also below here instead it its that then there these this those too".split()
+)
+"""Words that refer to what was said before."""
 _WH = frozenset("how what when where who why which whose".split())
 
 
-def paraphrase(heading: str, salt: str) -> str:
-    """The heading as a question in other words; "" if the lexicon has none, or if no form of question suits it."""
+def paraphrase(heading: str, salt: str, text: str = "") -> str:
+    """The heading as a question in other words; "" if the lexicon has none, or if no form of question suits it. `text`
+    is that of its document."""
     bare = _CODE.sub("", _ASIDE.sub("", heading)).rstrip("?").strip()
-    if not bare or _INSIDE.search(bare):
-        return ""
     words = bare.split()
+    # A heading that begins in lower case begins with the name of a command.
+    if not bare or bare[0].islower() or _INSIDE.search(bare) or _CONTEXT & set(map(str.lower, words)):
+        return ""
     titled = sum(word[:1].isupper() for word in words[1:]) > len(words[1:]) / 2
-    words = [_fold(word, titled or at == 0) for at, word in enumerate(words)]
-    question = _question(words, salt)
+    question = _question([_fold(word, titled or at == 0, text) for at, word in enumerate(words)], salt)
     # The words must differ after stemming: "filing" for "file" would be the same question.
     return question if set(terms(heading)) - set(terms(question)) else ""
 
 
-def _fold(word: str, anyhow: bool) -> str:
+def _fold(word: str, anyhow: bool, text: str) -> str:
     """Lower case, unless the word is a name, an identifier or an acronym. In a heading of capitalised words, no capital
-    makes a name."""
-    return word.lower() if anyhow and (word[1:].islower() or word in ("A", "I")) else word
+    makes a name; there, a word is a name if the text has it with a capital inside sentences, and never without one."""
+    if not anyhow or not (word[1:].islower() or word in ("A", "I")):
+        return word
+    return word if word in _names(text) else word.lower()
+
+
+@lru_cache(maxsize=2)
+def _names(text: str) -> frozenset[str]:
+    """The words that the text has with a capital inside sentences, and never without one."""
+    plain = set(_PLAIN.findall(text))
+    return frozenset(word for word in _CAPITAL.findall(text) if word.lower() not in plain)
 
 
 def _question(words: list[str], salt: str) -> str:
@@ -95,13 +120,18 @@ def _opening_verb(words: Sequence[str]) -> tuple[str, list[str]]:
         rest = list(words[length:])
         if not rest or rest[0] in _SMALL - _DETERMINERS:
             continue  # "Use of force" and "Schedule and cost" are nouns
-        if opening in imperatives():
+        if opening in imperatives() and not (opening in _ALSO_NOUNS and _continues_noun(rest[0])):
             return opening, rest
         if opening in gerunds() and _is_gerund(opening, rest):
             return gerunds()[opening], rest
     if len(words) > 2 and words[1] in _DETERMINERS and words[0] not in _SMALL | _WH and not words[0].endswith("ing"):
         return words[0], list(words[1:])  # "Sort the mail": only a verb stands before an article
     return "", []
+
+
+def _continues_noun(word: str) -> bool:
+    """Whether the word can be the second part of a compound noun. A name and a word after an article cannot."""
+    return word.islower() and word not in _DETERMINERS
 
 
 def _is_gerund(opening: str, rest: Sequence[str]) -> bool:
@@ -126,10 +156,12 @@ def _instruction(verb: str, rest: list[str], salt: str) -> str:
     if clause or ("and" in rest and any(word in imperatives() for word in rest[rest.index("and") + 1 :][:1])):
         return ""
     others = lexicon("verbs").get(verb, ()) if rest[0] not in ("and", "or") else ()
+    if verb == "use" and {"for", "to"} & set(rest):
+        others = ()  # "Using the server to store keys" is about storing keys
     phrase, changed = _replaced(rest, salt)
     if others:
         verb, changed = _pick(others, f"{salt}:{verb}"), True
-    return _asked("instruction", [*verb.split(), *phrase], salt) if changed else ""
+    return _asked("instruction", [*verb.split(), *_with_article(phrase)], salt) if changed else ""
 
 
 def _after_if(rest: list[str]) -> list[str]:
@@ -179,7 +211,7 @@ def _inverted(words: list[str], salt: str) -> str:
 def _with_article(words: list[str]) -> list[str]:
     """`the yearly review calendar`, but `lien changes`: a single thing needs an article."""
     head = next((at for at, word in enumerate(words) if word in _SMALL and at), len(words)) - 1
-    single = words[head].islower() and not _UNCOUNTED.search(words[head])
+    single = words[head].islower() and words[head].isalpha() and not _UNCOUNTED.search(words[head])
     plain = (
         "and" not in words
         and words[0] not in _DETERMINERS

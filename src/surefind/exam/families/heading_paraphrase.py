@@ -3,11 +3,13 @@
 Gold: as for `heading_direct`. A heading is left out if the lexicon has no other word for any of its words, because
 "what is" before the heading would not be a paraphrase. It is also left out if the words that stay do not point at few
 documents ("how do I look at the alerts?" fits any of them): one word must be rare, and if it is the only one, very
-rare. The lexicon is English, so only English documents are used.
+rare. So is one whose section says next to nothing besides its links. The lexicon is English, so only English
+documents are used.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -18,7 +20,12 @@ from surefind.exam._words import terms
 from surefind.exam.families.heading_direct import MOST, clean_heading, judged
 from surefind.exam.overlap import content_terms
 from surefind.text.language import is_english
+from surefind.text.scripts import count_words
 from surefind.types import Document
+
+_FEWEST = 12
+"""Words of a section that answers a question."""
+_LINK = re.compile(r"\[[^\]\n]{0,200}\]\([^)\n]{0,500}\)")
 
 
 def heading_paraphrase(corpus: ExamDocuments) -> Drafts:
@@ -26,20 +33,28 @@ def heading_paraphrase(corpus: ExamDocuments) -> Drafts:
         possible = any(_reworded(corpus, document, text) for text in corpus.possible_headings[document.id])
         for heading in corpus.headings(document) if possible and is_english([document.text]) else ():
             reworded = _reworded(corpus, document, heading.text)
+            reworded = reworded and _reworded(corpus, document, heading.text, document.text)
             if reworded:
                 yield Draft(heading.text, partial(_ask, corpus, reworded, heading))
 
     return drafts
 
 
-def _reworded(corpus: ExamDocuments, document: Document, heading: str) -> str:
-    return paraphrase(heading, f"{corpus.seed}:{document.id}") if clean_heading(heading) else ""
+def _reworded(corpus: ExamDocuments, document: Document, heading: str, text: str = "") -> str:
+    """The question; without the document's text, only whether there may be one."""
+    return paraphrase(heading, f"{corpus.seed}:{document.id}", text) if clean_heading(heading) else ""
 
 
 def _ask(corpus: ExamDocuments, reworded: str, heading: Heading) -> Candidate | None:
     kept = content_terms(reworded) & frozenset(terms(heading.text))
-    judgments = judged(corpus, heading) if _points(corpus, kept) else ()
+    judgments = judged(corpus, heading) if _points(corpus, kept) and _answers(heading) else ()
     return Candidate(reworded, heading.document.id, judgments, source=heading.text) if judgments else None
+
+
+def _answers(heading: Heading) -> bool:
+    """Whether the section has text of its own: "See the page about …" answers nothing."""
+    section = heading.document.text[heading.start : heading.end]
+    return count_words(_LINK.sub("", section)) - count_words(heading.text) >= _FEWEST
 
 
 def _points(corpus: ExamDocuments, kept: frozenset[str]) -> bool:
