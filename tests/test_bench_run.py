@@ -20,6 +20,7 @@ from rich.console import Console
 from exam_helpers import copy_few, query
 from helpers import WORDS, Home
 from surefind import Access
+from surefind.bench import prior_table
 from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown, write_files, write_runs
@@ -223,6 +224,14 @@ def test_second_run_is_the_first_one_from_the_cache(kb: KnowledgeBase, batches: 
     assert second.outcome is None
     assert second.report == {**first.report, "command": "again"}
     assert sum(batches.values()) == before
+
+
+def test_another_prior_makes_another_report(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(kb, "bm25(k1=0.85)", "bm25(k1=0.86)")
+    assert run_bench(kb, plan, "").outcome is not None
+    assert run_bench(kb, plan, "").outcome is None
+    monkeypatch.setattr(prior_table, "_table", lambda table=prior_table._table(): {**table, "corpora": ["one", "two"]})
+    assert run_bench(kb, plan, "").outcome is not None
 
 
 def test_another_measure_runs_no_retriever_again(kb: KnowledgeBase, batches: Counter[str]) -> None:

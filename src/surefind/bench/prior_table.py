@@ -16,6 +16,7 @@ its own is added there.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,6 +63,11 @@ class Known:
 def collections() -> int:
     """How many collections the table was measured on."""
     return len(_table()["corpora"])
+
+
+def stamp() -> str:
+    """A hash of the table. A report depends on it."""
+    return hashlib.blake2b(json.dumps(_table(), sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def known(specs: Sequence[str], layouts: Sequence[str] = (), measure: str = MEASURE) -> Known:

@@ -12,6 +12,7 @@ from typing import Any
 from surefind import __version__, spec
 from surefind.abilities import learnt_by, stamp_of
 from surefind.access import Access
+from surefind.bench import prior_table
 from surefind.bench.engine import OWNER, Bench, Outcome
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
@@ -73,6 +74,7 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     key = bench.cache.key(
         "report",
         __version__,
+        prior_table.stamp(),
         bench.fingerprint(plan),
         plan.exam.fingerprint,
         plan.exam.label,
