@@ -230,7 +230,8 @@ def test_another_prior_makes_another_report(kb: KnowledgeBase, monkeypatch: pyte
     plan = plan_of(kb, "bm25(k1=0.85)", "bm25(k1=0.86)")
     assert run_bench(kb, plan, "").outcome is not None
     assert run_bench(kb, plan, "").outcome is None
-    monkeypatch.setattr(prior_table, "_table", lambda table=prior_table._table(): {**table, "corpora": ["one", "two"]})
+    other = {**prior_table._table(), "corpora": ["one", "two"]}
+    monkeypatch.setattr(prior_table, "_table", lambda: other)
     assert run_bench(kb, plan, "").outcome is not None
 
 
