@@ -15,6 +15,7 @@ from surefind.bench.prior import (
     Evidence,
     Kind,
     choose,
+    design_effect,
     evidence,
     fit_kind,
     fit_prior,
@@ -24,7 +25,7 @@ from surefind.bench.prior import (
 from surefind.bench.recommendation import describe, recommend
 from surefind.config import default_settings
 from surefind.exam.known_item import VERBATIM
-from surefind.exam.model import ExamQuery
+from surefind.exam.model import ExamQuery, Judgment
 from surefind.types import Floats
 
 DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"
@@ -100,6 +101,15 @@ def test_sampling_error_is_that_of_the_mean() -> None:
     assert sampling_error(scores)[0, 0] == pytest.approx(1.0, abs=1e-6)  # variance 2 of 2 questions
 
 
+def test_questions_about_one_document_count_once_if_they_are_equal() -> None:
+    once = np.random.default_rng(2).normal(size=(40, 3))
+    five = np.repeat(once, 5, axis=0)
+    effect = design_effect(five, np.repeat(np.arange(40), 5))
+    assert effect == pytest.approx(5.0)
+    assert design_effect(five, np.arange(200)) == pytest.approx(1.0)
+    assert design_effect(np.zeros((3, 2)), np.arange(3)) == 1.0
+
+
 def test_the_stated_probability_is_how_often_it_holds() -> None:
     """Truths are drawn, exams are drawn from them, and the recommendation is judged by the truth."""
     rng = np.random.default_rng(4)
@@ -161,6 +171,16 @@ def test_many_real_questions_overrule_the_prior() -> None:
     assert (found.best, found.real) == (2, 300)
     assert found.within > 0.99
     assert found.more is None
+
+
+def test_repeated_questions_make_nothing_surer() -> None:
+    scores = exam(1, 24, gain=0.05)
+    single = [ExamQuery(f"{i}", "?", (Judgment(f"{i}.md"),)) for i in range(24)]
+    often = [ExamQuery(f"{i}-{n}", "?", (Judgment(f"{i}.md"),)) for i in range(24) for n in range(10)]
+    once, again = recommend(SPECS, scores, single), recommend(SPECS, np.repeat(scores, 10, axis=0), often)
+    alone = recommend(SPECS, np.repeat(scores, 10, axis=0), asked(240))
+    assert again.regret == pytest.approx(once.regret, rel=0.25)
+    assert alone.regret < again.regret / 1.5
 
 
 def test_a_handful_of_real_questions_does_not() -> None:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefind.types import Floats
 
@@ -127,16 +128,16 @@ def regret_after(belief: Belief, per_question: Floats, questions: int, draws: in
     return float((truth.max(axis=1) - truth[np.arange(draws), means.argmax(axis=1)]).mean())
 
 
-def sampling_error(differences: Floats, typical: Floats | None = None) -> Floats:
+def sampling_error(differences: Floats, typical: Floats | None = None, effect: float = 1.0) -> Floats:
     """Covariance of the mean of per-question differences, (questions, configurations).
 
     Few questions say little about their own covariance, and nothing about most directions if there are fewer of them
     than configurations. So it is blended with the `typical` covariance of one question, which counts as `TYPICAL`
-    questions (the mean of an inverse-Wishart posterior)."""
-    count = len(differences)
+    questions (the mean of an inverse-Wishart posterior). With a design effect, n questions count like n / effect."""
+    count = len(differences) / effect
     own = np.atleast_2d(np.cov(differences, rowvar=False))
     if typical is not None:
-        own = ((count - 1) * own + TYPICAL * typical) / (count - 1 + TYPICAL)
+        own = (max(0.0, count - 1) * own + TYPICAL * typical) / (max(0.0, count - 1) + TYPICAL)
     return np.asarray(own / count + _ridge(differences[0]))
 
 
@@ -156,9 +157,21 @@ def fit_kind(exams: Sequence[Floats], real: Sequence[Floats], shrink: float = SH
     return Kind(gaps.mean(axis=0), error * (1 + 1 / len(gaps)))
 
 
-def evidence(differences: Floats, kind: Kind | None = None, typical: Floats | None = None) -> Evidence:
-    """What per-question differences say; without a kind they are of real questions."""
-    error, bias = sampling_error(differences, typical), np.zeros(differences.shape[1])
+def design_effect(differences: Floats, clusters: NDArray[np.int64]) -> float:
+    """How many times larger the variance of the mean is because questions about one document are alike, at least 1
+    (Kish 1965): squared sums over clusters, against squares of single questions, over all configurations."""
+    residuals = differences - differences.mean(axis=0)
+    sums = np.zeros((int(clusters.max()) + 1, differences.shape[1]))
+    np.add.at(sums, clusters, residuals)
+    alone = float((residuals**2).sum())
+    return max(1.0, float((sums**2).sum()) / alone) if alone > 0 else 1.0
+
+
+def evidence(
+    differences: Floats, kind: Kind | None = None, typical: Floats | None = None, effect: float = 1.0
+) -> Evidence:
+    """What per-question differences say; without a kind they are of real questions. `effect` is their design effect."""
+    error, bias = sampling_error(differences, typical, effect), np.zeros(differences.shape[1])
     if kind is not None:
         error, bias = error + kind.error, kind.bias
     return Evidence(differences.mean(axis=0), error, bias)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.bench.prior import Belief, Choice, Kind, choose, evidence, regret_after, sampling_error
+from surefind.bench.prior import Belief, Choice, Kind, choose, design_effect, evidence, regret_after, sampling_error
 from surefind.bench.prior_table import MEASURE, known
+from surefind.exam.clusters import clusters_of
 from surefind.exam.known_item import FAMILIES
 from surefind.exam.model import ExamQuery
 from surefind.types import Floats
@@ -89,14 +90,16 @@ def recommend(
     belief, per_question = start.belief, start.per_question
     differences = np.asarray(scores, dtype=np.float64) @ start.against.T
     groups = np.array([_group(query) for query in queries])
+    clusters = clusters_of(queries)
     counted: dict[str, int] = {}
     for group in dict.fromkeys(groups.tolist()):
         part = differences[groups == group]
+        effect = design_effect(part, clusters[groups == group])
         if group and len(part) >= _FEWEST:
             counted[group] = len(part)
             kind = None if group in (_REAL, _CHOSEN) else Kind(np.zeros(len(specs)), start.belief.covariance)
             scale = _scale([query for query, name in zip(queries, groups, strict=True) if name == group])
-            belief = belief.updated(evidence(scale * part, kind, scale**2 * start.per_question))
+            belief = belief.updated(evidence(scale * part, kind, scale**2 * start.per_question, effect))
     choice = choose(belief, margin, start.default)
     real = counted.pop(_REAL, 0)
     if real:
