@@ -35,7 +35,7 @@ from surefind.tune.space import near
 FEWEST = 2 * FIRST
 """Questions that may choose that a half must have."""
 _FINALISTS = 12
-"""Survivors whose latency is measured, the best first."""
+"""Survivors that the recommendation chooses from, the best first."""
 
 
 @dataclass(frozen=True)
@@ -191,11 +191,15 @@ class Tuner:
         return [str(one.pipeline) for one in contenders], [str(one.layout or own) for one in contenders]
 
     def _settle(self, contenders: Sequence[Contender], race: Race) -> None:
-        """Takes a faster finalist that is as good, if there is one."""
+        """Takes a faster finalist that is as good, if there is one. Only those that are as good are timed."""
         chosen, finalists = self.found.recommendation, self.found.finalists
-        if chosen is None or len(finalists) < 2:
+        if chosen is None or len(chosen.equals) < 2:
             return
-        latency = self._bench.latency(Plan(tuple(finalists), self._timing_exam(), (self._measure,)))
+        equal = [finalists[i] for i in chosen.equals]
+        timed = self._bench.latency(Plan(tuple(equal), self._timing_exam(), (self._measure,)))
+        latency: list[dict[str, object]] = [{} for _ in finalists]
+        for i, times in zip(chosen.equals, timed, strict=True):
+            latency[i] = times
         self.found.winner = finalists[fastest(chosen, latency)]
 
     def _within(self, contenders: Sequence[Contender]) -> list[Contender]:
