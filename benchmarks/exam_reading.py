@@ -4,8 +4,8 @@
     python benchmarks/exam_reading.py FOLDER... --verdicts verdicts.txt
 
 The folders hold Markdown or HTML. The sheet has up to --count questions of --family (by default the one that may choose
-a configuration), each with its gold. A line of the verdicts is `NUMBER natural gold`, for example `7 yes no`: whether the question is natural and can be answered, and
-whether its gold is right and the only one.
+a configuration), each with its gold. A line of the verdicts is `NUMBER natural gold`, for example `7 yes no`: whether
+the question is natural and can be answered, and whether its gold is right and the only one.
 """
 
 from __future__ import annotations

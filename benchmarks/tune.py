@@ -1,16 +1,17 @@
 """Tunes collections that nobody tuned by hand, and judges the result by held-out real questions.
 
-    python benchmarks/tune.py run --data DATA --work WORK [--only NAME …]     races, and the full grid for comparison
-    python benchmarks/tune.py simulate --work WORK                            500 recommendations from real scores
-    python benchmarks/tune.py race --work WORK                                races over real scores, against the grid
+    python benchmarks/tune.py run --data DATA --work WORK [--only NAME …] [--grid]     races on real questions
+    python benchmarks/tune.py simulate --work WORK                     500 recommendations from real scores
+    python benchmarks/tune.py race --work WORK                         races over real scores, against the grid
 
 `run` needs knowledge bases of the collections; it makes them like `exam_validity.py collect`, whose WORK it can share.
 For each collection it prints the winner, its held-out score against the usual baselines and the default (differences
-with 95% intervals), what share of the full grid's question-runs and time the race took, and how far its winner is from
-the grid's on the tuning half. `simulate` needs the scores of `exam_validity.py collect`: an exam of 30, 75 or 150 real
-questions is drawn, the recommendation is made with a prior from the other collections, and is judged by the scores of
-all questions of the collection. `race` needs the same scores: the 23 configurations race on a random half of the
-questions of each collection, ten times, and the leader at the end is compared with the best of the half.
+with 95% intervals) and what share of the full grid's question-runs the race took. With `--grid` it also runs the grid,
+and prints its time and how far the winner is behind the grid's on the tuning half. `simulate` needs the scores of
+`exam_validity.py collect`: an exam of 30, 75 or 150 real questions is drawn, the recommendation is made with a prior
+from the other collections, and is judged by the scores of all questions of the collection. `race` needs the same
+scores: the 23 configurations race on a random half of the questions of each collection, ten times, and the leader at
+the end is compared with the best of the half.
 """
 
 from __future__ import annotations
@@ -52,26 +53,22 @@ BASELINES = {
 }
 
 
-def run(data: Path, work: Path, only: list[str]) -> None:
+def run(data: Path, work: Path, only: list[str], whole: bool) -> None:
     for name in [one for one in collections(data) if not only or one in only]:
         folder = work / name
         folder.mkdir(parents=True, exist_ok=True)
         with KnowledgeBase.open(folder) as kb:
             exam = fewer(questions_of(kb, name, data, work), MOST)
             Bench(kb, fresh=True).build(Plan(tuple(candidates(kb.settings)), exam, (MEASURE,)))
-        print(json.dumps({"collection": name, **_tuned(folder, exam)}, ensure_ascii=False), flush=True)
+        print(json.dumps({"collection": name, **_tuned(folder, exam, whole)}, ensure_ascii=False), flush=True)
 
 
-def _tuned(folder: Path, exam: Exam) -> dict[str, object]:
+def _tuned(folder: Path, exam: Exam, whole: bool) -> dict[str, object]:
     with _fresh(folder) as kb:
         contenders = candidates(kb.settings)
         seconds: list[float] = []
         tuner = Tuner(Bench(kb, fresh=True), exam, MEASURE, Limits(), watch=_ends(seconds))
         tuner.run(contenders)
-    with _fresh(folder) as kb:
-        started = time.perf_counter()
-        grid = _scores(Bench(kb, fresh=True), contenders, tuner.tuning)
-        whole = time.perf_counter() - started
     found = tuner.found
     assert found.winner is not None
     others = [Contender(name, Pipeline.parse(text)) for name, text in BASELINES.items()]
@@ -81,9 +78,7 @@ def _tuned(folder: Path, exam: Exam) -> dict[str, object]:
     clusters = clusters_of(tuner.held)
     gains = bootstrap(held[:, [0]] - held[:, 1:], clusters=clusters)
     first, race = found.races[0]
-    at = next((i for i, one in enumerate(contenders) if str(one) == str(found.winner)), None)
-    best = grid.mean(axis=0).max()
-    return {
+    result = {
         "candidates": len(contenders),
         "tuning": len(tuner.tuning),
         "held_out": len(tuner.held),
@@ -91,12 +86,25 @@ def _tuned(folder: Path, exam: Exam) -> dict[str, object]:
         "held_out_means": dict(zip(["winner", *BASELINES], held.mean(axis=0).round(4).tolist(), strict=True)),
         "gain over": {name: _shown(gain) for name, gain in zip(BASELINES, gains, strict=True)},
         "confirmed": found.better,
-        "runs": round(float(race.questions.sum() / grid.size), 3),
-        "seconds": {"first race": round(seconds[0], 1), "all": round(found.seconds, 1), "grid": round(whole, 1)},
-        "behind the grid": None if at is None else round(float(best - grid[:, at].mean()), 4),
-        "grid winner": contenders[int(grid.mean(axis=0).argmax())].name,
+        "runs": round(float(race.questions.sum() / (len(contenders) * len(tuner.tuning))), 3),
+        "seconds": {"first race": round(seconds[0], 1), "all": round(found.seconds, 1)},
         "dropped": len(race.drops),
         "first": len(first),
+    }
+    return result | (_grid(folder, contenders, tuner, found.winner) if whole else {})
+
+
+def _grid(folder: Path, contenders: list[Contender], tuner: Tuner, winner: Contender) -> dict[str, object]:
+    """What the full grid takes and finds on the questions of the race."""
+    with _fresh(folder) as kb:
+        started = time.perf_counter()
+        scores = _scores(Bench(kb, fresh=True), contenders, tuner.tuning).mean(axis=0)
+        seconds = time.perf_counter() - started
+    at = next((i for i, one in enumerate(contenders) if str(one) == str(winner)), None)
+    return {
+        "grid seconds": round(seconds, 1),
+        "grid winner": contenders[int(scores.argmax())].name,
+        "behind the grid": None if at is None else round(float(scores.max() - scores[at]), 4),
     }
 
 
@@ -186,9 +194,10 @@ if __name__ == "__main__":
     parser.add_argument("--data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
+    parser.add_argument("--grid", action="store_true", help="also run the full grid, for comparison")
     given = parser.parse_args()
     if given.step == "run":
-        run(given.data, given.work, given.only)
+        run(given.data, given.work, given.only, given.grid)
     elif given.step == "simulate":
         simulate(given.work)
     else:
