@@ -177,7 +177,7 @@ def _raced(scores: np.ndarray, known: Known) -> tuple[float, float]:
     for end in blocks(len(scores)):
         race.add(scores[start:end][:, race.alive])
         start = end
-        if len(race.alive) == 1:
+        if race.over:
             break
     means = scores.mean(axis=0)
     return float(race.questions.sum() / scores.size), 100 * float(means.max() - means[race.leader])

@@ -7,7 +7,7 @@ import pytest
 
 from surefind.bench.prior import Belief
 from surefind.bench.prior_table import Known
-from surefind.tune.race import DOUBT, FIRST, SLACK, Race, blocks
+from surefind.tune.race import DOUBT, ENOUGH, FIRST, SLACK, Race, blocks
 from surefind.types import Floats
 
 
@@ -90,3 +90,14 @@ def test_most_of_the_work_is_saved() -> None:
     race = run(columns(0.0, *np.linspace(-0.5, -0.1, 29), questions=512, spread=0.15), spread=0.2, question=0.15)
     assert race.questions.sum() < 0.25 * 512 * 30
     assert race.leader == 0 and race.means[0] == pytest.approx(race.scores[:, race.alive.index(0)].mean())
+
+
+def test_a_race_between_equals_ends_early() -> None:
+    rng = np.random.default_rng(4)
+    both = rng.uniform(0, 1, (400, 1)) + rng.normal(0, 1e-4, (400, 2))
+    race = Race(known(2, question=0.02))
+    race.add(both[:200])
+    assert race.over and race.loss < ENOUGH
+    apart = Race(known(2))
+    apart.add(rng.uniform(0, 1, (20, 2)))
+    assert not apart.over

@@ -6,6 +6,9 @@ candidate is dropped if it is unlikely to be better than the leader by an amount
 
     P(candidate - leader > slack) < doubt          slack = 0.0075 nDCG@10, doubt = 5%
 
+The race ends when one candidate is left, or when to take the leader is expected to lose less than 0.002 nDCG@10 against
+the best survivor: more questions would then change the choice between equals only.
+
 What this does to the error rate: the probability is a posterior one, so looking several times does not invalidate it
 (the likelihood principle; Berger 1985, section 7.7). At each look, at most 5% of the dropped candidates are expected to
 be better than the leader by more than the slack, as far as the prior is right; docs/results/exam-validity.md shows how
@@ -35,6 +38,10 @@ GROWTH = 1.5
 """The factor by which the number of questions grows from look to look. With 2, the race asks a sixth more questions."""
 SLACK = 0.0075
 DOUBT = 0.05
+ENOUGH = 0.002
+"""Expected loss of the leader below which the race ends. On left-out collections this saves 9% of the questions and
+loses nothing; with 0.003, 9% of races instead of 3% end more than a point behind the best."""
+_DRAWS = 2_000
 _NORMAL = NormalDist()
 
 
@@ -76,11 +83,18 @@ class Race:
         self.questions = np.zeros(size, dtype=np.int64)
         self.leader = 0
         """The survivor with the highest expected score."""
+        self.loss = np.inf
+        """What taking the leader is expected to lose against the best survivor."""
 
     @property
     def scores(self) -> Floats:
         """The scores of the survivors on all questions so far, (questions, survivors)."""
         return np.concatenate([block[:, self.alive] for block in self._scores])
+
+    @property
+    def over(self) -> bool:
+        """Whether more questions would change nothing that matters."""
+        return len(self.alive) == 1 or self.loss < ENOUGH
 
     def add(self, scores: Floats) -> list[Drop]:
         """Adds the survivors' scores on a block of questions, (questions, survivors), and drops candidates."""
@@ -93,6 +107,8 @@ class Race:
         belief = self._belief(asked)
         best = int(np.argmax(belief.mean))
         self.leader = self.alive[best]
+        draws = belief.draws(_DRAWS)
+        self.loss = float((draws.max(axis=1) - draws[:, best]).mean())
         gaps = belief.mean - belief.mean[best]
         own = np.diag(belief.covariance)
         spread = np.sqrt(np.maximum(own + own[best] - 2 * belief.covariance[:, best], 1e-12))

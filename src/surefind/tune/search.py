@@ -160,11 +160,11 @@ class Tuner:
             pace = (time.monotonic() - began) / scores.size
             dropped = race.add(scores)
             self._choose(contenders, race, self.tuning[:end])
-            left = self._left(pace * (len(self.tuning) - end) * len(race.alive) if len(race.alive) > 1 else 0.0)
+            left = self._left(0.0 if race.over else pace * (len(self.tuning) - end) * len(race.alive))
             total, seconds = len(self.tuning), time.monotonic() - self._begun
             self._watch(Standing(stage, contenders, race, dropped, total, seconds, left, self._money()))
             start = end
-            if len(race.alive) == 1:
+            if race.over:
                 break
         self._settle(contenders, race)
 
