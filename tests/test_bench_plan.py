@@ -10,6 +10,8 @@ from surefind.bench.plan import (
     Contender,
     Plan,
     across,
+    compares_layouts,
+    current,
     distinct,
     expand,
     from_settings,
@@ -20,6 +22,7 @@ from surefind.bench.plan import (
     preset_names,
     short,
 )
+from surefind.config import default_settings, parse_settings
 from surefind.errors import ConfigError, SpecError
 from surefind.exam.model import Exam, Judgment
 from surefind.search.pipeline import Pipeline
@@ -152,6 +155,21 @@ def test_another_depth_is_another_retrieval() -> None:
 
 
 # ---------------------------------------------------------------- presets
+
+
+def test_the_pipeline_in_use_is_compared_with_a_preset() -> None:
+    settings = default_settings()
+    (own,) = current(settings)
+    assert (own.name, own.pipeline) == (settings.pipeline, settings.pipelines[settings.pipeline])
+    contenders, _ = preset("context-layer", [own])
+    assert own in contenders
+    assert compares_layouts("chunking") and not compares_layouts("context-layer")
+
+
+@pytest.mark.parametrize("more", ["llm_listwise", "conditional(stage=llm_listwise)"])
+def test_a_pipeline_in_use_that_asks_a_language_model_is_left_out(more: str) -> None:
+    text = f'[search]\npipeline = "mine"\n[pipelines.mine]\nretrieve = ["bm25"]\nrerank = ["{more}"]\n'
+    assert current(parse_settings(text, "surefind.toml")) == []
 
 
 @pytest.mark.parametrize("name", preset_names())

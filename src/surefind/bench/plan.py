@@ -17,14 +17,15 @@ from itertools import product
 from typing import Any
 
 from surefind import spec
-from surefind.abilities import Synonym, implements
+from surefind.abilities import Synonym, Wrapping, implements
 from surefind.access import Access
 from surefind.bench import presets
+from surefind.config import Settings
 from surefind.errors import ConfigError, SpecError, choices
 from surefind.exam.model import Exam
 from surefind.grammar import split_outside
 from surefind.measure.names import Measure, parse_measure
-from surefind.protocols import Retriever
+from surefind.protocols import Priced, Retriever
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout
 
@@ -89,6 +90,20 @@ def preset_module(name: str) -> Any:
     if name not in preset_names():
         raise SpecError(f"There is no preset {name!r}. {choices(name, preset_names())}")
     return importlib.import_module(f"surefind.bench.presets.{name.replace('-', '_')}")
+
+
+def compares_layouts(name: str) -> bool:
+    """Whether a preset compares layouts; it then takes given pipelines instead of its own."""
+    return bool(getattr(preset_module(name), "LAYOUTS", {}))
+
+
+def current(settings: Settings) -> list[Contender]:
+    """The pipeline that `search` uses, to be compared with those of a preset. None if it asks a language model: a
+    preset costs nothing unless its own rows do."""
+    pipeline = settings.pipelines[settings.pipeline]
+    stages = (*pipeline.retrieve, pipeline.fuse, *pipeline.rerank)
+    paid = any(isinstance(stage.inner if isinstance(stage, Wrapping) else stage, Priced) for stage in stages)
+    return [] if paid else [Contender(settings.pipeline, pipeline)]
 
 
 def preset(

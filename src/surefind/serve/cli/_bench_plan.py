@@ -24,6 +24,8 @@ def plan_for(
     if preset:
         if preset == "fusion":
             given += _trained(kb, plan.preset(preset)[0][0].pipeline)
+        if not plan.compares_layouts(preset):
+            given += plan.current(kb.settings)
         contenders, wanted = plan.preset(preset, given, cuts)
     elif texts or layouts:
         mine = given or plan.from_texts([kb.settings.pipeline], named)

@@ -78,7 +78,7 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     ask."""
     from surefind.access import Access
     from surefind.bench.files import write_files
-    from surefind.bench.plan import Plan, parse_measures, preset
+    from surefind.bench.plan import Plan, current, parse_measures, preset
     from surefind.bench.run import known_item_exam, run_bench
     from surefind.bench.saved import REPORTS
     from surefind.exam.formats.table import read_table
@@ -86,7 +86,7 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     from surefind.exam.store import ExamStore
     from surefind.sample import sample_questions
 
-    contenders, measures = preset("context-layer")
+    contenders, measures = preset("context-layer", current(base.settings))
     staff = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents(Access.owner()))))
     reports = {}
     for exam in (known_item_exam(base), staff):
