@@ -47,7 +47,8 @@ def compare_texts(
 ) -> list[str]:
     """Compares a document's text in two generations. Returns the lines that differ, as `diff -u` writes them."""
     first, second = _pair(catalogue, before, after)
-    versions = [catalogue.versions.find(document, generation.contents) for generation in (first, second)]
+    sets = ({m.document: m.version for m in catalogue.members(one.contents)} for one in (first, second))
+    versions = [one.get(document) for one in sets]
     if versions == [None, None]:
         raise UsageError(f"Neither generation has a document {document!r}. List what changed with: surefind diff.")
     old, new = ([] if v is None else catalogue.versions.document(v).text.splitlines() for v in versions)

@@ -13,7 +13,8 @@
     │   ├── NewerStoreError        the store was written by a newer version of Surefind
     │   ├── OlderStoreError        the store was written by an older version; a sync brings it up to date
     │   ├── NotBuiltError          an index that a search needs does not exist; the message says how to build it
-    │   ├── CorruptIndexError      a checksum does not match
+    │   ├── CorruptIndexError      the checksum of an index or a model does not match
+    │   ├── DamagedError           the catalogue is damaged; the message says how to recover
     │   └── DiskFullError          the disk is full; nothing was lost
     ├── RefusedError               a server answered a request with an error; `status` is its HTTP status
     ├── AnswerError                a language model's answer cannot be used
@@ -99,6 +100,10 @@ class NotBuiltError(StoreError):
 
 
 class CorruptIndexError(StoreError):
+    pass
+
+
+class DamagedError(StoreError):
     pass
 
 
