@@ -18,7 +18,15 @@ import pytest
 from exam_helpers import surefind
 from helpers import WORDS, Home, ask, times_slower
 from surefind import Access
-from surefind.errors import DiskFullError, LockedError, NewerStoreError, NotBuiltError, OlderStoreError, StoreError
+from surefind.errors import (
+    DamagedError,
+    DiskFullError,
+    LockedError,
+    NewerStoreError,
+    NotBuiltError,
+    OlderStoreError,
+    StoreError,
+)
 from surefind.store._schema import UPGRADES
 from surefind.store.indexes import IndexStore
 from surefind.store.lock import training_lock, writer_lock
@@ -290,7 +298,7 @@ def test_catalogue_that_is_no_database_gives_a_sentence(two: Home) -> None:
         two.found("alpha")
 
 
-@pytest.mark.parametrize(("free", "expected"), [(0, DiskFullError), (1 << 30, StoreError)])
+@pytest.mark.parametrize(("free", "expected"), [(0, DiskFullError), (1 << 30, DamagedError)])
 def test_catalogue_on_a_full_disk_is_not_called_damaged(
     two: Home, monkeypatch: pytest.MonkeyPatch, free: int, expected: type[StoreError]
 ) -> None:
@@ -304,7 +312,7 @@ def test_catalogue_on_a_full_disk_is_not_called_damaged(
     with pytest.raises(StoreError) as caught:
         two.found("alpha")
     assert type(caught.value) is expected
-    assert ("move the files" in str(caught.value)) is (expected is StoreError)
+    assert ("move the files" in str(caught.value)) is (expected is DamagedError)
 
 
 def test_catalogue_with_damaged_pages_gives_a_sentence(home: Home) -> None:
@@ -377,7 +385,7 @@ def test_other_errors_of_the_system_are_not_called_a_full_disk(two: Home, monkey
 
     monkeypatch.setattr(IndexStore, "save", refuse)
     two.write("docs/a.md", "gamma", age=30)
-    with pytest.raises(PermissionError):
+    with pytest.raises(StoreError, match="Permission denied"):
         two.sync()
 
 

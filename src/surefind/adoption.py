@@ -24,6 +24,7 @@ from surefind.folders import private_folder
 from surefind.kb import KnowledgeBase
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Retriever
+from surefind.sealed import sealed, unsealed
 from surefind.search.pipeline import Pipeline
 from surefind.settings_file import Place, changed, check_writable, read_settings, value_of, write_settings
 from surefind.write.layout import Layout
@@ -253,10 +254,12 @@ def _text(file: Path) -> str | None:
 def _kept(folder: Path) -> list[Change]:
     path = folder / DATA_FOLDER / _KEPT
     try:
-        return [Change(**step) for step in json.loads(path.read_text(encoding="utf-8"))]
+        found = json.loads(path.read_text(encoding="utf-8"))
+        steps = found if isinstance(found, list) else unsealed(found)["changes"]  # a list has no checksum yet
+        return [Change(**step) for step in steps]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"{path} cannot be read ({error}). Delete it; earlier changes can then not be undone."
         ) from None
@@ -264,5 +267,6 @@ def _kept(folder: Path) -> list[Change]:
 
 def _keep(folder: Path, changes: list[Change]) -> None:
     private_folder(folder / DATA_FOLDER)
-    text = json.dumps([asdict(change) for change in changes[-_MOST:]], ensure_ascii=False, indent=1)
+    kept = sealed({"changes": [asdict(change) for change in changes[-_MOST:]]})
+    text = json.dumps(kept, ensure_ascii=False, indent=1)
     write_settings(folder / DATA_FOLDER / _KEPT, text)
