@@ -230,7 +230,7 @@ def prepare_undo(folder: Path) -> Change:
 def _written(folder: Path, now: str | None) -> list[Change]:
     """The changes that can be undone, oldest first. A change is kept before the file is written; if it was interrupted
     between the two, the file still has the earlier text, and the change is left out."""
-    kept = _kept(folder)
+    kept = kept_changes(folder)
     while kept and now == kept[-1].before != kept[-1].after:
         kept.pop()
     return kept
@@ -251,7 +251,8 @@ def _text(file: Path) -> str | None:
     return read_settings(file) if file.exists() else None
 
 
-def _kept(folder: Path) -> list[Change]:
+def kept_changes(folder: Path) -> list[Change]:
+    """Returns the changes that were kept, oldest first. Raises `ConfigError` if their file is damaged."""
     path = folder / DATA_FOLDER / _KEPT
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

@@ -104,7 +104,9 @@ class CorruptIndexError(StoreError):
 
 
 class DamagedError(StoreError):
-    pass
+    def __init__(self, message: str, what: str = "") -> None:
+        super().__init__(message)
+        self.what = redacted(what)
 
 
 class DiskFullError(StoreError):

@@ -9,11 +9,13 @@ shows one set. So a sync writes set n+1 beside set n without disturbing readers,
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from surefind.errors import UsageError
+from surefind.store import session
 from surefind.store._database import Database, transaction
 from surefind.store._schema import NEVER
 from surefind.store.checksums import set_digest
@@ -21,6 +23,8 @@ from surefind.store.rows import FileRow, Generation, Member, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
 
 NAME = "catalogue.db"
+_PATIENCE_MS = 1000
+"""How long the end of a session waits for readers."""
 
 
 class Catalogue:
@@ -43,6 +47,28 @@ class Catalogue:
     def close(self) -> None:
         self.database.close()
 
+    def end_session(self) -> None:
+        """Ends a session that wrote something. Moves what was written from SQLite's log into the file: SQLite ignores
+        the rest of a log from the first damaged byte on, and an earlier state would come back. A failure is no error:
+        everything is committed."""
+        if not self.db.total_changes:
+            return
+        with contextlib.suppress(OSError, sqlite3.Error):
+            self.db.execute("UPDATE counters SET value = value + 1 WHERE name = 'session'")
+            self.db.execute(f"PRAGMA busy_timeout={_PATIENCE_MS}")
+            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            counter = self.database.counter
+            session.record(self.path.parent, counter("catalogue"), counter("session"))
+
+    def _check_session(self) -> None:
+        """Raises `DamagedError` if the catalogue is older than the last session that wrote to it."""
+        catalogue, last = session.recorded(self.path.parent)  # first: a writer may end its session meanwhile
+        if last and self.database.counter("catalogue") == catalogue and self.database.counter("session") < last:
+            raise self.database.damaged(
+                "it is from an earlier time than the files beside it (to use it nevertheless, delete "
+                f"{self.path.parent / session.NAME})"
+            )
+
     def check(self) -> None:
         """Checks everything that a writer decides on: the definitions of the tables, every version, source, layout and
         generation, and the sets of the kept generations. Raises `DamagedError`. Text and chunks are checked when they
@@ -63,6 +89,7 @@ class Catalogue:
 
     def generations(self) -> list[Generation]:
         """Returns the generations that are kept, oldest first."""
+        self._check_session()
         return [Generation(*row[:-1]) for row in self.database.every("generations")]
 
     def current(self) -> Generation | None:

@@ -41,7 +41,8 @@ def damaged(data: Path, what: str) -> DamagedError:
     return DamagedError(
         f"The catalogue in {data} is damaged: {what}. Restore {data} from a backup, or move the files catalogue.db* "
         "out of it and sync your folders again: exams, reports, models and cached vectors are kept. Drafts, "
-        "retirements and earlier versions of documents are only in the catalogue."
+        "retirements and earlier versions of documents are only in the catalogue.",
+        what,
     )
 
 

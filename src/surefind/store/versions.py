@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import time
@@ -286,3 +287,9 @@ def _blocks(version: int, start: int, end: int) -> range:
 def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
     """Yields the items in batches of `size`."""
     return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def content_hash(document: Document) -> str:
+    """Hashes everything of a document except its id and places."""
+    parts = [document.title, document.format, document.text, dict(document.metadata), document.acl]
+    return hashlib.blake2b(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -72,6 +72,7 @@ class Writer:
             self.report = _both(stack.enter_context(writer_lock(self.data)), self.report)
             self.catalogue = Catalogue(self.data)
             stack.callback(self.catalogue.close)
+            stack.callback(self.catalogue.end_session)
             self.catalogue.check()
             stack.enter_context(self.reading)
             self.backend: Backend = LocalBackend(self.catalogue)
