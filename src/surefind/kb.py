@@ -311,13 +311,11 @@ class KnowledgeBase:
         or in that of the settings. Raises `NotBuiltError` if an index is missing; `build` makes it."""
         k = self.settings.k if k is None else k
         check_query(query, k, offset)
-        with explaining(self.data):
-            return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset)
+        return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset)
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document of the current generation that the caller may read, in order of id."""
-        with explaining(self.data):
-            return self.reader().documents(access)
+        return self.reader().documents(access)
 
     def index_sizes(self, layout: Layout | None = None) -> dict[str, int]:
         """Returns the bytes on disk of each index of the current generation, by index spec."""
