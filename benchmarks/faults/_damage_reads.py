@@ -56,7 +56,7 @@ def history(kb: KnowledgeBase) -> Any:
 
 def status(kb: KnowledgeBase) -> Any:
     found = kb.status()
-    return found.documents, found.chunks, found.sources, found.restricted, found.problems, found.drafts, found.indexes
+    return found.documents, found.chunks, found.sources, found.restricted, found.problems, found.drafts, sorted(found.indexes)
 
 
 def exams(kb: KnowledgeBase) -> Any:

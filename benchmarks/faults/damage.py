@@ -4,8 +4,8 @@
     python benchmarks/faults/damage.py --faults 1000 --kind catalogue.db
 
 A fault changes one byte, 1 to 16 bytes, a page of 4096 bytes (to zeros), or cuts the end off, in one file of a copy. A
-child process then runs the same reads as on the intact copy, and `surefind doctor`. Each fault gets the worst verdict of
-its reads: the same answers; an error in one sentence; other answers in silence; a traceback; a crash; no end.
+child process then runs `surefind doctor`, and the same reads as on the intact copy. Each fault gets the worst verdict
+of its reads: the same answers; an error in one sentence; other answers in silence; a traceback; a crash; no end.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from urllib.parse import quote
 from surefind.access import Access
 from surefind.errors import StoreError, is_denied
 from surefind.store.checksums import checksum
+from surefind.store.connection import Connection
 from surefind.types import SearchResult
 
 NAME = "queries.db"
@@ -105,7 +106,8 @@ class QueryLog:
         except sqlite3.OperationalError as error:
             if not (is_denied(error) or "unable to open" in str(error)):
                 raise
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(self.path))}?mode=ro&immutable=1", uri=True)) as db:
+        mode = f"file:{quote(str(self.path))}?mode=ro&immutable=1"
+        with contextlib.closing(sqlite3.connect(mode, uri=True, factory=Connection)) as db:
             return _intact(db)
 
     def clear(self) -> int:
@@ -131,7 +133,7 @@ class QueryLog:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         if not self.path.exists():  # sqlite would let others read it
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        db = sqlite3.connect(self.path, timeout=_WAIT)
+        db = sqlite3.connect(self.path, timeout=_WAIT, factory=Connection)
         try:
             db.execute("PRAGMA secure_delete = ON")
             # A search does not wait for the disk: 0.6 ms instead of 2.5. A power cut can damage this file, and only it.

@@ -18,14 +18,8 @@ from surefind.errors import NewerStoreError, OlderStoreError, StoreError
 from surefind.folders import private_folder
 from surefind.store._schema import SCHEMA, UPGRADES, VERSION
 from surefind.store.checksums import COLUMNS, COUNTED, checksum, register
+from surefind.store.connection import Connection
 from surefind.store.failures import damaged, explained
-
-
-class _Connection(sqlite3.Connection):
-    """A connection that supports weak references and closes when the thread that held it has ended."""
-
-    def __del__(self) -> None:
-        self.close()
 
 
 class Database:
@@ -114,7 +108,7 @@ class Database:
 def connect(path: Path) -> sqlite3.Connection:
     """Opens the database for writing, after creating it or upgrading it to the current format."""
     private_folder(path.parent)
-    db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False, factory=_Connection)
+    db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False, factory=Connection)
     try:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
@@ -141,7 +135,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
                 isolation_level=None,
                 check_same_thread=False,
                 uri=True,
-                factory=_Connection,
+                factory=Connection,
             )
             try:
                 found = _version(db)

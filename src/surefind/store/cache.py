@@ -19,6 +19,7 @@ from urllib.parse import quote
 from surefind.errors import is_denied, is_full
 from surefind.folders import private_folder
 from surefind.store.checksums import checksum
+from surefind.store.connection import Connection
 
 _BATCH = 500
 """The most keys in one statement."""
@@ -132,7 +133,7 @@ class Cache:
 
     def _opened_to_write(self) -> sqlite3.Connection:
         private_folder(self.path.parent)
-        connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+        connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False, factory=Connection)
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
@@ -149,7 +150,7 @@ class Cache:
         mode = f"file:{quote(str(self.path))}?mode=ro&immutable=1"
         if not self.path.exists():
             mode = "file::memory:"
-        connection = sqlite3.connect(mode, uri=True, check_same_thread=False)
+        connection = sqlite3.connect(mode, uri=True, check_same_thread=False, factory=Connection)
         if mode == "file::memory:":
             connection.execute(f"CREATE TABLE {self._table} ({self._names}, checksum)")
         return connection
