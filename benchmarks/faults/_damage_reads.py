@@ -56,7 +56,15 @@ def history(kb: KnowledgeBase) -> Any:
 
 def status(kb: KnowledgeBase) -> Any:
     found = kb.status()
-    return found.documents, found.chunks, found.sources, found.restricted, found.problems, found.drafts, sorted(found.indexes)
+    return (
+        found.documents,
+        found.chunks,
+        found.sources,
+        found.restricted,
+        found.problems,
+        found.drafts,
+        sorted(found.indexes),
+    )
 
 
 def exams(kb: KnowledgeBase) -> Any:

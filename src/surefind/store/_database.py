@@ -66,7 +66,8 @@ class Database:
         )
         expected: int | None = None
         for *row, value, seal in found:
-            _, expected = self.checked("counters", (table, value, seal))
+            if expected is None:
+                _, expected = self.checked("counters", (table, value, seal))
             if row[0] is not None:
                 total += row[0]
                 yield self.checked(table, row)
@@ -203,7 +204,8 @@ def _step(db: sqlite3.Connection, before: int, statements: Sequence[str], after:
 
 
 def _schema_checksum(db: sqlite3.Connection) -> int:
-    return checksum(*(sql for (sql,) in db.execute("SELECT sql FROM sqlite_master ORDER BY name")))
+    rows = db.execute("SELECT coalesce(sql, name) FROM sqlite_master ORDER BY name")
+    return checksum("schema", "\n".join(sql for (sql,) in rows))
 
 
 def _version(db: sqlite3.Connection) -> int:
