@@ -56,15 +56,8 @@ def history(kb: KnowledgeBase) -> Any:
 
 def status(kb: KnowledgeBase) -> Any:
     found = kb.status()
-    return (
-        found.documents,
-        found.chunks,
-        found.sources,
-        found.restricted,
-        found.problems,
-        found.drafts,
-        sorted(found.indexes),
-    )
+    counts = found.documents, found.chunks, found.restricted, found.drafts
+    return counts, found.sources, found.problems, sorted(found.indexes)
 
 
 def exams(kb: KnowledgeBase) -> Any:
