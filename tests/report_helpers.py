@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind import Pipeline
+from surefind.sealed import sealed
 
 
 def row(name: str, spec: str, layout: str = "", aliases: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
@@ -23,7 +24,8 @@ def save_report(kb: Path, folder: str, *rows: dict[str, Any], age: float = 0, re
     path.parent.mkdir(parents=True, exist_ok=True)
     compares = any(one["layout"] for one in rows)
     best = recommended or rows[0]["name"]
-    path.write_text(json.dumps({"rows": rows, "compares_layouts": compares, "recommended": best}), encoding="utf-8")
+    data = sealed({"rows": rows, "compares_layouts": compares, "recommended": best})
+    path.write_text(json.dumps(data), encoding="utf-8")
     then = path.stat().st_mtime - age
     os.utime(path, (then, then))
     return path.parent

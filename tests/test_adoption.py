@@ -195,7 +195,7 @@ def test_change_that_was_interrupted_before_the_file_was_written_is_no_change(
 def test_only_the_last_changes_are_kept(folder: Path) -> None:
     for number in range(30):
         adopt(folder, f"p{number}", Pipeline.parse(f"bm25(k1={number})"))
-    steps = json.loads((folder / ".surefind" / "adopted.json").read_text(encoding="utf-8"))
+    steps = json.loads((folder / ".surefind" / "adopted.json").read_text(encoding="utf-8"))["changes"]
     assert [step["name"] for step in steps] == [f"p{number}" for number in range(10, 30)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from surefind import spec
@@ -73,8 +74,10 @@ def test_backend_with_ids_of_one_generation_only_is_caught(tmp_path: Path, monke
 
     real = rows.ChunkRows.rows
 
-    def numbered(self: Any, layout: int, contents: int) -> list[Any]:
-        return [(v, s, 1000 * contents + i, *rest) for i, (v, s, _, *rest) in enumerate(real(self, layout, contents))]
+    def numbered(self: Any, layout: int, contents: int) -> Any:
+        made = real(self, layout, contents)
+        made[:, 2] = 1000 * contents + np.arange(len(made))
+        return made
 
     monkeypatch.setattr(rows.ChunkRows, "rows", numbered)
     with pytest.raises(AssertionError, match="keep their ids"):

@@ -20,6 +20,7 @@ from report_helpers import row, save_report
 from surefind.config import TEMPLATE, load_settings
 from surefind.errors import MissingPartError
 from surefind.retrieve.tfidf import TfIdf
+from surefind.sealed import sealed, unsealed
 
 COMMENTED = """\
 # our handbook
@@ -364,10 +365,10 @@ def test_failed_check_adopts_nothing(ten: Home, tmp_path: Path) -> None:
     baseline = tmp_path / "baseline.json"
     command = ("bench", "--per-family", "10", "-p", "bm25")
     assert surefind(*command, "--save", baseline, kb=ten.folder).code == 0
-    saved = json.loads(baseline.read_text(encoding="utf-8"))
+    saved = unsealed(json.loads(baseline.read_text(encoding="utf-8")))
     for one in saved["rows"]:
         one["scores"] = [1.0 + score for score in one["scores"]]
-    baseline.write_text(json.dumps(saved), encoding="utf-8")
+    baseline.write_text(json.dumps(sealed(saved)), encoding="utf-8")
     ten.configure(before := WORDS.replace('"bm25"', '"tfidf"'))
     ran = surefind(*command, "--check", baseline, "--use", kb=ten.folder)
     assert ran.code == 1 and "The check failed, so nothing was adopted." in ran.err

@@ -78,6 +78,7 @@ def state(home: Home) -> dict[str, object]:
         rows: dict[str, object] = {
             name: sorted(map(repr, catalogue.db.execute(f"SELECT * FROM {name}"))) for name in tables
         }
+        rows["counters"] = catalogue.db.execute("SELECT * FROM counters WHERE name != 'session'").fetchall()
     finally:
         catalogue.close()
     return {**rows, "folders": sorted(path.name for path in (home.folder / ".surefind/indexes").iterdir())}

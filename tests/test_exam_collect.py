@@ -152,7 +152,7 @@ def test_a_verdict_is_stored_and_taken_back(tmp_path: Path) -> None:
 
 
 def test_a_broken_file_of_candidates_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ExamError, match="cannot be read"):
+    with pytest.raises(ExamError, match="are damaged or were edited"):
         Candidates(write(tmp_path / "candidates.jsonl", "{"))
 
 

@@ -102,14 +102,14 @@ def test_damaged_exam_file_is_named(store: ExamStore) -> None:
     store.save(ONE)
     path = store.folder / "mine" / "v001.jsonl"
     path.write_text(path.read_text(encoding="utf-8")[:-20], encoding="utf-8")
-    with pytest.raises(ExamError, match=r"v001\.jsonl cannot be read .* import the exam again"):
+    with pytest.raises(ExamError, match=r"v001\.jsonl is damaged or was edited .* surefind exam import COPY"):
         store.load("mine")
 
 
 def test_exam_file_without_a_header_is_named(store: ExamStore) -> None:
     store.save(ONE)
     (store.folder / "mine" / "v001.jsonl").write_text("{}\n", encoding="utf-8")
-    with pytest.raises(ExamError, match=r"v001\.jsonl cannot be read"):
+    with pytest.raises(ExamError, match=r"v001\.jsonl is damaged or was edited"):
         store.load("mine")
 
 

@@ -16,6 +16,7 @@ import pytest
 from helpers import Home, ask
 from surefind import spec
 from surefind.errors import CorruptIndexError
+from surefind.sealed import sealed, unsealed
 from surefind.services import LocalServices
 from surefind.store.indexes import IndexStore
 from surefind.store.table import Table
@@ -92,9 +93,9 @@ def tamper(folder: Path, name: str, change: Change) -> None:
     """Changes an array of an index, and its checksum."""
     path = folder / name
     np.save(path, change(np.load(path)))
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = unsealed(json.loads((folder / "manifest.json").read_text()))
     manifest["files"][name] = [path.stat().st_size, zlib.crc32(path.read_bytes())]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_text(json.dumps(sealed(manifest)))
 
 
 def filled(home: Home) -> Home:

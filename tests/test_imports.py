@@ -28,6 +28,7 @@ LAYERS = [
         "cores",
         "workers",
         "folders",
+        "sealed",
         "sample",
         "template",
         "prompts",

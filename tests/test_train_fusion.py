@@ -26,6 +26,7 @@ from surefind.exam.store import ExamStore
 from surefind.fuse.learned import Learned
 from surefind.fusion.loading import load_predictor
 from surefind.fusion.predictors import MLP, Weigher
+from surefind.sealed import sealed, unsealed
 from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.store.lock import training_lock
@@ -131,7 +132,7 @@ def test_r_squared_and_importance_are_reported(trained: dict[str, dict[str, Any]
 
 def test_manifest_holds_fingerprints(trained: dict[str, dict[str, Any]], kb: KnowledgeBase, exam: Exam) -> None:
     saved = json.loads((kb.data / "models" / "xgboost-known-item" / "manifest.json").read_text(encoding="utf-8"))
-    assert saved == trained["xgboost"]
+    assert trained["xgboost"].items() <= saved.items()
     assert saved["corpus"] == kb.reader().fingerprint
     assert saved["exam"]["fingerprint"] == exam.fingerprint
     assert [r["name"] for r in saved["retrievers"]] == PAIR
@@ -332,7 +333,8 @@ def test_a_model_trained_again_is_read_again(kb: KnowledgeBase, exam: Exam) -> N
     read = json.loads((kb.data / "models" / "mine" / "manifest.json").read_text(encoding="utf-8"))
     train_fusion(kb, exam, "ridge", PAIR[::-1], name="mine", missing="score")
     again = kb.data / "models" / "mine" / "manifest.json"
-    again.write_text(json.dumps({**json.loads(again.read_text()), "created": read["created"]}), encoding="utf-8")
+    changed = sealed({**unsealed(json.loads(again.read_text())), "created": read["created"]})
+    again.write_text(json.dumps(changed), encoding="utf-8")
     with pytest.raises(SpecError, match="cannot be used here: the retrievers are bm25"):
         ask(kb, "cash", pipeline=pipeline)
     assert [p.name for p in (kb.data / "models").iterdir() if p.name.startswith(".")] == []

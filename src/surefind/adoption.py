@@ -24,6 +24,7 @@ from surefind.folders import private_folder
 from surefind.kb import KnowledgeBase
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Retriever
+from surefind.sealed import sealed, unsealed
 from surefind.search.pipeline import Pipeline
 from surefind.settings_file import Place, changed, check_writable, read_settings, value_of, write_settings
 from surefind.write.layout import Layout
@@ -229,7 +230,7 @@ def prepare_undo(folder: Path) -> Change:
 def _written(folder: Path, now: str | None) -> list[Change]:
     """The changes that can be undone, oldest first. A change is kept before the file is written; if it was interrupted
     between the two, the file still has the earlier text, and the change is left out."""
-    kept = _kept(folder)
+    kept = kept_changes(folder)
     while kept and now == kept[-1].before != kept[-1].after:
         kept.pop()
     return kept
@@ -250,13 +251,16 @@ def _text(file: Path) -> str | None:
     return read_settings(file) if file.exists() else None
 
 
-def _kept(folder: Path) -> list[Change]:
+def kept_changes(folder: Path) -> list[Change]:
+    """Returns the changes that were kept, oldest first. Raises `ConfigError` if their file is damaged."""
     path = folder / DATA_FOLDER / _KEPT
     try:
-        return [Change(**step) for step in json.loads(path.read_text(encoding="utf-8"))]
+        found = json.loads(path.read_text(encoding="utf-8"))
+        steps = found if isinstance(found, list) else unsealed(found)["changes"]  # a list has no checksum yet
+        return [Change(**step) for step in steps]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"{path} cannot be read ({error}). Delete it; earlier changes can then not be undone."
         ) from None
@@ -264,5 +268,6 @@ def _kept(folder: Path) -> list[Change]:
 
 def _keep(folder: Path, changes: list[Change]) -> None:
     private_folder(folder / DATA_FOLDER)
-    text = json.dumps([asdict(change) for change in changes[-_MOST:]], ensure_ascii=False, indent=1)
+    kept = sealed({"changes": [asdict(change) for change in changes[-_MOST:]]})
+    text = json.dumps(kept, ensure_ascii=False, indent=1)
     write_settings(folder / DATA_FOLDER / _KEPT, text)

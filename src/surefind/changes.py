@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from surefind.errors import NothingIndexedError, UsageError
 from surefind.store.catalogue import Catalogue
+from surefind.store.failures import explaining
 from surefind.store.rows import Generation
 
 
@@ -26,8 +27,9 @@ class Difference:
 
 def compare(catalogue: Catalogue, before: int | None = None, after: int | None = None) -> Difference:
     """Compares two generations; without numbers, the current generation with the one before it."""
-    first, second = _pair(catalogue, before, after)
-    old, new = ({m.document: m.content for m in catalogue.members(g.contents)} for g in (first, second))
+    with explaining(catalogue.path.parent):
+        first, second = _pair(catalogue, before, after)
+        old, new = ({m.document: m.content for m in catalogue.members(g.contents)} for g in (first, second))
     return difference(first.number, second.number, old, new)
 
 
@@ -46,11 +48,13 @@ def compare_texts(
     catalogue: Catalogue, document: str, before: int | None = None, after: int | None = None
 ) -> list[str]:
     """Compares a document's text in two generations. Returns the lines that differ, as `diff -u` writes them."""
-    first, second = _pair(catalogue, before, after)
-    versions = [catalogue.versions.find(document, generation.contents) for generation in (first, second)]
-    if versions == [None, None]:
-        raise UsageError(f"Neither generation has a document {document!r}. List what changed with: surefind diff.")
-    old, new = ([] if v is None else catalogue.versions.document(v).text.splitlines() for v in versions)
+    with explaining(catalogue.path.parent):
+        first, second = _pair(catalogue, before, after)
+        sets = ({m.document: m.version for m in catalogue.members(one.contents)} for one in (first, second))
+        versions = [one.get(document) for one in sets]
+        if versions == [None, None]:
+            raise UsageError(f"Neither generation has a document {document!r}. List what changed with: surefind diff.")
+        old, new = ([] if v is None else catalogue.versions.document(v).text.splitlines() for v in versions)
     names = [f"{document} (generation {generation.number})" for generation in (first, second)]
     return list(difflib.unified_diff(old, new, names[0], names[1], lineterm=""))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from surefind.access import PUBLIC, Access, AccessList, access_lists
 from surefind.kb import KnowledgeBase
+from surefind.store.failures import explaining
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Decision:
 
 def decisions(base: KnowledgeBase) -> list[Decision]:
     """Returns the decision about each document of the current generation, in order of id."""
-    members, rules = base.catalogue.members(base.catalogue.contents()), base.settings.access
+    rules = base.settings.access
+    with explaining(base.data):
+        members = base.catalogue.members(base.catalogue.contents())
     made = [Decision(m.document, access_lists(m.acl, (m.path, m.document), rules)) for m in members]
     return sorted(made, key=lambda decision: decision.document)

@@ -13,7 +13,8 @@
     │   ├── NewerStoreError        the store was written by a newer version of Surefind
     │   ├── OlderStoreError        the store was written by an older version; a sync brings it up to date
     │   ├── NotBuiltError          an index that a search needs does not exist; the message says how to build it
-    │   ├── CorruptIndexError      a checksum does not match
+    │   ├── CorruptIndexError      the checksum of an index or a model does not match
+    │   ├── DamagedError           the catalogue is damaged; the message says how to recover
     │   └── DiskFullError          the disk is full; nothing was lost
     ├── RefusedError               a server answered a request with an error; `status` is its HTTP status
     ├── AnswerError                a language model's answer cannot be used
@@ -100,6 +101,12 @@ class NotBuiltError(StoreError):
 
 class CorruptIndexError(StoreError):
     pass
+
+
+class DamagedError(StoreError):
+    def __init__(self, message: str, what: str = "") -> None:
+        super().__init__(message)
+        self.what = redacted(what)
 
 
 class DiskFullError(StoreError):

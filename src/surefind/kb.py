@@ -280,7 +280,8 @@ class KnowledgeBase:
         """Returns whether the current generation is cut in this layout."""
         spec = str(layout or self.settings.layout)
         try:
-            return LocalBackend(self.catalogue).has(self.catalogue.contents(), spec)
+            with explaining(self.data):
+                return LocalBackend(self.catalogue).has(self.catalogue.contents(), spec)
         except (NothingIndexedError, OlderStoreError):
             return False
 
@@ -288,7 +289,8 @@ class KnowledgeBase:
         """Returns the retrievers, of these and the ones they use, that have no index of the current generation."""
         wanted = list(retrievers)
         try:
-            return self._current(layout).refresh().missing(wanted)
+            with explaining(self.data):
+                return self._current(layout).refresh().missing(wanted)
         except (NotBuiltError, OlderStoreError):
             return wanted
 
@@ -309,8 +311,7 @@ class KnowledgeBase:
         or in that of the settings. Raises `NotBuiltError` if an index is missing; `build` makes it."""
         k = self.settings.k if k is None else k
         check_query(query, k, offset)
-        with explaining(self.data):
-            return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset)
+        return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset)
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document of the current generation that the caller may read, in order of id."""
@@ -318,20 +319,25 @@ class KnowledgeBase:
 
     def index_sizes(self, layout: Layout | None = None) -> dict[str, int]:
         """Returns the bytes on disk of each index of the current generation, by index spec."""
-        return LocalBackend(self.catalogue).sizes(self.catalogue.contents(), str(layout or self.settings.layout))
+        with explaining(self.data):
+            return LocalBackend(self.catalogue).sizes(self.catalogue.contents(), str(layout or self.settings.layout))
 
     def generations(self) -> list[Generation]:
         """Returns the generations that are kept, oldest first."""
-        return self.catalogue.generations()
+        with explaining(self.data):
+            return self.catalogue.generations()
 
     def drafts(self) -> list[Version]:
         """Returns the versions that wait to be published, newest first."""
-        return self.catalogue.versions.in_state(("draft", "in review"), self.catalogue.generations())
+        with explaining(self.data):
+            return self.catalogue.versions.in_state(("draft", "in review"), self.catalogue.generations())
 
     def history(self, document: str) -> list[Version]:
         """Returns the versions of a document that are kept, newest first."""
-        return self.catalogue.versions.history(document, self.catalogue.generations())
+        with explaining(self.data):
+            return self.catalogue.versions.history(document, self.catalogue.generations())
 
     def status(self) -> Status:
         """Describes the knowledge base: documents, sources, indexes, generations, problems."""
-        return status_of(self.folder, self.catalogue, LocalBackend(self.catalogue), self.reader(), self.settings)
+        with explaining(self.data):
+            return status_of(self.folder, self.catalogue, LocalBackend(self.catalogue), self.reader(), self.settings)

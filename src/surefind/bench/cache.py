@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from surefind.types import Rankings
+from surefind.sealed import sealed, unsealed
+from surefind.types import IdArray, Rankings
 
 _FORMAT = 9
 
@@ -33,8 +36,10 @@ class RunCache:
             return None
         try:
             with np.load(path) as data:
-                meta = json.loads(str(data["meta"]))
+                meta = unsealed(json.loads(str(data["meta"])))
                 ids, scores = data["ids"], data["scores"]
+                if meta["arrays"] != _checksum(ids, scores):
+                    return None
                 if ids.dtype != np.int64 or scores.dtype.kind != "f" or ids.ndim != 2 or scores.shape != ids.shape:
                     return None
                 return Rankings(ids, scores, meta["source"], meta["signal"], float(meta["floor"]))
@@ -42,7 +47,8 @@ class RunCache:
             return None  # a half-written or damaged file is computed again
 
     def put_rankings(self, key: str, rankings: Rankings) -> None:
-        meta = json.dumps({"source": rankings.source, "signal": rankings.signal, "floor": rankings.floor})
+        about = {"source": rankings.source, "signal": rankings.signal, "floor": rankings.floor}
+        meta = json.dumps(sealed({**about, "arrays": _checksum(rankings.ids, rankings.scores)}))
         self.folder.mkdir(parents=True, exist_ok=True)
         aside = self.folder / f".{key}.writing.npz"
         np.savez(aside, ids=rankings.ids, scores=rankings.scores, meta=np.array(meta))
@@ -52,12 +58,16 @@ class RunCache:
         if not self._read:
             return None
         try:
-            return json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            return unsealed(json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8")))["value"]
+        except (OSError, ValueError, KeyError, RecursionError):
             return None
 
     def put_data(self, key: str, value: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         aside = self.folder / f".{key}.writing"
-        aside.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+        aside.write_text(json.dumps(sealed({"value": value}), ensure_ascii=False), encoding="utf-8")
         aside.replace(self.folder / f"{key}.json")
+
+
+def _checksum(ids: IdArray, scores: NDArray[Any]) -> int:
+    return zlib.crc32(np.ascontiguousarray(scores).tobytes(), zlib.crc32(np.ascontiguousarray(ids).tobytes()))

@@ -6,7 +6,6 @@ the ids of all questions below it.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from surefind.bench.saved import read_data
 from surefind.errors import UsageError
 from surefind.measure.permutation import permutation_p
 from surefind.measure.statistics import ALPHA, holm
@@ -64,7 +64,7 @@ class Baseline:
 
 def read_baseline(path: Path) -> Baseline:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_data(path)
         if "primary" in data and "query_texts" not in data:
             raise UsageError(
                 f"{path} has no question texts, because an earlier version of Surefind wrote it. Questions cannot be "

@@ -17,6 +17,7 @@ from surefind.bench.movement import in_words
 from surefind.bench.plan import label
 from surefind.bench.terminal import audience, cut_into, exam_label, layout_cells, layout_heads, mark, ordered
 from surefind.folders import private_folder
+from surefind.sealed import sealed
 from surefind.store.backend import Spans
 from surefind.types import Rankings
 
@@ -24,7 +25,7 @@ from surefind.types import Rankings
 def write_files(report: dict[str, Any], folder: Path) -> Path:
     """Writes all files except the TREC runs. Returns the path of the HTML page."""
     private_folder(folder)
-    (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
+    (folder / "report.json").write_text(json.dumps(sealed(report), ensure_ascii=False, indent=1), encoding="utf-8")
     (folder / "report.md").write_text(markdown(report), encoding="utf-8")
     for_the_gate = ("query_ids", "query_texts", "query_clusters")
     shown = {key: value for key, value in report.items() if key not in for_the_gate}

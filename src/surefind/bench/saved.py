@@ -15,6 +15,7 @@ from typing import Any
 
 from surefind.bench.plan import Contender, label
 from surefind.errors import SpecError, UsageError
+from surefind.sealed import unsealed
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout
 
@@ -54,27 +55,45 @@ class SavedReport:
 
 
 def reports_in(data: Path) -> Iterator[SavedReport]:
-    """Reads the reports of a knowledge base, newest first. Those that cannot be read are left out."""
+    """Reads the reports of a knowledge base, newest first. Those of other versions are left out. Raises `UsageError`
+    for a damaged one: an earlier report must not take its place."""
     found = [(path.stat().st_mtime_ns, path) for path in (data / REPORTS).glob(f"*/{_FILE}") if path.is_file()]
     for _, path in sorted(found, reverse=True):
-        with contextlib.suppress(UsageError):
-            yield read_report(path.parent)
+        content = _intact(path)
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            yield report_of(content, path.parent)
 
 
 def read_report(path: Path) -> SavedReport:
     """Reads a report: a folder that `surefind bench` wrote, or a JSON file that it wrote."""
     file = path / _FILE if path.is_dir() else path
+    data = _intact(file)
     try:
-        return report_of(json.loads(file.read_text(encoding="utf-8")), path)
-    except OSError as error:
-        raise UsageError(
-            f"{file} cannot be read ({error.strerror}). Name a folder that surefind bench wrote."
-        ) from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return report_of(data, path)
+    except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{file} is not a report of this version of surefind bench ({type(error).__name__}: {error}). "
             "Write a new one with: surefind bench."
         ) from None
+
+
+def _intact(file: Path) -> dict[str, Any]:
+    try:
+        return read_data(file)
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be read ({error.strerror}). Name a folder that surefind bench wrote."
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{file} is damaged or was edited ({error}). Restore it from a backup, or remove its folder and write a "
+            "new report with: surefind bench."
+        ) from None
+
+
+def read_data(file: Path) -> dict[str, Any]:
+    """Reads the data of a report. Raises `ValueError` if the file is not JSON or is damaged."""
+    return unsealed(json.loads(file.read_text(encoding="utf-8")), first="surefind")
 
 
 def report_of(data: dict[str, Any], path: Path) -> SavedReport:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from surefind.errors import ExamError
 from surefind.folders import private_folder
+from surefind.sealed import digest
 from surefind.text.fold import fold
 
 Verdict = Literal["", "none", "rejected"]
@@ -26,6 +27,7 @@ LONGEST = 400
 CONTENT_WORDS = 2
 """The least number of content words of a candidate. An identifier such as AML-204 counts as several."""
 
+_CHECKSUM = "checksum"
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f]+")
 """Spaces and control characters; the latter would act on the terminal that shows the question."""
 _WORD = re.compile(r"\w+")
@@ -128,7 +130,9 @@ class Candidates:
         self._write(known)
 
     def _write(self, known: dict[str, Candidate]) -> None:
-        lines = [json.dumps(_row(candidate), ensure_ascii=False) + "\n" for candidate in known.values()]
+        rows = [_row(candidate) for candidate in known.values()]
+        header = {"candidates": len(rows), _CHECKSUM: digest(rows)}
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in (header, *rows)]
         private_folder(self.path.parent)
         aside = self.path.with_name(f".{self.path.name}.{os.getpid()}.writing")
         aside.write_text("".join(lines), encoding="utf-8")
@@ -145,9 +149,13 @@ def _read(path: Path) -> list[Candidate]:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
         rows = [json.loads(line) for line in lines if line.strip()]
+        if rows and _CHECKSUM in rows[0]:  # files of earlier releases have none
+            header = rows.pop(0)
+            if header != {"candidates": len(rows), _CHECKSUM: digest(rows)}:
+                raise ValueError("its checksum differs")
         return [Candidate(row["query"], row["source"], row["asked"], row.get("verdict", "")) for row in rows]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        advice = "Remove the file and collect the questions again."
-        raise ExamError(f"The candidates in {path} cannot be read ({error}). {advice}") from None
+        advice = "Restore the file from a backup, or remove it and collect the questions again."
+        raise ExamError(f"The candidates in {path} are damaged or were edited ({error}). {advice}") from None

@@ -13,6 +13,7 @@ from surefind.errors import ExamError, choices
 from surefind.exam.candidates import Candidates
 from surefind.exam.model import Exam, query_from_json, query_to_json
 from surefind.folders import private_folder
+from surefind.sealed import sealed, unsealed
 
 
 class ExamStore:
@@ -36,7 +37,7 @@ class ExamStore:
         header = {"name": made.name, "version": made.version, "fingerprint": made.fingerprint}
         header |= {"origin": made.origin, "corpus": made.corpus}
         header |= {"generator": made.generator} if made.generator else {}
-        lines = [header, *map(query_to_json, made.queries)]
+        lines = [sealed(header), *map(query_to_json, made.queries)]
         aside = folder / f".v{made.version:03}.writing"
         aside.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
         aside.replace(folder / f"v{made.version:03}.jsonl")
@@ -100,11 +101,15 @@ def check_name(name: str) -> None:
 def _read(path: Path) -> Exam:
     try:
         with path.open(encoding="utf-8") as file:
-            header = json.loads(next(file))
+            header = unsealed(json.loads(next(file)), first="name")
             queries = tuple(query_from_json(json.loads(line)) for line in file)
             about = header["name"], queries, int(header["version"])
-    except (OSError, ValueError, KeyError, TypeError, StopIteration, RecursionError) as error:
+            exam = Exam(*about, header.get("origin", ""), header.get("corpus", ""), header.get("generator", 0))
+            if exam.fingerprint != header["fingerprint"]:
+                raise ValueError("the questions do not match their fingerprint")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise ExamError(
-            f"The exam file {path} cannot be read ({error}). Remove it, or generate or import the exam again."
+            f"The exam file {path} is damaged or was edited ({error}). Restore it from a backup, or import a copy "
+            "without its first line as a new exam: surefind exam import COPY --name NAME."
         ) from None
-    return Exam(*about, header.get("origin", ""), header.get("corpus", ""), header.get("generator", 0))
+    return exam

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from surefind.errors import MissingPartError, SourceError
 from surefind.files._git_program import SCHEMES, git, running
 from surefind.files.limits import Limits
+from surefind.sealed import sealed, unsealed
 
 PREFIX = "git+"
 """Marks the URL of a repository, as opposed to a path."""
@@ -161,16 +162,17 @@ def fetch(
             raise
         shutil.rmtree(tree, ignore_errors=True)
         fresh.rename(tree)
-        (folder / _RECORD).write_text(json.dumps([rules, left]))  # last: without it, files are extracted again
+        record = sealed({"rules": rules, "left_out": left})
+        (folder / _RECORD).write_text(json.dumps(record))  # last: without it, files are extracted again
     return commit
 
 
 def _recorded(folder: Path) -> tuple[str | None, list[LeftOut]]:
     """The rules by which the tree was extracted (None if unknown), and the files they left out."""
     try:
-        rules, left = json.loads((folder / _RECORD).read_text())
-        return rules, [LeftOut(*row) for row in left]
-    except (OSError, ValueError, TypeError):
+        record = unsealed(json.loads((folder / _RECORD).read_text()))
+        return record["rules"], [LeftOut(*row) for row in record["left_out"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None, []
 
 

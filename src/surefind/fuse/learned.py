@@ -22,6 +22,7 @@ from surefind.errors import SpecError, StoreError, choices
 from surefind.fusion.provenance import differences, drift
 from surefind.notes import note
 from surefind.protocols import Corpus, Retriever
+from surefind.sealed import check_files, unsealed
 from surefind.spec import Stage
 from surefind.store.version import FileVersion, file_version
 from surefind.types import FloatArray, Query, Rankings
@@ -114,10 +115,11 @@ def question_key(text: str) -> str:
 def read_manifest(path: Path) -> dict[str, Any]:
     """Reads a model's manifest together with the training file beside it."""
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest = unsealed(json.loads(path.read_text(encoding="utf-8")), first="format")
         if manifest.get("format") == FORMAT:
+            check_files(path.parent, manifest.get("files", {}))
             return {**manifest, **json.loads((path.parent / TRAINING).read_text(encoding="utf-8"))}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(path, error) from error
     raise StoreError(f"The model {path.parent.name!r} was written by another version of Surefind. Train it again.")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import CorruptIndexError, MissingPartError, SurefindError
+from surefind.inference.record import check_record
 from surefind.store.version import FileVersion, file_version
 
 _GRAPHS = ("model.onnx", "onnx/model.onnx")
@@ -66,6 +67,8 @@ class OnnxFolder:
         return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
     def check(self) -> None:
+        """Checks the model's files against its config, and against its record if it was trained here."""
+        check_record(self.folder)
         for name, digest in self.config.get("sha256", {}).items():
             if not (self.folder / name).is_file():
                 raise MissingPartError(f"There is no model in {self.folder} ({name} is missing). Install it again.")

@@ -6,15 +6,33 @@ import json
 from pathlib import Path
 from typing import Any
 
+from surefind.errors import CorruptIndexError
+from surefind.sealed import check_files, unsealed
+
 RECORD = "record.json"
 
 
 def record_of(folder: Path) -> dict[str, Any]:
-    """The record of a model; empty for a model from elsewhere."""
-    try:
-        return dict(json.loads((folder / RECORD).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+    """The record of a model; empty for a model from elsewhere. Raises `CorruptIndexError` if it is damaged."""
+    path = folder / RECORD
+    if not path.is_file():
         return {}
+    try:
+        return unsealed(json.loads(path.read_text(encoding="utf-8")), first="name")
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(folder, error) from None
+
+
+def check_record(folder: Path) -> None:
+    """Checks the files of a model against its record. Raises `CorruptIndexError` if one differs."""
+    try:
+        check_files(folder, record_of(folder).get("files", {}))
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, error) from None
+
+
+def _damaged(folder: Path, error: Exception) -> CorruptIndexError:
+    return CorruptIndexError(f"The model in {folder} is damaged ({error}). Train it again, or restore a backup.")
 
 
 def questions_learnt(folder: Path) -> frozenset[str]:

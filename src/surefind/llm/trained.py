@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefind.errors import SpecError, StoreError, choices
+from surefind.sealed import sealed, unsealed
 from surefind.store.version import FileVersion, file_version
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Pa
     place = folder / made.name
     place.mkdir(parents=True, exist_ok=True)
     temporary = place / f".{FILE}.writing"
-    data = {"format": _FORMAT, "prompt": asdict(made), "report": report}
+    data = sealed({"format": _FORMAT, "prompt": asdict(made), "report": report})
     temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
     temporary.replace(place / FILE)
     return place
@@ -81,7 +82,7 @@ def trained_prompts(folder: Path) -> list[dict[str, Any]]:
 def read_prompt(path: Path, version: FileVersion) -> tuple[TrainedPrompt, dict[str, Any]]:
     """Reads a prompt and its training report; `version` is a cache key, so that a retrained prompt is read again."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = unsealed(json.loads(path.read_text(encoding="utf-8")), first="format")
         if data["format"] != _FORMAT:
             raise ValueError(f"format {data['format']}")
         prompt = dict(data["prompt"])

@@ -67,7 +67,8 @@ class Opening:
 
     def _view(self, contents: int) -> View:
         members = partial(self.catalogue.members, contents)
-        return self.backend.open(Contents(contents, members), self.layout, self.services, self.rules)
+        shown = Contents(contents, members, self.catalogue.digest(contents))
+        return self.backend.open(shown, self.layout, self.services, self.rules)
 
     def _held(self) -> tuple[Generation, Lease]:
         """Returns the newest generation and a lease on it. If a writer deletes the generation before it has a lease,

@@ -18,6 +18,7 @@ from surefind.search.hits import hits_of
 from surefind.search.pipeline import Pipeline
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
+from surefind.store.failures import explaining
 from surefind.store.lease import Lease
 from surefind.store.rows import Generation
 from surefind.types import Document, Query, SearchResult
@@ -57,8 +58,9 @@ class Reader:
         check_query(query, k, offset)
         if not len(self.view):
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
-        run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
-        hits = hits_of(run, self.view, access, k, offset)
+        with explaining(self._catalogue.path.parent):
+            run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
+            hits = hits_of(run, self.view, access, k, offset)
         withheld = self.view.withheld(access)
         return SearchResult(query, hits, run.trace, str(pipeline), withheld, self.generation)
 
@@ -69,12 +71,14 @@ class Reader:
     def documents(self, access: Access) -> list[Document]:
         """Returns every document that the caller may read, in order of id."""
         admitted = self.view.admitted(access)
-        members = self._catalogue.members(self._contents)
-        return [self._catalogue.versions.document(m.version) for m in members if m.document in admitted]
+        with explaining(self._catalogue.path.parent):
+            members = self._catalogue.members(self._contents)
+            return [self._catalogue.versions.document(m.version) for m in members if m.document in admitted]
 
     def hashes(self) -> dict[str, str]:
         """Returns the hash of each document's content, by document id. For comparing generations."""
-        return {member.document: member.content for member in self._catalogue.members(self._contents)}
+        with explaining(self._catalogue.path.parent):
+            return {member.document: member.content for member in self._catalogue.members(self._contents)}
 
 
 def check_query(query: str, k: int, offset: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Creates, opens and upgrades the tables of the catalogue.
+"""Creates, opens and upgrades the catalogue, and checks the rows that are read from it.
 
 One connection writes. Each thread that reads has its own read-only connection, so that no thread waits for another.
 """
@@ -11,94 +11,15 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from surefind.errors import DiskFullError, NewerStoreError, OlderStoreError, StoreError, is_full
+from surefind.errors import NewerStoreError, OlderStoreError, StoreError
 from surefind.folders import private_folder
-
-VERSION = 4
-"""The format of the catalogue, stored as SQLite's `user_version`."""
-NEVER = 2**62
-"""The value of `members.removed` for a version that has not been removed."""
-BLOCK = 16_384
-"""Characters of a document's text per row, so that a passage of a long document is read without the rest of it."""
-BLOCK_BITS = 20
-"""The bits of a block's number in its key: the key is (version << BLOCK_BITS) + number."""
-
-_VERSIONS = """CREATE TABLE versions (
-    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
-    seen_ns INTEGER, sha256 TEXT, reader TEXT DEFAULT '', content TEXT, title TEXT, format TEXT, metadata TEXT,
-    acl TEXT, places TEXT DEFAULT '[]', length INTEGER, state TEXT DEFAULT 'published', author TEXT DEFAULT '',
-    created TEXT DEFAULT '')"""
-_TEXTS = "CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT)"
-_MEMBERS = f"""CREATE TABLE members (
-    version INTEGER, added INTEGER, removed INTEGER DEFAULT {NEVER}, PRIMARY KEY (version, added)) WITHOUT ROWID"""
-_CHUNKS = """CREATE TABLE chunks (
-    layout INTEGER, version INTEGER, seq INTEGER, id INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
-    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, version, seq)) WITHOUT ROWID"""
-_CHUNKED = "CREATE TABLE chunked (layout INTEGER, version INTEGER, PRIMARY KEY (layout, version)) WITHOUT ROWID"
-_INDEXES = """CREATE TABLE indexes (
-    key TEXT, contents INTEGER, layout TEXT, spec TEXT, PRIMARY KEY (key, contents)) WITHOUT ROWID"""
-_COUNTERS = "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID"
-_BY_ID = "CREATE INDEX versions_by_id ON versions (id)"
-
-_SCHEMA: tuple[str, ...] = (
-    """CREATE TABLE sources (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT UNIQUE, name TEXT, origin TEXT DEFAULT '',
-    revision TEXT DEFAULT '')""",
-    _VERSIONS, _BY_ID, _TEXTS, _MEMBERS, _COUNTERS, "CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE)",
-    _CHUNKED, _CHUNKS,
-    """CREATE TABLE problems (
-    source INTEGER, path TEXT, reason TEXT, file TEXT, size INTEGER DEFAULT -1, mtime_ns INTEGER DEFAULT 0,
-    seen_ns INTEGER DEFAULT 0, reader TEXT DEFAULT '', PRIMARY KEY (source, path))""",
-    """CREATE TABLE generations (
-    number INTEGER PRIMARY KEY, created TEXT, documents INTEGER, contents INTEGER, author TEXT DEFAULT '',
-    reason TEXT DEFAULT '')""",
-    _INDEXES,
-)  # fmt: skip
-
-UPGRADES: dict[int, tuple[str, ...]] = {
-    1: ("ALTER TABLE chunks ADD COLUMN parent_start INTEGER", "ALTER TABLE chunks ADD COLUMN parent_end INTEGER"),
-    2: (
-        "ALTER TABLE sources ADD COLUMN origin TEXT DEFAULT ''",
-        "ALTER TABLE sources ADD COLUMN revision TEXT DEFAULT ''",
-        "ALTER TABLE documents ADD COLUMN places TEXT DEFAULT '[]'",
-        "ALTER TABLE documents ADD COLUMN reader TEXT DEFAULT ''",
-        "ALTER TABLE problems ADD COLUMN file TEXT",
-        "ALTER TABLE problems ADD COLUMN size INTEGER DEFAULT -1",
-        "ALTER TABLE problems ADD COLUMN mtime_ns INTEGER DEFAULT 0",
-        "ALTER TABLE problems ADD COLUMN seen_ns INTEGER DEFAULT 0",
-        "ALTER TABLE problems ADD COLUMN reader TEXT DEFAULT ''",
-    ),
-    # Chunks and indexes can be recomputed from the documents: the sync that upgrades makes them again, from cached
-    # vectors and answers.
-    3: (
-        _VERSIONS, _BY_ID, _TEXTS, _MEMBERS, _COUNTERS,
-        "INSERT INTO versions (row, id, source, path, size, mtime_ns, seen_ns, sha256, reader, content, title, format, "
-        "metadata, acl, places, length) SELECT row, id, source, path, size, mtime_ns, seen_ns, sha256, reader, "
-        "content, title, format, metadata, acl, places, length(text) FROM documents",
-        "INSERT INTO members SELECT row, added, removed FROM documents",
-        "WITH RECURSIVE blocks (row, number, left) AS ("
-        f"SELECT row, 0, length(text) FROM documents UNION ALL SELECT row, number + 1, left - {BLOCK} FROM blocks "
-        f"WHERE left > {BLOCK}) INSERT INTO texts SELECT (b.row << {BLOCK_BITS}) + b.number, "
-        f"substr(d.text, b.number * {BLOCK} + 1, {BLOCK}) FROM blocks b JOIN documents d ON d.row = b.row",
-        "DROP TABLE documents", "DROP TABLE chunks", "DROP TABLE chunked", "DROP TABLE indexes",
-        _CHUNKS, _CHUNKED, _INDEXES,
-        "ALTER TABLE generations ADD COLUMN contents INTEGER",
-        "ALTER TABLE generations ADD COLUMN author TEXT DEFAULT ''",
-        "ALTER TABLE generations ADD COLUMN reason TEXT DEFAULT ''",
-        "UPDATE generations SET contents = number",
-        "INSERT INTO counters SELECT 'contents', max(number) FROM generations",
-    ),
-}  # fmt: skip
-"""The statements that upgrade a catalogue from each format to the next."""
-
-
-class _Connection(sqlite3.Connection):
-    """A connection that supports weak references and closes when the thread that held it has ended."""
-
-    def __del__(self) -> None:
-        self.close()
+from surefind.store._schema import SCHEMA, UPGRADES, VERSION
+from surefind.store.checksums import COLUMNS, COUNTED, checksum, register
+from surefind.store.connection import Connection
+from surefind.store.failures import damaged, explained
 
 
 class Database:
@@ -127,6 +48,56 @@ class Database:
             found = self._mine.db = self._kept(connect_to_read(self.path))
         return found
 
+    # ------------------------------------------------------------ checked rows
+
+    def rows(self, table: str, rest: str = "", values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Returns rows of a table after checking them: all, or those that `rest` selects, such as `WHERE id = ?`."""
+        found = self.db.execute(f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table} {rest}", values)
+        return [self.checked(table, row) for row in found]
+
+    def every(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """Yields all rows of a table in order of key, after checking each. Raises `DamagedError` at the end if rows are
+        missing. One statement reads the rows and their counter, so both are from the same moment."""
+        key, total = COUNTED[table], 0
+        columns = ", ".join(f"t.{column}" for column in COLUMNS[table])
+        found = self.db.execute(
+            f"SELECT {columns}, t.checksum, c.value, c.checksum FROM counters c LEFT JOIN {table} t ON 1 "
+            f"WHERE c.name = '{table}' ORDER BY t.{key}"
+        )
+        expected: int | None = None
+        for *row, value, seal in found:
+            if expected is None:
+                _, expected = self.checked("counters", (table, value, seal))
+            if row[0] is not None:
+                total += row[0]
+                yield self.checked(table, row)
+        if total != expected:
+            raise self.damaged(f"the table {table} has lost rows")
+
+    def counter(self, name: str) -> int:
+        """Returns the value of a counter."""
+        found = self.rows("counters", "WHERE name = ?", (name,))
+        if not found:
+            raise self.damaged(f"the counter {name} is missing")
+        return int(found[0][1])
+
+    def checked(self, table: str, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Returns a row, given with its checksum, without the checksum. Raises `DamagedError` if it does not match."""
+        *values, seal = row
+        if seal != checksum(table, *values):
+            name = f"the document {values[1]!r}" if table == "versions" else f"row {values[0]!r}"
+            raise self.damaged(f"{name} in the table {table} does not match its checksum")
+        return tuple(values)
+
+    def check_schema(self) -> None:
+        """Checks the definitions of the tables. They contain defaults and triggers, so damage there spreads."""
+        if self.counter("schema") != _schema_checksum(self.db):
+            raise self.damaged("the definitions of its tables do not match their checksum")
+
+    def damaged(self, what: str) -> StoreError:
+        """Returns the error for damage in the catalogue."""
+        return damaged(self.path.parent, what)
+
     def close(self) -> None:
         with self._lock:
             for connection in list(self._every):
@@ -138,14 +109,15 @@ class Database:
 def connect(path: Path) -> sqlite3.Connection:
     """Opens the database for writing, after creating it or upgrading it to the current format."""
     private_folder(path.parent)
-    db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False, factory=_Connection)
+    db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False, factory=Connection)
     try:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
+        register(db)
         _bring_up_to_date(db, path.parent)
     except sqlite3.DatabaseError as error:
         db.close()
-        raise _unreadable(path, error) from error
+        raise explained(error, path.parent) from error
     except BaseException:
         db.close()
         raise
@@ -164,7 +136,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
                 isolation_level=None,
                 check_same_thread=False,
                 uri=True,
-                factory=_Connection,
+                factory=Connection,
             )
             try:
                 found = _version(db)
@@ -175,23 +147,13 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
             tried = tried or error
             continue
         except sqlite3.DatabaseError as error:
-            raise _unreadable(path, error) from error
+            raise explained(error, path.parent) from error
         if found != VERSION:
             db.close()
             raise _newer(path.parent, found) if found > VERSION else _older(path.parent)
         return db
-    raise _unreadable(path, tried or sqlite3.OperationalError("it cannot be opened"))
-
-
-def _unreadable(path: Path, error: sqlite3.Error) -> StoreError:
-    if is_full(error, path.parent):
-        return DiskFullError(
-            f"The disk that holds {path.parent} is full, so the catalogue cannot be opened. Nothing is lost. "
-            "Free some space and run the command again."
-        )
-    return StoreError(
-        f"The catalogue {path} cannot be read ({error}). Move the folder {path.parent} away and sync again."
-    )
+    tried = tried or sqlite3.OperationalError("it cannot be opened")
+    raise explained(tried, path.parent) from tried
 
 
 def _newer(folder: Path, found: int) -> StoreError:
@@ -224,7 +186,7 @@ def _bring_up_to_date(db: sqlite3.Connection, folder: Path) -> None:
     if found > VERSION:
         raise _newer(folder, found)
     if found == 0:
-        _step(db, 0, _SCHEMA, VERSION)
+        _step(db, 0, SCHEMA, VERSION)
     else:
         for version in range(found, VERSION):
             _step(db, version, UPGRADES[version], version + 1)
@@ -235,7 +197,15 @@ def _step(db: sqlite3.Connection, before: int, statements: Sequence[str], after:
         if _version(db) == before:  # unless another process has just done it
             for statement in statements:
                 db.execute(statement)
+            if after == VERSION:
+                seal = _schema_checksum(db)
+                db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES ('schema', ?)", (seal,))
             db.execute(f"PRAGMA user_version={after}")
+
+
+def _schema_checksum(db: sqlite3.Connection) -> int:
+    rows = db.execute("SELECT coalesce(sql, name) FROM sqlite_master ORDER BY name")
+    return checksum("schema", "\n".join(sql for (sql,) in rows))
 
 
 def _version(db: sqlite3.Connection) -> int:

@@ -31,6 +31,8 @@ class Contents:
 
     number: int
     members: Callable[[], Sequence[Member]]
+    digest: int | None = None
+    """The digest of the numbers of its versions (`store.checksums.set_digest`); None before the set is committed."""
 
 
 @dataclass(frozen=True)

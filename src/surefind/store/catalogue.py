@@ -9,16 +9,22 @@ shows one set. So a sync writes set n+1 beside set n without disturbing readers,
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from surefind.errors import UsageError
-from surefind.store._database import NEVER, Database, transaction
+from surefind.store import session
+from surefind.store._database import Database, transaction
+from surefind.store._schema import NEVER
+from surefind.store.checksums import set_digest
 from surefind.store.rows import FileRow, Generation, Member, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
 
 NAME = "catalogue.db"
+_PATIENCE_MS = 1000
+"""How long the end of a session waits for readers."""
 
 
 class Catalogue:
@@ -41,6 +47,40 @@ class Catalogue:
     def close(self) -> None:
         self.database.close()
 
+    def end_session(self) -> None:
+        """Ends a session that wrote something. Moves what was written from SQLite's log into the file: SQLite ignores
+        the rest of a log from the first damaged byte on, and an earlier state would come back. A failure is no error:
+        everything is committed."""
+        if not self.db.total_changes:
+            return
+        with contextlib.suppress(OSError, sqlite3.Error):
+            self.db.execute("UPDATE counters SET value = value + 1 WHERE name = 'session'")
+            self.db.execute(f"PRAGMA busy_timeout={_PATIENCE_MS}")
+            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            counter = self.database.counter
+            session.record(self.path.parent, counter("catalogue"), counter("session"))
+
+    def _check_session(self) -> None:
+        """Raises `DamagedError` if the catalogue is older than the last session that wrote to it."""
+        catalogue, last = session.recorded(self.path.parent)  # first: a writer may end its session meanwhile
+        if last and self.database.counter("catalogue") == catalogue and self.database.counter("session") < last:
+            raise self.database.damaged(
+                "it is from an earlier time than the files beside it (to use it nevertheless, delete "
+                f"{self.path.parent / session.NAME})"
+            )
+
+    def check(self) -> None:
+        """Checks everything that a writer decides on: the definitions of the tables, every version, source, layout and
+        generation, and the sets of the kept generations. Raises `DamagedError`. Text and chunks are checked when they
+        are read."""
+        self.database.check_schema()
+        self.versions.check()
+        for table in ("sources", "layouts"):
+            for _ in self.database.every(table):
+                pass
+        for contents in {generation.contents for generation in self.generations()}:
+            self.versions.check_set(contents, self.versions.held(contents))
+
     # ------------------------------------------------------------ generations
 
     def generation(self) -> int:
@@ -49,17 +89,12 @@ class Catalogue:
 
     def generations(self) -> list[Generation]:
         """Returns the generations that are kept, oldest first."""
-        rows = self.db.execute(
-            "SELECT number, created, documents, contents, author, reason FROM generations ORDER BY number"
-        )
-        return [Generation(*row) for row in rows]
+        self._check_session()
+        return [Generation(*row[:-1]) for row in self.database.every("generations")]
 
     def current(self) -> Generation | None:
         """Returns the current generation; None before the first."""
-        row = self.db.execute(
-            "SELECT number, created, documents, contents, author, reason FROM generations ORDER BY number DESC LIMIT 1"
-        ).fetchone()
-        return Generation(*row) if row else None
+        return next(reversed(self.generations()), None)
 
     def kept(self, number: int) -> Generation:
         """Returns the generation with this number. Raises `UsageError` if it does not exist or is no longer kept."""
@@ -78,19 +113,23 @@ class Catalogue:
     def newest(self) -> int:
         """Returns the number of the newest set ever committed. The current set is older after a rollback; the numbers
         of committed sets are never used again."""
-        row = self.db.execute("SELECT value FROM counters WHERE name = 'contents'").fetchone()
-        return int(row[0] or 0) if row else 0
+        return self.database.counter("contents")
+
+    def digest(self, contents: int) -> int | None:
+        """Returns the digest of a set of documents, as it was recorded when the set was committed; None before."""
+        return self.versions.digest(contents)
 
     def commit(self, contents: int, author: str = "", reason: str = "sync") -> int:
         """Makes a set of documents visible to readers, as a new generation. Returns the generation's number."""
         number = self.generation() + 1
-        count = self.db.execute(f"SELECT count(*) FROM members WHERE {LIVE}", {"s": contents}).fetchone()[0]
+        held = self.versions.held(contents)
         created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         self.db.execute(
-            "INSERT INTO generations (number, created, documents, contents, author, reason) VALUES (?, ?, ?, ?, ?, ?)",
-            (number, created, count, contents, author, reason),
+            "INSERT INTO generations (number, created, documents, contents, author, reason, digest) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (number, created, len(held), contents, author, reason, set_digest(held)),
         )
-        self.db.execute("INSERT OR REPLACE INTO counters VALUES ('contents', ?)", (contents,))
+        self.db.execute("UPDATE counters SET value = ? WHERE name = 'contents'", (contents,))
         self.versions.end_retirements("published")
         return number
 
@@ -98,11 +137,11 @@ class Catalogue:
         """Adds a generation that shows the set of an earlier one. One statement; nothing is built or copied. Returns
         the new generation's number."""
         self.db.execute(
-            "INSERT INTO generations (number, created, documents, contents, author, reason) "
-            "SELECT max(number) + 1, ?, ?, ?, ?, ? FROM generations",
+            "INSERT INTO generations (number, created, documents, contents, author, reason, digest) "
+            "SELECT max(number) + 1, ?, ?, ?, ?, ?, ? FROM generations",
             (
                 time.strftime("%Y-%m-%dT%H:%M:%S%z"), earlier.documents, earlier.contents, author,
-                f"rollback to {earlier.number}",
+                f"rollback to {earlier.number}", self.digest(earlier.contents),
             ),
         )  # fmt: skip
         return self.generation()
@@ -157,8 +196,8 @@ class Catalogue:
     def sources(self) -> list[Source]:
         """Returns all sources. Fetched files lie beside the catalogue, and their path is stored relative to it, so that
         the folder can be moved."""
-        rows = self.db.execute("SELECT id, root, name, origin, revision FROM sources ORDER BY id")
         folder = self.path.parent.resolve()
+        rows = self.database.every("sources")
         return [Source(id, folder / root, name, origin, revision) for id, root, name, origin, revision in rows]
 
     def add_source(self, root: Path, name: str = "", origin: str = "") -> Source:
@@ -204,16 +243,13 @@ class Catalogue:
     def add_problem(self, source: int, p: ProblemRow) -> None:
         """Records one more problem of a source, given its id."""
         self.db.execute(
-            "INSERT OR REPLACE INTO problems VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO problems (source, path, reason, file, size, mtime_ns, seen_ns, reader) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (source, p.path, p.reason, p.file, p.size, p.mtime_ns, p.seen_ns, p.reader),
         )
 
     def problems(self, source: Source | None = None) -> list[ProblemRow]:
         """Returns the problems of a source, or of all sources, in order of path."""
         where, values = ("WHERE source = ?", (source.id,)) if source else ("", ())
-        rows = self.db.execute(
-            "SELECT path, reason, coalesce(file, path), size, mtime_ns, seen_ns, reader FROM problems "
-            f"{where} ORDER BY path",
-            values,
-        )
-        return [ProblemRow(*row) for row in rows]
+        rows = self.database.rows("problems", f"{where} ORDER BY path", values)
+        return [ProblemRow(path, reason, file or path, *attempt) for _, path, reason, file, *attempt in rows]

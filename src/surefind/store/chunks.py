@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.errors import StoreError
 from surefind.store._database import Database
+from surefind.store.checksums import CHUNK, COLUMNS, checksum, chunk_digest
 from surefind.store.rows import Entry, Member
 from surefind.store.versions import LIVE, Versions, batched
 from surefind.types import Chunk, Place
 
 _MOST = 500
 """The most chunks that one statement reads."""
-Row = tuple[int, int, int, int, int, int, int]
-"""(version, seq, id, start, end, start and end of the passage that a search returns)."""
+Numbers = NDArray[np.int64]
+"""A row for each chunk: (version, seq, id, start, end, start and end of the passage that a search returns)."""
+_CHUNK = ", ".join(f"c.{column}" for column in (*CHUNK, "checksum"))
+_VERSION = ", ".join(f"v.{column}" for column in (*COLUMNS["versions"], "checksum"))
 
 
 class ChunkRows:
@@ -32,13 +40,14 @@ class ChunkRows:
 
     def layout(self, spec: str) -> int:
         """Returns the number of a layout; a new layout gets the next number."""
-        self._db.execute("INSERT OR IGNORE INTO layouts (spec) VALUES (?)", (spec,))
-        return int(self._db.execute("SELECT id FROM layouts WHERE spec = ?", (spec,)).fetchone()[0])
+        known = self.layout_id(spec)
+        if known is None:
+            known = int(self._db.execute("INSERT INTO layouts (spec) VALUES (?)", (spec,)).lastrowid or 0)
+        return known
 
     def layout_id(self, spec: str) -> int | None:
         """Returns the number of a layout; None if it has none."""
-        row = self._db.execute("SELECT id FROM layouts WHERE spec = ?", (spec,)).fetchone()
-        return int(row[0]) if row else None
+        return next((id for id, known in self._database.every("layouts") if known == spec), None)
 
     def uncut(self, layout: str, contents: int) -> list[int]:
         """Returns the versions of a set that have not been cut in this layout yet."""
@@ -51,17 +60,20 @@ class ChunkRows:
 
     def add(self, layout: int, version: int, chunks: Sequence[Chunk]) -> None:
         """Stores the chunks of a version."""
-        self._db.execute("INSERT OR IGNORE INTO chunked VALUES (?, ?)", (layout, version))
-        self._db.executemany(
-            "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        rows = [
             (
-                (
-                    layout, version, seq, c.number, c.start, c.end, json.dumps(c.headings, ensure_ascii=False),
-                    c.context, *(c.parent or (None, None)),
-                )
-                for seq, c in enumerate(chunks)
-            ),
-        )  # fmt: skip
+                layout, version, seq, c.number, c.start, c.end, json.dumps(c.headings, ensure_ascii=False), c.context,
+                *(c.parent or (None, None)),
+            )
+            for seq, c in enumerate(chunks)
+        ]  # fmt: skip
+        numbers = [n for row, c in zip(rows, chunks, strict=True) for n in (*row[2:6], *(c.parent or row[4:6]))]
+        digest = chunk_digest(layout, version, struct.pack(f"<{len(numbers)}q", *numbers))
+        self._db.execute("INSERT OR REPLACE INTO chunked VALUES (?, ?, ?)", (layout, version, digest))
+        self._db.executemany(
+            f"INSERT OR REPLACE INTO chunks VALUES ({','.join('?' * (len(CHUNK) + 1))})",
+            ((*row, checksum("chunks", *row)) for row in rows),
+        )
 
     def delete(self, versions: Iterable[int]) -> None:
         """Deletes the chunks of these versions in all layouts."""
@@ -71,22 +83,59 @@ class ChunkRows:
             self._db.executemany(f"DELETE FROM chunks WHERE layout = {layout} AND version = ?", lost)
             self._db.executemany(f"DELETE FROM chunked WHERE layout = {layout} AND version = ?", lost)
 
-    def rows(self, layout: int, contents: int) -> list[Row]:
-        """Returns a row for every chunk of a set, in order of place."""
-        return self._db.execute(
+    def rows(self, layout: int, contents: int) -> Numbers:
+        """Returns a row for every chunk of a set, in order of place. Raises `DamagedError` if the chunks of a version
+        are not those that were stored."""
+        rows = self._db.execute(
             "SELECT c.version, c.seq, c.id, c.start, c.end, coalesce(c.parent_start, c.start), "
             "coalesce(c.parent_end, c.end) FROM members m JOIN versions v ON v.row = m.version "
             f"JOIN chunks c ON c.layout = :l AND c.version = v.row WHERE {LIVE} ORDER BY v.id, v.row, c.seq",
             {"l": layout, "s": contents},
         ).fetchall()
+        try:
+            made = np.array(rows, np.int64).reshape(-1, 7)
+        except (ValueError, TypeError, OverflowError):
+            raise self._database.damaged("a chunk has no numbers for its place") from None
+        self._check_whole(layout, contents, made)
+        return made
+
+    def _check_whole(self, layout: int, contents: int, rows: Numbers) -> None:
+        digests = dict(
+            self._db.execute(
+                "SELECT k.version, k.digest FROM members m JOIN chunked k ON k.layout = :l AND k.version = m.version "
+                f"WHERE {LIVE}",
+                {"l": layout, "s": contents},
+            )
+        )
+        ends = [*(np.flatnonzero(np.diff(rows[:, 0])) + 1).tolist(), len(rows)] if len(rows) else []
+        numbers = np.ascontiguousarray(rows[:, 1:], "<i8")
+        found = {version: chunk_digest(layout, version, b"") for version in digests}
+        for start, end in zip([0, *ends], ends, strict=False):
+            version = int(rows[start, 0])
+            found[version] = chunk_digest(layout, version, numbers[start:end].tobytes())
+        for version, digest in found.items():
+            if digests.get(version) != digest:
+                raise self.damaged(version)
+
+    def damaged(self, version: int) -> StoreError:
+        """Returns the error for a version whose chunks are missing or damaged."""
+        row = self._db.execute("SELECT id FROM versions WHERE row = ?", (version,)).fetchone()
+        name = repr(row[0]) if row else f"version {version}"
+        return self._database.damaged(f"the chunks of {name} do not match their checksum")
+
+    def _checked(self, row: Sequence[Any]) -> Sequence[Any]:
+        """Returns a row of `chunks`, given with its checksum. Raises `DamagedError` if it does not match."""
+        if checksum("chunks", *row[:-1]) != row[-1]:
+            raise self.damaged(row[1])
+        return row
 
     def contexts(self, layout: int, members: Sequence[Member]) -> Iterator[str]:
         """Yields the context of every chunk, in order of place."""
         for member in members:
             rows = self._db.execute(
-                "SELECT context FROM chunks WHERE layout = ? AND version = ? ORDER BY seq", (layout, member.version)
+                f"SELECT {_CHUNK} FROM chunks c WHERE layout = ? AND version = ? ORDER BY seq", (layout, member.version)
             )
-            yield from (context for (context,) in rows)
+            yield from (self._checked(row)[7] for row in rows)
 
     def every(self, layout: int, versions: Sequence[int]) -> Iterator[Chunk]:
         """Yields every chunk of these versions with its text, with a few statements for hundreds of versions. A
@@ -98,12 +147,11 @@ class ChunkRows:
             texts = self._versions.texts([(version, 0, about[version][2]) for version in some])
             cut: dict[int, list[tuple[Any, ...]]] = {version: [] for version in some}
             rows = self._db.execute(
-                "SELECT version, start, end, headings, context FROM chunks "
-                f"WHERE layout = ? AND version IN ({marks}) ORDER BY version, seq",
+                f"SELECT {_CHUNK} FROM chunks c WHERE layout = ? AND version IN ({marks}) ORDER BY version, seq",
                 (layout, *some),
             )
-            for version, *row in rows:
-                cut[version].append(tuple(row))
+            for row in map(self._checked, rows):
+                cut[row[1]].append(tuple(row[4:8]))
             for version, text in zip(some, texts, strict=True):
                 id, title, _ = about[version]
                 for start, end, headings, context in cut[version]:
@@ -114,38 +162,55 @@ class ChunkRows:
         """Reads chunks by (version, seq), with the facts of their documents; with `returned`, reads the passages that a
         search returns in their place. It uses two statements for up to 500 chunks, since threads wait for each other
         between statements. A chunk that a writer has deleted since is missing from the list."""
-        start, end = "c.start", "c.end"
-        if returned:
-            start, end = "coalesce(c.parent_start, c.start)", "coalesce(c.parent_end, c.end)"
         rows: dict[tuple[int, int], tuple[Any, ...]] = {}
         for at in range(0, len(wanted), _MOST):
             some = wanted[at : at + _MOST]
             found = self._db.execute(
                 f"WITH wanted (version, seq) AS (VALUES {','.join(['(?,?)'] * len(some))}) "
-                f"SELECT c.version, c.seq, v.id, {start}, {end}, c.headings, c.context, v.title, v.metadata, v.places "
+                f"SELECT {_CHUNK}, {_VERSION} "
                 "FROM wanted w CROSS JOIN chunks c ON c.layout = ? AND c.version = w.version AND c.seq = w.seq "
                 "JOIN versions v ON v.row = c.version",
                 (*chain.from_iterable(some), layout),
             )
-            rows.update({(version, seq): (version, *row) for version, seq, *row in found})
+            for row in found:
+                chunk, version = self._checked(row[: len(CHUNK) + 1]), row[len(CHUNK) + 1 :]
+                rows[chunk[1], chunk[2]] = _found(chunk, self._database.checked("versions", version), returned)
+        lost = next((version for version, seq in wanted if (version, seq) not in rows), None)
+        if lost is not None and self._is_held(lost):
+            raise self.damaged(lost)
         there = [rows[pair] for pair in wanted if pair in rows]
         texts = self._versions.texts([(version, first, last) for version, _, first, last, *_ in there])
         return [_entry(row, text) for row, text in zip(there, texts, strict=True)]
+
+    def _is_held(self, version: int) -> bool:
+        """Returns whether a set of documents holds a version, so that its chunks must exist."""
+        return self._db.execute("SELECT 1 FROM members WHERE version = ?", (version,)).fetchone() is not None
 
     # ------------------------------------------------------------ which indexes belong to which set
 
     def record_index(self, key: str, contents: int, layout: str, spec: str) -> None:
         """Records that an index belongs to a set."""
-        self._db.execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)", (key, contents, layout, spec))
+        row = (key, contents, layout, spec)
+        self._db.execute("INSERT OR REPLACE INTO indexes (key, contents, layout, spec) VALUES (?, ?, ?, ?)", row)
 
     def indexes(self) -> list[tuple[str, int, str, str]]:
         """Returns (key, set, layout spec, index spec) of every index, newest set last."""
-        return self._db.execute("SELECT key, contents, layout, spec FROM indexes ORDER BY contents").fetchall()
+        rows = self._database.rows("indexes", "ORDER BY contents")
+        return [(key, contents, layout, spec) for key, contents, layout, spec in rows]
 
     def forget_indexes(self, keep: Iterable[int]) -> None:
         """Deletes the records of indexes whose sets are not kept."""
         listed = ",".join(str(int(contents)) for contents in keep)
         self._db.execute(f"DELETE FROM indexes WHERE contents NOT IN ({listed})")
+
+
+def _found(chunk: Sequence[Any], version: Sequence[Any], returned: bool) -> tuple[Any, ...]:
+    """Joins a row of `chunks` and its row of `versions`: what `_entry` needs besides the text."""
+    _, number, _, _, start, end, headings, context, parent_start, parent_end, _ = chunk
+    if returned and parent_start is not None:
+        start, end = parent_start, parent_end
+    _, id, *_, title, _, metadata, _, places, _, _, _, _ = version
+    return number, id, start, end, headings, context, title, metadata, places
 
 
 def _entry(row: tuple[Any, ...], text: str) -> Entry:

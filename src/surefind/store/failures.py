@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from surefind.errors import DiskFullError, StoreError, denied_message, is_denied, is_full
+from surefind.errors import DamagedError, DiskFullError, LockedError, StoreError, denied_message, is_denied, is_full
 
 
 @contextlib.contextmanager
@@ -16,17 +16,35 @@ def explaining(data: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as error:
-        raise _explained(error, data) from error
+        raise explained(error, data) from error
 
 
-def _explained(error: OSError | sqlite3.Error, data: Path) -> Exception:
+def explained(error: OSError | sqlite3.Error, data: Path) -> Exception:
+    """Returns the error to raise instead of an error of the disk or of the catalogue."""
     if is_full(error, data):
         return DiskFullError(
             f"The disk that holds {data} is full. Everything indexed before is intact. "
             "Free some space and run the command again; it continues where it stopped."
         )
-    if is_denied(error):
+    if is_denied(error) or _cannot_open(error):
         return StoreError(denied_message(error, data))
+    if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+        return LockedError(f"The catalogue in {data} is in use by another program ({error}). Try again.")
     if isinstance(error, sqlite3.DatabaseError):
-        return StoreError(f"The catalogue in {data} is damaged ({error}). Move {data} away and sync again.")
+        undecodable = "Could not decode" in str(error)  # SQLite's message quotes the text, which may be restricted
+        return damaged(data, "a text is not UTF-8" if undecodable else str(error))
     return error
+
+
+def damaged(data: Path, what: str) -> DamagedError:
+    """Returns the error for a damaged catalogue, with the ways out."""
+    return DamagedError(
+        f"The catalogue in {data} is damaged: {what}. Restore {data} from a backup, or move the files catalogue.db* "
+        "out of it and sync your folders again: exams, reports, models and cached vectors are kept. Drafts, "
+        "retirements and earlier versions of documents are only in the catalogue.",
+        what,
+    )
+
+
+def _cannot_open(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and "unable to open database file" in str(error)

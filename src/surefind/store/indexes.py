@@ -6,19 +6,17 @@ import hashlib
 import json
 import os
 import shutil
-import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from surefind.errors import CorruptIndexError, SurefindError
 from surefind.protocols import Index, Retriever, Services
+from surefind.sealed import check_files, list_files, sealed, unsealed
 
 FORMAT = 3
 """The format of the files. Increase it when the files change: an index of another format is never read or reused."""
 _MANIFEST = "manifest.json"
-_PART = 1 << 20
-"""Bytes that are read at a time for a checksum."""
 TABLE = "table"
 """The spec under which a table of chunks is recorded."""
 _ASIDE = ".writing-"
@@ -58,14 +56,8 @@ class IndexStore:
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         made.save(aside)
-        files = {
-            path.relative_to(aside).as_posix(): [path.stat().st_size, _checksum(path)]
-            for path in sorted(aside.rglob("*"))
-            if path.is_file()
-        }
-        (aside / _MANIFEST).write_text(
-            json.dumps({"format": FORMAT, "spec": spec, "files": files}, indent=1), encoding="utf-8"
-        )
+        manifest = sealed({"format": FORMAT, "spec": spec, "files": list_files(aside)})
+        (aside / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
         for path in aside.rglob("*"):
             _flush(path)
         final = self.folder / key
@@ -90,13 +82,10 @@ class IndexStore:
     def _verify(self, key: str) -> None:
         folder = self.folder / key
         try:
-            manifest: dict[str, Any] = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            manifest = unsealed(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")), first="format")
             if manifest.get("format") != FORMAT:
                 raise CorruptIndexError(f"The index in {folder} was written by another release of Surefind.")
-            for name, (size, checksum) in manifest["files"].items():
-                path = folder / name
-                if path.stat().st_size != size or _checksum(path) != checksum:
-                    raise CorruptIndexError(f"The index file {path} is damaged (its checksum differs).")
+            check_files(folder, manifest["files"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
 
@@ -111,14 +100,6 @@ class IndexStore:
         """Deletes an index. The manifest goes first, so that a half-deleted index does not count as existing."""
         (self.folder / key / _MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(self.folder / key, ignore_errors=True)
-
-
-def _checksum(path: Path) -> int:
-    value = 0
-    with path.open("rb") as file:
-        while part := file.read(_PART):
-            value = zlib.crc32(part, value)
-    return value
 
 
 def _flush(path: Path) -> None:

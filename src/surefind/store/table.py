@@ -59,11 +59,9 @@ class Table:
     """The lowest hashes of ids and contents. Comparing two sketches estimates how much two corpora share."""
 
     @classmethod
-    def build(
-        cls, layout: str, members: Sequence[Member], rows: Sequence[tuple[int, ...]], contexts: Iterable[str]
-    ) -> Table:
+    def build(cls, layout: str, members: Sequence[Member], rows: Longs, contexts: Iterable[str]) -> Table:
         """Builds the table from the members of a set and its chunk rows, both in order of document id."""
-        made = np.array(rows, dtype=np.int64).reshape(-1, len(_COLUMNS)).T.copy()
+        made = rows.T.copy()
         made[2] = _distinct(made[2])
         return cls(
             layout,

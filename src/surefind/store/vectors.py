@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from surefind.abilities import embed_queries, query_fingerprint
-from surefind.folders import private_folder
 from surefind.protocols import Embedder, Progress
+from surefind.store.cache import Cache
 from surefind.types import FloatArray
 
 _BATCH = 512
@@ -20,45 +18,25 @@ _BATCH = 512
 
 
 class VectorCache:
-    """Stores vectors in a SQLite file. Threads share one connection behind a lock: without the lock, statements of two
-    threads would end up in one transaction."""
+    """Stores vectors, or scores, as bytes."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._cache = Cache(path, "vectors", ["vector BLOB"])
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Returns the stored vectors of these keys, as bytes; keys without a vector are left out."""
-        found: dict[bytes, bytes] = {}
-        for at in range(0, len(keys), _BATCH):
-            part = keys[at : at + _BATCH]
-            marks = ",".join("?" * len(part))
-            with self._lock:
-                found.update(self._open().execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part))
-        return found
+        return {key: vector for key, (vector,) in self._cache.get(keys).items()}
 
     def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Stores (key, vector bytes) pairs."""
-        with self._lock, self._open() as connection:
-            connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
+        self._cache.put(rows)
+
+    def check(self) -> tuple[int, int]:
+        """Returns how many vectors are intact, and how many are damaged."""
+        return self._cache.check()
 
     def close(self) -> None:
-        with self._lock:
-            if self._connection:
-                self._connection.close()
-                self._connection = None
-
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            private_folder(self._path.parent)
-            self._connection = sqlite3.connect(self._path, timeout=30, check_same_thread=False)
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID"
-            )
-        return self._connection
+        self._cache.close()
 
 
 class CachedEmbedder:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from surefind.errors import StoreError
-from surefind.store._database import BLOCK, BLOCK_BITS, Database
+from surefind.store._database import Database
+from surefind.store._schema import BLOCK, BLOCK_BITS
+from surefind.store.checksums import COLUMNS, set_digest, text_checksum
 from surefind.store.rows import FileRow, Generation, Member, State, Version
 from surefind.types import Document, Place
 
@@ -63,10 +66,11 @@ class Versions:
         version = int(cursor.lastrowid or 0)
         text = document.text
         self._db.executemany(
-            "INSERT INTO texts VALUES (?, ?)",
+            "INSERT INTO texts VALUES (?, ?, ?)",
             (
-                ((version << BLOCK_BITS) + number, text[at : at + BLOCK])
+                (place, block, text_checksum(place, block))
                 for number, at in enumerate(range(0, max(1, len(text)), BLOCK))
+                for place, block in [((version << BLOCK_BITS) + number, text[at : at + BLOCK])]
             ),
         )
         if contents is not None:
@@ -134,17 +138,46 @@ class Versions:
 
     # ------------------------------------------------------------ reading
 
+    def held(self, contents: int) -> list[int]:
+        """Returns the numbers of the versions that a set holds."""
+        rows = self._db.execute(
+            f"SELECT v.row FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE}", {"s": contents}
+        )
+        return [row for (row,) in rows]
+
     def members(self, contents: int) -> list[Member]:
         """Returns the versions of a set, in order of document id."""
-        rows = self._db.execute(
-            "SELECT v.row, v.id, v.content, v.path, v.metadata, v.acl FROM members m JOIN versions v "
-            f"ON v.row = m.version WHERE {LIVE} ORDER BY v.id, v.row",
+        columns = ", ".join(f"v.{column}" for column in COLUMNS["versions"])
+        found = self._db.execute(
+            f"SELECT {columns}, v.checksum FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE} "
+            "ORDER BY v.id, v.row",
             {"s": contents},
         )
-        return [
-            Member(row, id, content, path, metadata, tuple(json.loads(acl)) if acl != "[]" else ())
-            for row, id, content, path, metadata, acl in rows
-        ]
+        members = []
+        for sealed in found:
+            row, id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ = self._database.checked(
+                "versions", sealed
+            )
+            members.append(Member(row, id, content, path, metadata, tuple(json.loads(acl)) if acl != "[]" else ()))
+        self.check_set(contents, [member.version for member in members])
+        return members
+
+    def digest(self, contents: int) -> int | None:
+        """Returns the digest of a set of documents, as it was recorded when the set was committed; None before."""
+        found = self._database.rows("generations", "WHERE contents = ? LIMIT 1", (contents,))
+        return int(found[0][-1]) if found else None
+
+    def check_set(self, contents: int, versions: Sequence[int]) -> None:
+        """Raises `DamagedError` if a committed set does not hold exactly these versions."""
+        if self.digest(contents) not in (None, set_digest(versions)):
+            raise self._database.damaged("the list of the documents of a generation does not match its checksum")
+
+    def check(self) -> None:
+        """Checks every version, and the index by which versions are found."""
+        ids = [(row[1], row[0]) for row in self._database.every("versions")]
+        found = self._db.execute("SELECT id, row FROM versions INDEXED BY versions_by_id ORDER BY id, row").fetchall()
+        if found != sorted(ids, key=lambda pair: (pair[0].encode(), pair[1])):
+            raise self._database.damaged("the index versions_by_id does not match its table")
 
     def of_no_source(self, contents: int) -> list[int]:
         """Returns the versions of a set whose source was removed; a rollback can bring such versions back. Source 0 is
@@ -174,12 +207,12 @@ class Versions:
 
     def document(self, version: int) -> Document:
         """Returns the document of a version, with its text."""
-        row = self._db.execute(
-            "SELECT id, title, format, metadata, acl, places, length FROM versions WHERE row = ?", (version,)
-        ).fetchone()
-        if row is None:
+        found = self._database.rows("versions", "WHERE row = ?", (version,))
+        if not found:
+            if self._db.execute("SELECT 1 FROM members WHERE version = ?", (version,)).fetchone():
+                raise self._database.damaged(f"version {version} of a document is missing")
             raise StoreError(f"There is no version {version}. List the versions with: surefind history DOCUMENT.")
-        id, title, format, metadata, acl, places, length = row
+        _, id, *_, title, format, metadata, acl, places, length, _, _, _ = found[0]
         return Document(
             id, self.text(version, 0, length), title, format, json.loads(metadata), tuple(json.loads(acl)),
             tuple(Place(start, name) for start, name in json.loads(places)),
@@ -194,13 +227,21 @@ class Versions:
         wanted = {at for span in spans for at in _blocks(*span)}
         found: dict[int, str] = {}
         for few in batched(sorted(wanted), _MOST):
-            rows = self._db.execute(f"SELECT place, text FROM texts WHERE place IN ({','.join('?' * len(few))})", few)
-            found.update(rows)
-        parts = ("".join(found.get(at, "") for at in _blocks(*span)) for span in spans)
+            marks = ",".join("?" * len(few))
+            rows = self._db.execute(f"SELECT place, text, checksum FROM texts WHERE place IN ({marks})", few)
+            found.update((place, text) for place, text, seal in rows if seal == text_checksum(place, text))
+        if len(found) < len(wanted):
+            raise self._lost(min(wanted - found.keys()) >> BLOCK_BITS)
+        parts = ("".join(found[at] for at in _blocks(*span)) for span in spans)
         return [
             text[start % BLOCK : start % BLOCK + max(0, end - start)]
             for text, (_, start, end) in zip(parts, spans, strict=True)
         ]
+
+    def _lost(self, version: int) -> StoreError:
+        """Returns the error for a version whose text is missing or damaged."""
+        row = self._db.execute("SELECT id FROM versions WHERE row = ?", (version,)).fetchone()
+        return self._database.damaged(f"the text of {repr(row[0]) if row else f'version {version}'} is not intact")
 
     def file_of(self, version: int) -> tuple[Any, ...]:
         """Returns the file of a version: (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
@@ -211,29 +252,25 @@ class Versions:
 
     def history(self, document: str, generations: Sequence[Generation]) -> list[Version]:
         """Returns the kept versions of a document, newest first."""
-        return list(self._versions("v.id = ?", (document,), generations))
+        return list(self._versions(lambda row: row[1] == document, generations))
 
     def in_state(self, states: Sequence[State], generations: Sequence[Generation]) -> list[Version]:
         """Returns the versions that are in one of these states, newest first."""
-        marks = ",".join("?" * len(states))
-        return list(self._versions(f"v.state IN ({marks})", tuple(states), generations))
+        return list(self._versions(lambda row: row[-3] in states, generations))
 
-    def _versions(self, where: str, values: tuple[object, ...], generations: Sequence[Generation]) -> Iterator[Version]:
+    def _versions(
+        self, wanted: Callable[[tuple[Any, ...]], bool], generations: Sequence[Generation]
+    ) -> Iterator[Version]:
+        """Yields the versions that are wanted. All are read, because only then a lost version is noticed."""
+        found = [row for row in self._database.every("versions") if wanted(row)]
         held: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        rows = self._db.execute(
-            "SELECT version, added, removed FROM members "
-            f"WHERE version IN (SELECT v.row FROM versions v WHERE {where})",
-            values,
-        )
-        for version, added, removed in rows:
-            held[version].append((added, removed))
-        found = self._db.execute(
-            "SELECT v.row, v.id, v.title, v.state, v.author, v.created, v.length FROM versions v "
-            f"WHERE {where} ORDER BY v.row DESC",
-            values,
-        )
+        for few in batched([row[0] for row in found], _MOST):
+            marks = ",".join("?" * len(few))
+            rows = self._db.execute(f"SELECT version, added, removed FROM members WHERE version IN ({marks})", few)
+            for version, added, removed in rows:
+                held[version].append((added, removed))
         current = generations[-1].number if generations else 0
-        for row, id, title, state, author, created, length in found:
+        for row, id, *_, title, _, _, _, _, length, state, author, created in reversed(found):
             inside = tuple(
                 g.number for g in generations if any(added <= g.contents < removed for added, removed in held[row])
             )
@@ -250,3 +287,9 @@ def _blocks(version: int, start: int, end: int) -> range:
 def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
     """Yields the items in batches of `size`."""
     return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def content_hash(document: Document) -> str:
+    """Hashes everything of a document except its id and places."""
+    parts = [document.title, document.format, document.text, dict(document.metadata), document.acl]
+    return hashlib.blake2b(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -28,6 +28,7 @@ from surefind.fusion.provenance import differences, drift
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.protocols import OnProgress, Retriever
+from surefind.sealed import list_files, sealed
 from surefind.search.pipeline import Pipeline
 from surefind.spec import Stage
 from surefind.store.lock import training_lock
@@ -53,7 +54,7 @@ _BEST_STATIC, _SINGLE = 1, 3
 """Rows of the report: the best static weights, and the first single retriever."""
 _SHOWN = 600
 """Most questions whose α are saved for the report."""
-_LONG = ("documents", "learnt", "alphas")
+_LONG = ("documents", "learnt", "alphas", "files")
 """Keys of a manifest that are too long to list."""
 
 
@@ -246,7 +247,8 @@ def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any]
     aside.mkdir(parents=True)
     fitted.predictor.save(aside)
     (aside / TRAINING).write_text(json.dumps(training, ensure_ascii=False), encoding="utf-8")
-    (aside / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
+    kept = sealed({**manifest, "files": list_files(aside)})
+    (aside / MANIFEST).write_text(json.dumps(kept, ensure_ascii=False, indent=1), encoding="utf-8")
     if place.exists():
         place.rename(old)
     aside.rename(place)

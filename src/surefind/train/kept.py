@@ -9,11 +9,13 @@ from typing import Any
 
 from surefind.inference.record import RECORD, record_of
 from surefind.kb import KnowledgeBase
+from surefind.sealed import list_files, sealed
 
 
 def keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
     """Moves a model into place by renaming, so that a reader sees the whole old or new model."""
-    (model / RECORD).write_text(json.dumps(manifest, ensure_ascii=False, indent=1), encoding="utf-8")
+    record = sealed({**manifest, "files": list_files(model)})
+    (model / RECORD).write_text(json.dumps(record, ensure_ascii=False, indent=1), encoding="utf-8")
     old = place.with_name(f".{place.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if place.exists():
@@ -30,7 +32,7 @@ def trained_models(kb: KnowledgeBase) -> list[dict[str, Any]]:
         record = record_of(path.parent)
         if record.get("model") in ("encoder", "reranker"):
             drift = "documents changed since it was trained" if record["corpus"] != corpus else ""
-            shown = {key: value for key, value in record.items() if key != "learnt"}
+            shown = {key: value for key, value in record.items() if key not in ("learnt", "files")}
             found.append({**shown, "changed": [], "drift": drift})
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Set
@@ -19,6 +18,7 @@ from surefind.protocols import OnProgress, Reader, Services
 from surefind.store.backend import Backend, Delta
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import FileRow, ProblemRow, Source
+from surefind.store.versions import content_hash
 from surefind.types import Chunk, Document
 from surefind.write.cutting import batches, cut_here
 from surefind.write.ids import Ids
@@ -316,9 +316,3 @@ def type_of(path: str) -> str:
 def printable(path: str) -> str:
     """Replaces the characters of a path that UTF-8 cannot encode."""
     return path.encode("utf-8", "replace").decode()
-
-
-def content_hash(document: Document) -> str:
-    """Hashes everything of a document except its id and places."""
-    parts = [document.title, document.format, document.text, dict(document.metadata), document.acl]
-    return hashlib.blake2b(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16).hexdigest()

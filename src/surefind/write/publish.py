@@ -15,7 +15,7 @@ from pathlib import Path
 from surefind.errors import SourceError, UsageError
 from surefind.protocols import Retriever
 from surefind.store.rows import State, Version
-from surefind.write.intake import content_hash
+from surefind.store.versions import content_hash
 from surefind.write.writer import Writer
 
 _NO_SOURCE = 0

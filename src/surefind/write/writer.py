@@ -72,6 +72,8 @@ class Writer:
             self.report = _both(stack.enter_context(writer_lock(self.data)), self.report)
             self.catalogue = Catalogue(self.data)
             stack.callback(self.catalogue.close)
+            stack.callback(self.catalogue.end_session)
+            self.catalogue.check()
             stack.enter_context(self.reading)
             self.backend: Backend = LocalBackend(self.catalogue)
             self._stack = stack.pop_all()
@@ -84,7 +86,7 @@ class Writer:
 
     def contents(self, number: int) -> Contents:
         """Returns the set with this number, as backends take it."""
-        return Contents(number, partial(self.catalogue.members, number))
+        return Contents(number, partial(self.catalogue.members, number), self.catalogue.digest(number))
 
     def cut(self, contents: int, skip: bool = False) -> list[Uncut]:
         """Cuts the versions of a set that are not cut in this layout yet: all of them after a change of chunker.

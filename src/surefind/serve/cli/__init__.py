@@ -132,6 +132,8 @@ def _explained(error: OSError | sqlite3.Error) -> StoreError | None:
     if isinstance(error, OSError) and error.errno is not None:
         where = error.filename or "A file"
         return StoreError(f"{where} cannot be used ({error.strerror}). Check the disk, and run the command again.")
+    if isinstance(error, sqlite3.DatabaseError):
+        return StoreError(f"A file of the knowledge base is damaged ({error}). Find it with: surefind doctor.")
     return None
 
 

@@ -275,9 +275,11 @@ def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) 
 def _save(report: dict[str, Any], path: Path) -> None:
     import json
 
+    from surefind.sealed import sealed
+
     path.parent.mkdir(parents=True, exist_ok=True)
     slim = {key: value for key, value in report.items() if key not in ("queries", "chunks")}
-    path.write_text(json.dumps(slim, ensure_ascii=False, indent=1), encoding="utf-8")
+    path.write_text(json.dumps(sealed(slim), ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def _show(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
+
+if TYPE_CHECKING:
+    from surefind.kb import KnowledgeBase
 
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
 
@@ -70,6 +74,7 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
         ("settings", lambda: _settings(kb)),
         ("trusted servers", _trusted),
         ("knowledge base", lambda: _verify(kb)),
+        *_damage(kb),
         ("language", lambda: _language(kb)),
     ]
 
@@ -124,7 +129,7 @@ def _trusted() -> str:
 
 
 def _verify(kb: Path) -> str:
-    """Checks every index against its checksum."""
+    """Opens the current generation and its indexes."""
     from surefind.errors import NothingIndexedError
     from surefind.kb import KnowledgeBase
 
@@ -134,7 +139,30 @@ def _verify(kb: Path) -> str:
         except NothingIndexedError as error:
             return str(error)  # no knowledge base yet, or the first sync is running
         view.ready(base.retrievers())
-        return f"{len(view)} passages, indexes match their checksums"
+        return f"{len(view)} passages can be searched"
+
+
+def _damage(kb: Path) -> list[tuple[str, Callable[[], str]]]:
+    """Returns the checks for damage, one for each kind of file; none before the first sync."""
+    from surefind.config import DATA_FOLDER
+    from surefind.store.catalogue import NAME
+
+    if not (kb / DATA_FOLDER / NAME).exists():
+        return []
+    from surefind.serve.integrity import CHECKS
+
+    return [(name, partial(_check_damage, kb, check)) for name, check in CHECKS.items()]
+
+
+def _check_damage(kb: Path, check: Callable[[KnowledgeBase], str]) -> str:
+    from surefind.kb import KnowledgeBase
+    from surefind.serve.integrity import RepairedError
+
+    with KnowledgeBase.open(kb) as base:
+        try:
+            return check(base)
+        except RepairedError as warning:
+            raise _NoticeError(str(warning)) from None
 
 
 def _language(kb: Path) -> str:

@@ -264,14 +264,13 @@ def delete(
 
 def _reports(kb: Path, name: str, versions: list[int]) -> list[str]:
     """Finds the reports that used these versions of an exam."""
-    import json
-
+    from surefind.bench.saved import read_data
     from surefind.config import DATA_FOLDER
 
     found = []
     for path in sorted((kb.resolve() / DATA_FOLDER / "reports").glob("*/report.json")):
         try:
-            exam = json.loads(path.read_text(encoding="utf-8"))["exam"]
+            exam = read_data(path)["exam"]
             used = exam["name"] == name and exam["version"] in versions
         except (OSError, ValueError, KeyError, TypeError, RecursionError):  # not a report, or half written
             continue

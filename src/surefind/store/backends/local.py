@@ -11,6 +11,7 @@ from surefind.protocols import Index, OnProgress, Retriever, Reuse
 from surefind.store.backend import Contents, Delta
 from surefind.store.backends.view import LocalView
 from surefind.store.catalogue import Catalogue
+from surefind.store.checksums import set_digest
 from surefind.store.chunks import ChunkRows
 from surefind.store.indexes import TABLE, IndexStore, index_key, set_of, table_key
 from surefind.store.needs import needed
@@ -52,13 +53,21 @@ class LocalBackend:
         self.rows.record_index(key, contents.number, layout, TABLE)
         if self.indexes.has(key):
             try:
-                return self.indexes.read(key, Table.load)
+                return self._load(key, contents)
             except CorruptIndexError:
                 self.indexes.drop(key)
         number, members = self.rows.layout(layout), contents.members()
         rows, contexts = self.rows.rows(number, contents.number), self.rows.contexts(number, members)
         table = Table.build(layout, members, rows, contexts)
         self.indexes.save(key, table, TABLE)
+        return table
+
+    def _load(self, key: str, contents: Contents) -> Table:
+        """Reads the table of a set. Raises `CorruptIndexError` if it is damaged, or has other documents: it may be from
+        a backup, or of a catalogue that was removed."""
+        table = self.indexes.read(key, Table.load)
+        if contents.digest not in (None, set_digest(table.versions.tolist())):
+            raise CorruptIndexError(f"The table in {self.indexes.folder / key} has other documents than the catalogue.")
         return table
 
     def _build_one(
@@ -129,7 +138,7 @@ class LocalBackend:
         if number is None or not self.indexes.has(key):
             raise NotBuiltError(f"The documents are not cut by {layout} yet. Cut and index them with: surefind sync.")
         try:
-            table = self.indexes.read(key, Table.load)
+            table = self._load(key, contents)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
         return LocalView(self.rows, self.indexes, table, number, services, rules, self.isolated)

@@ -1,0 +1,126 @@
+"""Builds a small knowledge base that has every kind of file below `.surefind`, for damage.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+
+from surefind import Access, KnowledgeBase
+from surefind.adoption import prepare, write
+from surefind.bench.files import write_files
+from surefind.bench.plan import Contender, Plan, parse_measures
+from surefind.bench.run import run_bench
+from surefind.embed.minilm import MiniLM
+from surefind.exam.known_item import generate
+from surefind.exam.model import Exam
+from surefind.exam.queries import QueryLog
+from surefind.exam.store import ExamStore
+from surefind.llm.cache import CompletionCache
+from surefind.llm.trained import TrainedPrompt, save_prompt
+from surefind.prompts.values import Completion
+from surefind.search.pipeline import Pipeline
+from surefind.train.fusion import train_fusion
+
+SETTINGS = """
+[search]
+pipeline = "words"
+[pipelines.words]
+retrieve = ["bm25"]
+[pipelines.hybrid]
+retrieve = ["bm25", "dense"]
+fuse = "convex(alpha=0.3)"
+[pipelines.graph]
+retrieve = ["entity_overlap"]
+"""
+LEARNED = "bm25 + tfidf >> learned(model=ridge-known-item)"
+KEYS = [bytes([i]) * 16 for i in range(20)]
+NOUNS = "ledger wire member branch claim audit policy escrow teller vault drawer mortgage".split()
+VERBS = "files checks signs counts closes reviews opens records".split()
+
+
+def cheap_vectors(self: MiniLM, texts: list[str], progress: object = None) -> np.ndarray:
+    """Replaces the encoder: a random unit vector for each text, the same for the same text."""
+    vectors = np.stack([np.random.default_rng(list(text.encode()[:200])).normal(size=384) for text in texts])
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def build(home: Path) -> None:
+    """Builds the knowledge base: two generations, a draft, access lists, a repository, exams, a report, models."""
+    MiniLM.embed = cheap_vectors  # type: ignore[method-assign, assignment]
+    (home / "docs").mkdir(parents=True)
+    (home / "surefind.toml").write_text(SETTINGS)
+    for i in range(16):
+        _write(home / "docs" / f"{i:02}.md", _document(i))
+    _write(home / "docs" / "long.md", "# Long\n\n" + "\n\n".join(_paragraph(i) for i in range(400)))
+    with KnowledgeBase.open(home) as kb:
+        kb.sync(home / "docs")
+        _write(home / "docs" / "03.md", _document(3).replace("Harbor", "Quay"))
+        (home / "docs" / "04.md").unlink()
+        kb.sync(home / "docs", _repository(home))
+        _write(home / "draft.md", "# Draft\n\nA draft about the vault.")
+        kb.draft(home / "draft.md", "05.md")
+        _measure(kb)
+        _remember(kb)
+
+
+def _document(i: int) -> str:
+    acl = "acl: [hr]\n" if i % 5 == 2 else ""
+    head = f"---\n{acl}department: {NOUNS[i % 3]}\n---\n# {NOUNS[i % 12].title()} Handbook {i}\n\n"
+    return head + "\n\n".join(f"## Section {j} of {i}\n\n{_paragraph(i * 7 + j)}" for j in range(4))
+
+
+def _paragraph(i: int) -> str:
+    noun, verb, other = NOUNS[i % 12], VERBS[i % 8], NOUNS[(i * 5 + 3) % 12]
+    return (
+        f"The Harbor {noun.title()} Desk {verb} the {other} number {i} within {i % 9 + 1} days. "
+        f"Rule {i} says that the {other} of the Harbor {noun.title()} Desk is kept for {i % 30 + 1} years."
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
+    then = time.time() - 3600
+    os.utime(path, (then, then))
+
+
+def _repository(home: Path) -> str:
+    folder = home / "repository"
+    folder.mkdir()
+    (folder / "git.md").write_text("# Branch rules\n\nThe Harbor Audit Desk reviews the branch twice a year.\n")
+    author = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-q", "-m", "one"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    return f"git+file://{folder}"
+
+
+def _measure(kb: KnowledgeBase) -> None:
+    made = generate(kb.documents(Access.owner()), per_family=40)
+    store = ExamStore(kb.data / "exams")
+    exam = store.save(Exam("known-item", made.queries, corpus=kb.reader().fingerprint))
+    store.save(Exam("known-item", made.queries[:-3], corpus=kb.reader().fingerprint))
+    store.candidates("asked").collect(["How long is the escrow record kept?", "Who signs the wire ledger?"], "mail.txt")
+    write_files(run_bench(kb, plan_for(exam), "surefind bench").report, kb.data / "reports" / "first")
+    kb.build("bm25 + tfidf")
+    train_fusion(kb, exam, "ridge", ["bm25", "tfidf"])
+
+
+def plan_for(exam: Exam) -> Plan:
+    contenders = tuple(Contender(name, Pipeline.parse(name)) for name in ("bm25", "tfidf"))
+    return Plan(contenders, exam, tuple(parse_measures(["nDCG@10"])))
+
+
+def _remember(kb: KnowledgeBase) -> None:
+    """Fills the caches and the small files."""
+    assert kb.services.scores is not None
+    kb.services.scores.put([(key, np.full(1, i, np.float64).tobytes()) for i, key in enumerate(KEYS)])
+    answers = CompletionCache(kb.data / "cache" / "answers.db")
+    for i, key in enumerate(KEYS):
+        answers.put(key, Completion(f"answer {i}", i, 2 * i, 0.25 * i, model="m", seconds=0.5))
+    answers.close()
+    QueryLog(kb.data, 90).keep(kb.search("escrow record", Access.public()), Access.public())
+    save_prompt(kb.data / "models", TrainedPrompt("asked", "llm_listwise", ("a", "b"), "Rank well."), {"gain": 0.1})
+    write(kb.folder, prepare(kb.folder, "words", kb.pipeline("bm25(k1=1.5)")))

@@ -1,0 +1,166 @@
+"""Damages files of a knowledge base at random, and compares what is read with what was there before.
+
+    python benchmarks/faults/damage.py --faults 1000 --seed 1
+    python benchmarks/faults/damage.py --faults 1000 --kind catalogue.db
+
+A fault changes one byte, 1 to 16 bytes, a page of 4096 bytes (to zeros), or cuts the end off, in one file of a copy. A
+child process then runs `surefind doctor`, and the same reads as on the intact copy. Each fault gets the worst verdict
+of its reads: the same answers; an error in one sentence; other answers in silence; a traceback; a crash; no end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import pickle
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from _damage_base import build
+from _damage_reads import READS
+
+from surefind import KnowledgeBase
+from surefind.errors import SurefindError
+from surefind.serve.cli import doctor
+
+VERDICTS = ("same", "error", "silent", "traceback", "crash", "hang")
+SECONDS = 90
+KINDS = {
+    "catalogue.db": "catalogue.db", "session.json": "session.json", "embeddings.db": "cache/embeddings.db",
+    "scores.db": "cache/scores.db", "answers.db": "cache/answers.db", "queries.db": "queries.db",
+    "exams": "exams/*/v*.jsonl", "candidates": "exams/*/candidates.jsonl", "reports": "reports/*/report.json",
+    "pages of reports": "reports/*/*.[hmc]*", "runs": "runs/*", "tables": "indexes/table-*/*",
+    "indexes": "indexes/[!t]*/*", "models": "models/*/*", "adopted.json": "adopted.json",
+    "git": "git/*/left_out.json", "repository": "git/*/repository.git/**/*", "locks": "*.lock",
+}  # fmt: skip
+"""Each kind of file, with a pattern of its paths below `.surefind`."""
+
+
+def files_of(home: Path, kind: str) -> list[Path]:
+    data = home / ".surefind"
+    found = (
+        path.relative_to(home) for path in sorted(data.glob(KINDS[kind])) if path.is_file() and path.stat().st_size
+    )
+    return list(found)
+
+
+def damaged(whole: bytes, chance: random.Random) -> tuple[bytes, str]:
+    """Returns the damaged content, and what was done to it."""
+    at, how = chance.randrange(len(whole)), chance.random()
+    if how < 0.05:
+        return whole[:at], f"cut at {at}"
+    if how < 0.10:
+        start = at // 4096 * 4096
+        return whole[:start] + bytes(min(4096, len(whole) - start)) + whole[start + 4096 :], f"zeros from {start}"
+    if how < 0.55:
+        return whole[:at] + bytes([whole[at] ^ (1 << chance.randrange(8))]) + whole[at + 1 :], f"bit at {at}"
+    count = 1 if how < 0.8 else chance.randint(2, 16)
+    return (whole[:at] + chance.randbytes(count) + whole[at + count :])[: len(whole)], f"{count} bytes at {at}"
+
+
+def in_child(home: Path) -> dict[str, tuple[str, Any]]:
+    """Runs the reads in a child process, which may crash or hang. Returns a verdict and a result for each."""
+    out = Path(f"{home}.result")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            found = {"doctor": ("same", _doctor(home))}  # first, because the reads repair some damage
+            found |= {name: _read(home, name) for name in READS}
+        out.write_bytes(pickle.dumps(found))
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) or not out.exists():
+        stopped = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+        return {"process": ("hang" if stopped else "crash", str(status)), "doctor": ("same", [])}
+    found = pickle.loads(out.read_bytes())
+    out.unlink()
+    return dict(found)
+
+
+def _read(home: Path, name: str) -> tuple[str, Any]:
+    if name == "synced":  # in a knowledge base of its own, for it writes
+        with contextlib.suppress(FileNotFoundError):
+            (home / "docs" / "new.md").unlink()
+    try:
+        with KnowledgeBase.open(home) as kb:
+            return "same", READS[name](kb)
+    except SurefindError as error:
+        return "error", str(error)
+    except BaseException:
+        return "traceback", traceback.format_exc()
+
+
+def _doctor(home: Path) -> list[tuple[str, str]]:
+    checks = (doctor._run(name, check) for name, check in doctor._damage(home))
+    return [(one["name"], one["says"]) for one in checks if one["status"] != "ok"]
+
+
+def judged(found: dict[str, tuple[str, Any]], right: dict[str, tuple[str, Any]]) -> tuple[str, str]:
+    """Returns the worst verdict of the reads, and the read that has it."""
+    verdicts = {
+        name: "silent" if verdict == "same" and repr(result) != repr(right[name][1]) else verdict
+        for name, (verdict, result) in found.items()
+        if name != "doctor"
+    }
+    worst = max(verdicts, key=lambda name: VERDICTS.index(verdicts[name]))
+    return verdicts[worst], worst
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--faults", type=int, default=300, help="faults, spread over the kinds of files")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=KINDS, help="damage only this kind of file")
+    given = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    with tempfile.TemporaryDirectory() as name:
+        base, copy = Path(name, "base"), Path(name, "kb")
+        build(base)
+        base.rename(copy)  # all reads see the same path
+        shutil.copytree(copy, base, symlinks=True)
+        right = in_child(copy)
+        wrong = [(name, result) for name, (verdict, result) in right.items() if verdict != "same"]
+        assert not wrong and not right["doctor"][1], (wrong, right["doctor"])
+        kinds = [given.kind] if given.kind else [kind for kind in KINDS if files_of(base, kind)]
+        print(f"seed {given.seed}, {given.faults} faults, kinds without a file: {set(KINDS) - set(kinds)}", flush=True)
+        for number in range(given.faults):
+            chance = random.Random(f"{given.seed} {number}")
+            kind = kinds[number % len(kinds)]
+            path = chance.choice(files_of(base, kind))
+            started = time.time()
+            shutil.rmtree(copy)
+            shutil.copytree(base, copy, symlinks=True)
+            content, how = damaged((base / path).read_bytes(), chance)
+            (copy / path).chmod(0o644)
+            (copy / path).write_bytes(content)
+            found = in_child(copy)
+            verdict, where = judged(found, right)
+            counts[kind][verdict] += 1
+            counts[kind]["doctor"] += bool(found["doctor"][1])
+            if verdict not in ("same", "error") or os.environ.get("VERBOSE"):
+                text = str(found.get(where, ("", ""))[1])
+                print(
+                    f"{number} {verdict} in {where}: {how} of {path} ({time.time() - started:.1f} s)\n{text[-600:]}\n"
+                )
+    print(f"{'kind':18}{'faults':>8}" + "".join(f"{verdict:>11}" for verdict in (*VERDICTS, "doctor")))
+    for kind, row in counts.items():
+        total = sum(row[verdict] for verdict in VERDICTS)
+        print(f"{kind:18}{total:8}" + "".join(f"{row[verdict]:11}" for verdict in (*VERDICTS, "doctor")))
+
+
+if __name__ == "__main__":
+    main()

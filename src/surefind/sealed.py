@@ -1,0 +1,72 @@
+"""Files that show when they are damaged: JSON with a checksum of its content, and folders with a list of their files.
+
+    path.write_text(json.dumps(sealed({"name": "zoo"})))
+    data = unsealed(json.loads(path.read_text()))
+    check_files(folder, data["files"])
+
+Every failure is a `ValueError`, as that of `json.loads` is. The caller knows what the file was for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_KEY = "checksum"
+_PART = 1 << 20
+"""Bytes that are read at a time for a checksum."""
+Files = Mapping[str, tuple[int, int]]
+"""The size and the checksum of files, by their path in a folder."""
+
+
+def digest(data: Any) -> str:
+    """Returns a hash of data, equal for data that was written as JSON and read again."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the data with its checksum in front."""
+    return {_KEY: digest(data), **data}
+
+
+def unsealed(data: Any, first: str = "") -> dict[str, Any]:
+    """Returns sealed data without its checksum. Raises `ValueError` if they do not match. Data whose first key is
+    `first` was written before there were checksums and is returned as it is."""
+    if not isinstance(data, dict) or not data:
+        raise ValueError("it is not a JSON object")
+    found = next(iter(data))
+    if found == first:
+        return data
+    if found != _KEY:
+        raise ValueError("it has no checksum")
+    content = {key: value for key, value in data.items() if key != _KEY}
+    if data[_KEY] != digest(content):
+        raise ValueError("its checksum differs")
+    return content
+
+
+def list_files(folder: Path) -> dict[str, tuple[int, int]]:
+    """Returns the size and the checksum of every file in a folder."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path.relative_to(folder).as_posix(): (path.stat().st_size, _checksum(path)) for path in paths}
+
+
+def check_files(folder: Path, files: Files) -> None:
+    """Raises `ValueError` or `OSError` if a listed file is missing or differs."""
+    for name, (size, checksum) in files.items():
+        path = folder / name
+        if path.stat().st_size != size or _checksum(path) != checksum:
+            raise ValueError(f"the checksum of {name} differs")
+
+
+def _checksum(path: Path) -> int:
+    value = 0
+    with path.open("rb") as file:
+        while part := file.read(_PART):
+            value = zlib.crc32(part, value)
+    return value

@@ -1,0 +1,181 @@
+"""Checks every file of a knowledge base for damage. Each function checks one kind; `surefind doctor` runs them all.
+
+A check returns what it checked, in words. It raises `DamageError` with the names of damaged files and a way out, or
+`RepairedError` if the damage costs only time.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from surefind.errors import StoreError, SurefindError
+from surefind.kb import KnowledgeBase
+
+_SHOWN = 5
+"""The most damaged things that a message lists."""
+
+
+class DamageError(StoreError):
+    """Something is damaged that cannot be made again without help."""
+
+
+class RepairedError(StoreError):
+    """Something is damaged that Surefind makes again by itself."""
+
+
+def _catalogue(kb: KnowledgeBase) -> str:
+    from surefind.store.failures import damaged, explaining
+    from surefind.store.integrity import problems
+
+    started = time.perf_counter()
+    with explaining(kb.data):
+        catalogue = kb.catalogue
+        found = _listed(problems(catalogue))
+        if found:
+            raise damaged(kb.data, found)
+        size = catalogue.path.stat().st_size / 1e6
+        versions = catalogue.db.execute("SELECT count(*) FROM versions").fetchone()[0]
+    rate = size / max(time.perf_counter() - started, 1e-3)
+    return f"{versions} versions of documents match their checksums ({size:.1f} MB, {rate:.0f} MB/s)"
+
+
+def _indexes(kb: KnowledgeBase) -> str:
+    from surefind.store.backends.local import LocalBackend
+    from surefind.store.failures import explaining
+
+    with explaining(kb.data):
+        backend = LocalBackend(kb.catalogue)
+        keys = sorted({key for key, *_ in backend.rows.indexes()})
+        broken = _listed(key for key in keys if backend.indexes.has(key) and not backend.indexes.sound(key))
+        if broken:
+            raise DamageError(f"damaged in {backend.indexes.folder}: {broken}. Rebuild them with: surefind sync.")
+        kb.reader().view.ready(kb.retrievers())
+    return f"{len(keys)} tables and indexes match their checksums"
+
+
+def _caches(kb: KnowledgeBase) -> str:
+    from surefind.llm.cache import CompletionCache
+    from surefind.store.vectors import VectorCache
+
+    folder = kb.data / "cache"
+    names: dict[str, type[VectorCache] | type[CompletionCache]] = {
+        "embeddings.db": VectorCache, "scores.db": VectorCache, "answers.db": CompletionCache
+    }  # fmt: skip
+    found, total = [f"{path.name} was moved aside" for path in sorted(folder.glob("*.damaged"))], 0
+    for name, kind in names.items():
+        cache = kind(folder / name)
+        try:
+            intact, damaged = cache.check()
+            total += intact
+            found += [f"{damaged} rows of {name}"] if damaged else []
+        except sqlite3.Error as error:
+            found.append(f"{name} ({error})")
+        finally:
+            cache.close()
+    if found:
+        raise RepairedError(f"damaged in {folder}: {_listed(found)}. What is damaged is not used, and made again.")
+    return f"{total} cached vectors, scores and answers match their checksums"
+
+
+def _exams(kb: KnowledgeBase) -> str:
+    from surefind.exam.queries import QueryLog
+    from surefind.exam.store import ExamStore
+
+    store = ExamStore(kb.data / "exams")
+    files = [(name, version) for name in store.names() for version in store.found(name)[1]]
+    candidates = sorted(path.parent.name for path in store.folder.glob("*/candidates.jsonl"))
+    load = [partial(store.load, *one) for one in files]
+    collected = [partial(store.candidates, name) for name in candidates]
+    _all([*load, *collected, QueryLog(kb.data, kb.settings.keep_days).all])
+    return f"{len(files)} exams and {len(candidates)} lists of candidates match their checksums"
+
+
+def _reports(kb: KnowledgeBase) -> str:
+    from surefind.bench.cache import RunCache
+    from surefind.bench.saved import REPORTS, read_report
+
+    paths = sorted((kb.data / REPORTS).glob("*/report.json"))
+    _all(partial(read_report, path.parent) for path in paths)
+    cache = RunCache(kb.data / "runs")
+    runs = [(path, cache.rankings if path.suffix == ".npz" else cache.data) for path in _files(cache.folder)]
+    broken = _listed(path.name for path, read in runs if read(path.stem) is None)
+    if broken:
+        raise RepairedError(f"damaged in {cache.folder}: {broken}. The next benchmark computes them again.")
+    return f"{len(paths)} reports and {len(runs)} cached runs match their checksums"
+
+
+def _models(kb: KnowledgeBase) -> str:
+    from surefind.fuse.learned import MANIFEST, read_manifest
+    from surefind.inference.record import RECORD, check_record
+    from surefind.llm.trained import FILE, read_prompt
+    from surefind.store.version import file_version
+
+    folder = kb.data / "models"
+    work: list[Callable[[], object]] = []
+    for path in sorted(folder.glob("[!.]*/*.json")):
+        if path.name == MANIFEST:
+            work.append(partial(read_manifest, path))
+        elif path.name == RECORD:
+            work.append(partial(check_record, path.parent))
+        elif path.name == FILE:
+            work.append(partial(read_prompt, path, file_version(path)))
+    _all(work)
+    return f"{len(work)} trained models and prompts match their checksums"
+
+
+def _records(kb: KnowledgeBase) -> str:
+    """The small files that only some commands read."""
+    from surefind.adoption import kept_changes
+    from surefind.sealed import unsealed
+    from surefind.store import session
+
+    _all([partial(kept_changes, kb.folder)])
+    small = [kb.data / session.NAME, *sorted(kb.data.glob("git/*/left_out.json"))]
+    broken = []
+    for path in filter(Path.exists, small):
+        try:
+            unsealed(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, RecursionError):
+            broken.append(str(path.relative_to(kb.data)))
+    if broken:
+        raise RepairedError(f"damaged in {kb.data}: {_listed(broken)}. The next sync writes them again.")
+    return "adopted configurations and marks of sessions match their checksums"
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.glob("[!.]*")) if path.suffix in (".npz", ".json"))
+
+
+def _all(work: Iterable[Callable[[], object]]) -> None:
+    """Runs all checks. Raises `DamageError` with the messages of those that failed."""
+    found = []
+    for one in work:
+        try:
+            one()
+        except SurefindError as error:
+            found.append(str(error))
+    if found:
+        raise DamageError(" ".join(found[:_SHOWN]))
+
+
+def _listed(found: Iterable[str]) -> str:
+    names = list(found)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return "; ".join(names[:_SHOWN]) + more
+
+
+CHECKS: dict[str, Callable[[KnowledgeBase], str]] = {
+    "catalogue": _catalogue,
+    "indexes": _indexes,
+    "caches": _caches,
+    "exams": _exams,
+    "reports": _reports,
+    "trained models": _models,
+    "records": _records,
+}
+"""The checks, by the kind of file that they check."""

@@ -1,0 +1,72 @@
+"""Checks the whole catalogue, for `surefind doctor`: every page, row, text, chunk and set."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+from surefind.errors import DamagedError
+from surefind.store.catalogue import Catalogue
+from surefind.store.checksums import CHUNK, checksum, chunk_digest
+from surefind.store.versions import content_hash
+
+
+def problems(catalogue: Catalogue) -> Iterator[str]:
+    """Yields what is damaged in the catalogue; nothing if all of it is intact."""
+    for check in (_pages, _rows, _documents, _chunks):
+        yield from _found(check, catalogue)
+
+
+def _found(check: Callable[[Catalogue], Iterator[str]], catalogue: Catalogue) -> Iterator[str]:
+    try:
+        yield from check(catalogue)
+    except DamagedError as error:
+        yield error.what
+    except sqlite3.DatabaseError as error:
+        yield str(error)
+
+
+def _pages(catalogue: Catalogue) -> Iterator[str]:
+    found = [row[0] for row in catalogue.db.execute("PRAGMA integrity_check(10)")]
+    yield from (text.replace("\n", " ") for text in found if text != "ok")
+
+
+def _rows(catalogue: Catalogue) -> Iterator[str]:
+    catalogue.check()
+    for table in ("problems", "indexes"):
+        catalogue.database.rows(table)
+    yield from ()
+
+
+def _documents(catalogue: Catalogue) -> Iterator[str]:
+    for version, name, *_, content, _, _, _, _, _, _, _, _, _ in catalogue.database.every("versions"):
+        try:
+            intact = content_hash(catalogue.versions.document(version)) == content
+        except DamagedError as error:
+            yield error.what
+            continue
+        if not intact:
+            yield f"version {version} of {name!r} does not match the hash of its content"
+
+
+def _chunks(catalogue: Catalogue) -> Iterator[str]:
+    """Checks the chunks of every version, each and as a whole."""
+    digests = {(layout, version): digest for layout, version, digest in catalogue.db.execute("SELECT * FROM chunked")}
+    found = {key: chunk_digest(*key, b"") for key in digests}
+    rows = catalogue.db.execute(f"SELECT {', '.join(CHUNK)}, checksum FROM chunks ORDER BY layout, version, seq")
+    for key, group in groupby(rows, key=lambda row: (row[0], row[1])):
+        chunks = list(group)
+        intact = all(checksum("chunks", *chunk[:-1]) == chunk[-1] for chunk in chunks)
+        found[key] = chunk_digest(*key, _numbers(chunks)) if intact else -1
+    yield from (f"the chunks of version {key[1]} are damaged" for key in found if found[key] != digests.get(key))
+
+
+def _numbers(chunks: list[tuple[Any, ...]]) -> bytes:
+    numbers = []
+    for _, _, seq, id, start, end, _, _, parent_start, parent_end, _ in chunks:
+        parent = (start, end) if parent_start is None else (parent_start, parent_end)
+        numbers += [seq, id, start, end, *parent]
+    return struct.pack(f"<{len(numbers)}q", *numbers)
