@@ -39,8 +39,8 @@ REPLIES = [
     '{"entities": [{"text": "Oak Street", "type": "branch", "relationships": [{"target": "Treasury", "relation": "files"}]}]}',
 ]  # fmt: skip
 REPLY_TOKENS = (
-    "{ } [ ] , : \" ` ``` <think> </think> <thinking> > [1] [2] \"ranking\" \"queries\" \"evidence\" \"answer\" null true 1 -1 "
-    "{\"a\": \\u0000 \\ud800 \"text\": \"bm25\": NaN"
+    '{ } [ ] , : " ` ``` <think> </think> <thinking> > [1] [2] "ranking" "queries" "evidence" "answer" null true 1 -1 '
+    '{"a": \\u0000 \\ud800 "text": "bm25": NaN'
 )
 BODIES = [
     {"choices": [{"message": {"content": "yes"}, "finish_reason": "stop", "logprobs": {"content": [
@@ -67,7 +67,9 @@ KEY = "sk-abcdef0123456789+/="
 
 def targets(folder: Path) -> list[Target]:
     reply = texts(REPLIES, REPLY_TOKENS)
-    key = texts([f"Bearer {KEY}", json.dumps({"key": KEY}), f"%73{KEY[1:]}", f"&#115;{KEY[1:]}"], [*"\\%&#;x+/=", KEY, KEY[:5]])
+    key = texts(
+        [f"Bearer {KEY}", json.dumps({"key": KEY}), f"%73{KEY[1:]}", f"&#115;{KEY[1:]}"], [*"\\%&#;x+/=", KEY, KEY[:5]]
+    )
     return [
         Target("answer", 14, reply, _reply),
         Target("server answer", 8, _body, _server),

@@ -23,7 +23,11 @@ from surefind.exam.model import Exam
 from surefind.types import Document
 
 TEXT = "# Wires\n\nA wire costs 25 dollars. The limit is 10,000 dollars a day.\n\n## Recall\n\nRecall a wire within a day.\n"
-DOCUMENTS = [Document("fees/wire.md", TEXT, "Wires"), Document("a.md", "Text of a.", "A"), Document("b/a.md", "Text b.", "A")]
+DOCUMENTS = [
+    Document("fees/wire.md", TEXT, "Wires"),
+    Document("a.md", "Text of a.", "A"),
+    Document("b/a.md", "Text b.", "A"),
+]
 CSV = [
     "id,query,document,text,grade\nq1,What does a wire cost?,wire.md,A wire costs 25 dollars.,1\nq2,limit?,fees/wire.md,,2\n",
     "query;document\nrecall a wire;wire.md\n", 'question,document,start,end\n"a, ""b""",a.md,0,4\n',
@@ -37,7 +41,9 @@ ANSWERS = [
     '{"query": "cost of a wire", "relevant": [{"document": "wire.md", "start": 9, "end": 33}], "disagreement": 0.4}\n'
     '{"query": "hello", "rejected": true}\n{"query": "none", "relevant": [], "typical": 0.1}\n',
 ]
-CANDIDATES = ['{"query": "cost of a wire", "source": "log.csv", "asked": 2}\n{"query": "b", "source": "", "asked": 1, "verdict": "none"}\n']
+CANDIDATES = [
+    '{"query": "cost of a wire", "source": "log.csv", "asked": 2}\n{"query": "b", "source": "", "asked": 1, "verdict": "none"}\n'
+]
 QUERIES = ['{"_id": "q1", "text": "cost of a wire", "metadata": {"family": "x"}}\n{"_id": "q2", "text": "limit"}\n']
 QRELS = ["query-id\tcorpus-id\tscore\nq1\tfees/wire.md\t1\nq2\ta.md\t0\n"]
 SPANS = ['{"query-id": "q1", "corpus-id": "fees/wire.md", "start": 9, "end": 33, "score": 1}\n']
@@ -58,8 +64,44 @@ REPORT = json.dumps(
     {"rows": [{"name": "bm25", "aliases": ["b"], "pipeline": "bm25", "spec": "bm25", "layout": "whole"}], "recommended": "bm25",
      "compares_layouts": False}
 )  # fmt: skip
-TABLE_TOKENS = [",", ";", "\t", "|", '"', '""', "\n", "\r\n", "query", "document", "id", "start", "end", "wire.md", "sep=;\n", "1", "-1"]
-JSON_TOKENS = ["{", "}", "[", "]", ",", ":", '"', "null", "\n", '"gold"', '"document":', '"query":', "1", "-1", "1.5", "\\ud800", "\\u0000"]
+TABLE_TOKENS = [
+    ",",
+    ";",
+    "\t",
+    "|",
+    '"',
+    '""',
+    "\n",
+    "\r\n",
+    "query",
+    "document",
+    "id",
+    "start",
+    "end",
+    "wire.md",
+    "sep=;\n",
+    "1",
+    "-1",
+]
+JSON_TOKENS = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    "null",
+    "\n",
+    '"gold"',
+    '"document":',
+    '"query":',
+    "1",
+    "-1",
+    "1.5",
+    "\\ud800",
+    "\\u0000",
+]
 TREC_TOKENS = ["<top>", "</top>", "<num>", "<title>", "<topic", "number=", "\t", " 0 ", "\n", "1", "a.md", "<"]
 
 
@@ -76,7 +118,10 @@ def targets(folder: Path) -> list[Target]:
 
     def beir_case(chance: random.Random) -> dict[str, bytes]:
         changed = chance.choice(list(parts))
-        return {**{name: text.encode() for name, text in seeds.items()}, changed: _encoded(parts[changed](chance), chance)}
+        return {
+            **{name: text.encode() for name, text in seeds.items()},
+            changed: _encoded(parts[changed](chance), chance),
+        }
 
     def run_beir(case: dict[str, bytes]) -> None:
         for name, data in case.items():

@@ -21,7 +21,17 @@ NUMBERS = [
     "2147483648", "18446744073709551616", "0.1.2", "٣", "²", "½", ".", "1e", "true", "null",
 ]  # fmt: skip
 _NUMBER = re.compile(r"\d+")
-_PAIRS = [("[", "]"), ("(", ")"), ("{", "}"), ('{"a":', "}"), ("<div>", "</div>"), ("- ", ""), ("> ", ""), ("a.", ""), ("x(y=", ")")]
+_PAIRS = [
+    ("[", "]"),
+    ("(", ")"),
+    ("{", "}"),
+    ('{"a":', "}"),
+    ("<div>", "</div>"),
+    ("- ", ""),
+    ("> ", ""),
+    ("a.", ""),
+    ("x(y=", ")"),
+]
 
 
 def mutated(text: str, tokens: Sequence[str], chance: random.Random, others: Sequence[str] = ()) -> str:
@@ -76,13 +86,13 @@ def _remove(text: str, tokens: Sequence[str], others: Sequence[str], chance: ran
 
 def _repeat(text: str, tokens: Sequence[str], others: Sequence[str], chance: random.Random) -> str:
     start, end = _span(text, chance)
-    times = min(chance.choice((2, 3, 10, 100, 3000)), LONGEST // (end - start + 1))
+    times = min(chance.choice((2, 2, 3, 3, 10, 10, 100, 3000)), LONGEST // (end - start + 1))
     return text[:start] + text[start:end] * times + text[end:]
 
 
 def _repeat_token(text: str, tokens: Sequence[str], others: Sequence[str], chance: random.Random) -> str:
     at, token = chance.randrange(len(text) + 1), chance.choice(tokens or ODD)
-    return text[:at] + token * min(chance.choice((5, 50, 1000, 8000)), LONGEST // len(token)) + text[at:]
+    return text[:at] + token * min(chance.choice((3, 5, 5, 20, 50, 50, 300, 8000)), LONGEST // len(token)) + text[at:]
 
 
 def _swap(text: str, tokens: Sequence[str], others: Sequence[str], chance: random.Random) -> str:
@@ -93,7 +103,7 @@ def _swap(text: str, tokens: Sequence[str], others: Sequence[str], chance: rando
 def _nest(text: str, tokens: Sequence[str], others: Sequence[str], chance: random.Random) -> str:
     start, end = _span(text, chance)
     first, last = chance.choice(_PAIRS)
-    depth = min(chance.choice((2, 21, 200, 2000)), LONGEST // (len(first) + len(last)) // 2)
+    depth = min(chance.choice((2, 3, 5, 21, 21, 60, 200, 2000)), LONGEST // (len(first) + len(last)) // 2)
     return text[:start] + first * depth + text[start:end] + last * depth + text[end:]
 
 

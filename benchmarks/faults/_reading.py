@@ -16,7 +16,6 @@ from _target import Target, ensure, texts
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import real_files
-
 from surefind.access import access_lists
 from surefind.errors import SurefindError
 from surefind.extract.phrases import Phrases
@@ -52,10 +51,21 @@ JSON = [
     '[{"id": 1, "title": "One", "text": "a b", "acl": ["hr"]}, {"id": 1, "text": "same", "metadata": {"x": [1, {"y": 2}]}}]',
     '{"title": "T", "body": "text of it", "items": [{"a": 1.5, "b": null}, {"c": true}]}', '{"text": "x"}',
 ]  # fmt: skip
-BEIR = ['{"_id": "1", "title": "Title", "text": "Text"}\n\n{"_id": "2", "text": "More", "metadata": {"acl": "hr", "a": [1]}}\n']
-CSV = ["name;fee\r\nwire;25\r\n", 'id,title,text\n1,One,"a, b"\n2,Two,"c\nd"\n', "a\tb\n1\t2\n", "acl,text\nhr,secret\n"]
+BEIR = [
+    '{"_id": "1", "title": "Title", "text": "Text"}\n\n{"_id": "2", "text": "More", "metadata": {"acl": "hr", "a": [1]}}\n'
+]
+CSV = [
+    "name;fee\r\nwire;25\r\n",
+    'id,title,text\n1,One,"a, b"\n2,Two,"c\nd"\n',
+    "a\tb\n1\t2\n",
+    "acl,text\nhr,secret\n",
+]
 RST = [real_files.RST]
-TEXT = ["\ufeffText\r\nand more\n\nA paragraph. Another sentence.\n", "acl: hr\n\nnothing", "日本語の文章です。次の文。\n한국어 문장입니다."]
+TEXT = [
+    "\ufeffText\r\nand more\n\nA paragraph. Another sentence.\n",
+    "acl: hr\n\nnothing",
+    "日本語の文章です。次の文。\n한국어 문장입니다.",
+]
 MARKDOWN_TOKENS = [
     "---\n", "# ", "## ", "- ", "  - ", "> ", "```", "|", "|---|", "\n", "\n\n", "[", "](", ")", "*", "**", "_", "`", "<div>",
     "&amp;", "![", "acl:", "acl: [hr]\n", "&a ", "*a", "<<: ", "!!python/object", "? ", ": ", "{", "}", "\t", "    ", "1. ", "[^1]",
@@ -65,11 +75,84 @@ HTML_TOKENS = (
     "< > </ <p> <div> </div> <table> <tr> <td colspan=9999> <td rowspan=99999> <ul> <li> <h1> <pre> <!-- --> <![CDATA[ &#x110000; "
     "&#0; &lt; <script> <meta <title> <svg> <a href= = \" ' <br/> <!doctype"
 ).split()
-CODE_TOKENS = ["def ", "class ", "{", "}", "(", ")", "/*", "*/", "//", "#", '"""', "'''", "\n", "    ", ";", "=>", "fn ", "func "]
-JSON_TOKENS = ["{", "}", "[", "]", ",", ":", '"', "null", "true", "\n", '"text":', '"acl":', '"id":', "1", "-1", "\\ud800", "\\u0000", "1e999"]
+CODE_TOKENS = [
+    "def ",
+    "class ",
+    "{",
+    "}",
+    "(",
+    ")",
+    "/*",
+    "*/",
+    "//",
+    "#",
+    '"""',
+    "'''",
+    "\n",
+    "    ",
+    ";",
+    "=>",
+    "fn ",
+    "func ",
+]
+JSON_TOKENS = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    "null",
+    "true",
+    "\n",
+    '"text":',
+    '"acl":',
+    '"id":',
+    "1",
+    "-1",
+    "\\ud800",
+    "\\u0000",
+    "1e999",
+]
 CSV_TOKENS = [",", ";", "\t", '"', '""', "\n", "\r\n", "\r", "text", "acl", "id"]
-RST_TOKENS = ["=====\n", "-----\n", ".. ", "::", ".. include:: /etc/passwd\n", ".. raw:: html\n", "`", "``", ":ref:", "|a|", "* ", "\n\n", "  ", ".. csv-table::\n", ":acl: x\n", "_", "[1]_", "+--+"]
-MAIL_TOKENS = ["Content-Type: ", "multipart/mixed; boundary=", "--", "\r\n", "base64", "quoted-printable", "=?utf-8?b?", "?=", "charset=", "utf-7", "Subject: ", "filename*=", "=\r\n", "text/html", "idna"]
+RST_TOKENS = [
+    "=====\n",
+    "-----\n",
+    ".. ",
+    "::",
+    ".. include:: /etc/passwd\n",
+    ".. raw:: html\n",
+    "`",
+    "``",
+    ":ref:",
+    "|a|",
+    "* ",
+    "\n\n",
+    "  ",
+    ".. csv-table::\n",
+    ":acl: x\n",
+    "_",
+    "[1]_",
+    "+--+",
+]
+MAIL_TOKENS = [
+    "Content-Type: ",
+    "multipart/mixed; boundary=",
+    "--",
+    "\r\n",
+    "base64",
+    "quoted-printable",
+    "=?utf-8?b?",
+    "?=",
+    "charset=",
+    "utf-7",
+    "Subject: ",
+    "filename*=",
+    "=\r\n",
+    "text/html",
+    "idna",
+]
 LAYOUTS = (
     "markdown(tokens=20, min_tokens=5) + headings", "fixed(tokens=10, overlap=3) + neighbors", "hierarchical", "sentence_window",
     "whole + headings + neighbors", "fixed(tokens=1, overlap=0)",
@@ -79,10 +162,11 @@ _LIMITS, _READERS = Limits(), Readers()
 
 
 def targets(folder: Path) -> list[Target]:
-    def file(name: str, share: float, make: Callable[[random.Random], bytes], *more: type[BaseException]) -> Target:
+    def file(name: str, share: float, make: Callable[[random.Random], bytes], seconds: float = 2.0) -> Target:
         reader = str(_READERS.find(name))
         path = folder / name
-        return Target(f"read {name}", share, make, lambda data: _read(reader, path, data), (SurefindError, RecursionError, *more))
+        allowed = (SurefindError, RecursionError, *([Exception] if seconds > 2 else []))
+        return Target(f"read {name}", share, make, lambda data: _read(reader, path, data), seconds, allowed)
 
     package = {
         "a.docx": real_files.docx(real_files.handbook), "a.pptx": real_files.pptx(),
@@ -100,10 +184,10 @@ def targets(folder: Path) -> list[Target]:
         file("a.csv", 3, _file(CSV, CSV_TOKENS)),
         file("a.eml", 2, _file([real_files.mail("body\r\nmore", {"note.txt": b"attached"}).decode("latin-1")], MAIL_TOKENS)),
         file("a.ipynb", 2, _file([real_files.notebook()], JSON_TOKENS)),
-        file("a.rst", 0.6, _file(RST, RST_TOKENS)),
-        # Libraries read these. The child process reports any error of theirs as a file that cannot be read.
-        *(file(name, 0.25, _package(data), Exception) for name, data in package.items()),
-        file("a.pdf", 0.15, _binary(real_files.pdf(real_files.policy)), Exception),
+        # Libraries read these. The child process stops them after a minute, and reports any error of theirs.
+        file("a.rst", 0.15, _file(RST, RST_TOKENS), seconds=30),
+        *(file(name, 0.1, _package(data), seconds=30) for name, data in package.items()),
+        file("a.pdf", 0.05, _binary(real_files.pdf(real_files.policy)), seconds=30),
         Target("chunkers", 4, lambda chance: (chance.choice(LAYOUTS), markdown(chance)), _cut),
         Target("text", 4, texts([*TEXT, *MARKDOWN], MARKDOWN_TOKENS), _text),
         Target("front matter", 6, texts(MARKDOWN[:1], MARKDOWN_TOKENS), _front_matter),
@@ -153,7 +237,9 @@ def _promises(prepared: Prepared) -> None:
     again = from_data(json.loads(json.dumps(to_data(prepared))))
     ensure([cut for cut in again.chunks] == prepared.chunks, "the chunks do not survive JSON")
     for document, chunks in zip(prepared.documents, prepared.chunks, strict=True):
-        (document.text + document.title + document.id + json.dumps(dict(document.metadata), ensure_ascii=False)).encode()
+        (
+            document.text + document.title + document.id + json.dumps(dict(document.metadata), ensure_ascii=False)
+        ).encode()
         ensure(all(isinstance(group, str) and group.strip() for group in document.acl), "a group has no name")
         for chunk in chunks:
             ensure(document.text[chunk.start : chunk.end] == chunk.text, "a chunk is not where it says")

@@ -27,8 +27,42 @@ QUERIES = [
     "what does a wire cost?", "CTR-204", '"vault opens"', "日本語の文章", "Überweisung 25 €", "1,234.56", "snake_case_name", "a.b.c/d-e",
     "Dana Whitfield", "wire AND (vault OR 25)",
 ]  # fmt: skip
-TOKENS = ["_", "-", ".", "'", "1,", "a_", "A1", " ", "　", "の", "ن", "ก", "\u0301", "?", '"', "(", ")", "wire", "https://", "@", "%", "CTR-"]
-FILTERS = ["status=approved", "tags!=draft", "fee>=10", "fee<=1e999", "title=x,y", "status>=", "\0=\ud800", "fee>=nan", "a=", "status=" + "x," * 500]
+TOKENS = [
+    "_",
+    "-",
+    ".",
+    "'",
+    "1,",
+    "a_",
+    "A1",
+    " ",
+    "　",
+    "の",
+    "ن",
+    "ก",
+    "\u0301",
+    "?",
+    '"',
+    "(",
+    ")",
+    "wire",
+    "https://",
+    "@",
+    "%",
+    "CTR-",
+]
+FILTERS = [
+    "status=approved",
+    "tags!=draft",
+    "fee>=10",
+    "fee<=1e999",
+    "title=x,y",
+    "status>=",
+    "\0=\ud800",
+    "fee>=nan",
+    "a=",
+    "status=" + "x," * 500,
+]
 NAMES = ["bm25", "words", "convex(α=0.3)", "bm25 + tfidf >> rrf(k=60)", "RRF", "hybrid, alpha=0.5", "graph", "dense"]
 
 
@@ -36,18 +70,32 @@ def targets(folder: Path) -> list[Target]:
     home = folder / "kb"
     kb = _knowledge_base(home)
     query = texts(QUERIES, TOKENS)
-    pipelines = [None, "bm25", "tfidf", "bm25 + tfidf >> convex(alpha=0.3, missing=score)", *(["graph"] if _has_graph(kb) else [])]
+    pipelines = [
+        None,
+        "bm25",
+        "tfidf",
+        "bm25 + tfidf >> convex(alpha=0.3, missing=score)",
+        *(["graph"] if _has_graph(kb) else []),
+    ]
 
     def search(case: tuple[str, list[str], str | None, int, int]) -> None:
         text, where, pipeline, k, offset = case
         for groups in ((), ("hr",)):
             found = kb.search(text, Access.of(*groups, where=where), k, pipeline, offset)
             ensure(len(found.hits) <= k, "more hits than asked for")
-            ensure(bool(groups) or all(hit.document != "vault.md" for hit in found.hits), "a restricted document was found")
+            ensure(
+                bool(groups) or all(hit.document != "vault.md" for hit in found.hits), "a restricted document was found"
+            )
 
     def case(chance: random.Random) -> tuple[Any, ...]:
         where = chance.sample(FILTERS, chance.choice((0, 0, 1, 2)))
-        return query(chance)[: chance.choice((200, 10_000, LONGEST))], where, chance.choice(pipelines), chance.choice((1, 3, 50)), chance.choice((0, 0, 2, 900))
+        return (
+            query(chance)[: chance.choice((200, 10_000, LONGEST))],
+            where,
+            chance.choice(pipelines),
+            chance.choice((1, 3, 50)),
+            chance.choice((0, 0, 2, 900)),
+        )
 
     analyzers = [spec.make("analyze", name) for name in spec.names("analyze")]
 

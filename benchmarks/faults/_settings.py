@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 from _target import Target, ensure, texts
@@ -30,14 +29,19 @@ SPECS = [
     "ppr(extract=phrases, damping=0.5)", "multi_query(inner=bm25, queries=3)", "neighbors(before=1, after=1)", "phrases",
 ]  # fmt: skip
 SPEC_TOKENS = (
-    "( ) [ ] , = + >> @ @50 \" \\ bm25 dense tfidf rrf(k=60) convex(alpha= alpha=[0.1,0.2,0.3] tokens=[1,2,3,4,5,6,7,8,9] "
-    "weights=[ inner= model=minilm true false null -1 0 1e5 .5 a/b:c@d \"\\u00\" \"\\ud800\" headings neighbors k= top= 2"
+    '( ) [ ] , = + >> @ @50 " \\ bm25 dense tfidf rrf(k=60) convex(alpha= alpha=[0.1,0.2,0.3] tokens=[1,2,3,4,5,6,7,8,9] '
+    'weights=[ inner= model=minilm true false null -1 0 1e5 .5 a/b:c@d "\\u00" "\\ud800" headings neighbors k= top= 2'
 )
 PIPELINES = [
     "bm25", "bm25 + dense @50 >> rrf(k=60)", "bm25 + tfidf >> convex(alpha=[0.1, 0.3]) >> cross_encoder(top=[5, 10])",
     "hyde(inner=dense) + bm25(k1=[1, 1.5, 2], b=[0.1, 0.5]) @200 >> weighted >> cross_encoder >> conditional",
 ]  # fmt: skip
-LAYOUTS = ["markdown(tokens=250) + headings", "fixed(tokens=[300, 700]) + headings + neighbors", "hierarchical", "whole"]
+LAYOUTS = [
+    "markdown(tokens=250) + headings",
+    "fixed(tokens=[300, 700]) + headings + neighbors",
+    "hierarchical",
+    "whole",
+]
 SETTINGS = [
     TEMPLATE,
     '[sync]\nexclude = ["*.tmp"]\nmax_seconds = 5\nkeep_generations = 2\nreaders = ["json(text=[a])"]\n'
@@ -48,8 +52,8 @@ SETTINGS = [
     '[access]\ndefault = ["staff"]\nisolation = "statistics"\n[[access.rules]]\npath = "*.md"\ngroups = ["a", "b"]\n',
 ]
 TOML_TOKENS = (
-    "[ ] [[ ]] = , { } . \" ''' \"\"\" # true false 1979-05-27 07:32:00 inf nan 0x1F \\n \\uD800 access pipelines llm sync "
-    "search index bench exam retrieve fuse rerank groups path k depth default rules prices \"bm25\" [access] [pipelines.a]"
+    '[ ] [[ ]] = , { } . " \'\'\' """ # true false 1979-05-27 07:32:00 inf nan 0x1F \\n \\uD800 access pipelines llm sync '
+    'search index bench exam retrieve fuse rerank groups path k depth default rules prices "bm25" [access] [pipelines.a]'
 )
 RULES = ["hr/**", "**/private/*.md", "a/*/b?.txt", "./docs/", "**", "**/a/**/b/**/c/**"]
 PATHS = ["hr/pay/a.md", "docs/private/x.md", "a/b/b1.txt", "a/" * 40 + "b/c", "ä/ö.md", "a.zip/b.md"]
@@ -143,5 +147,3 @@ def _repository(text: str) -> None:
 def _prompt(text: str) -> None:
     prompt = parse_prompt("step", "v1", text, ("query", "passages"))
     prompt.messages(query="a $b", passages=["c"])
-
-

@@ -21,6 +21,8 @@ class Target:
     """Makes a case."""
     run: Callable[[Any], object]
     """Tries the function; returning is right, and so is one of `allowed`."""
+    seconds: float = 2.0
+    """Processor time of a case."""
     allowed: tuple[type[BaseException], ...] = (SurefindError,)
 
 

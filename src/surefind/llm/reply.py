@@ -33,7 +33,9 @@ def _last_object(text: str) -> dict[str, Any] | None:
     while at >= 0:
         try:
             value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+        except RecursionError:  # no real answer nests so deeply, and trying every level would take seconds
+            return found
+        except ValueError:
             end = at + 1
         else:
             found = value if isinstance(value, dict) and value else found
