@@ -162,10 +162,10 @@ _LIMITS, _READERS = Limits(), Readers()
 
 
 def targets(folder: Path) -> list[Target]:
-    def file(name: str, share: float, make: Callable[[random.Random], bytes], seconds: float = 2.0) -> Target:
+    def file(name: str, share: float, make: Callable[[random.Random], bytes], seconds: float = 2.0, *more: type[Exception]) -> Target:
         reader = str(_READERS.find(name))
         path = folder / name
-        allowed = (SurefindError, RecursionError, *([Exception] if seconds > 2 else []))
+        allowed = (SurefindError, RecursionError, *more)
         return Target(f"read {name}", share, make, lambda data: _read(reader, path, data), seconds, allowed)
 
     package = {
@@ -182,12 +182,12 @@ def targets(folder: Path) -> list[Target]:
         file("a.json", 3, _file(JSON, JSON_TOKENS)),
         file("corpus.jsonl", 3, _file(BEIR, JSON_TOKENS)),
         file("a.csv", 3, _file(CSV, CSV_TOKENS)),
-        file("a.eml", 2, _file([real_files.mail("body\r\nmore", {"note.txt": b"attached"}).decode("latin-1")], MAIL_TOKENS)),
+        file("a.eml", 2, _file([real_files.mail("body\r\nmore", {"note.txt": b"attached"}).decode("latin-1")], MAIL_TOKENS), 30),
         file("a.ipynb", 2, _file([real_files.notebook()], JSON_TOKENS)),
         # Libraries read these. The child process stops them after a minute, and reports any error of theirs.
-        file("a.rst", 0.15, _file(RST, RST_TOKENS), seconds=30),
-        *(file(name, 0.1, _package(data), seconds=30) for name, data in package.items()),
-        file("a.pdf", 0.05, _binary(real_files.pdf(real_files.policy)), seconds=30),
+        file("a.rst", 0.15, _file(RST, RST_TOKENS), 30, Exception),
+        *(file(name, 0.1, _package(data), 30, Exception) for name, data in package.items()),
+        file("a.pdf", 0.05, _binary(real_files.pdf(real_files.policy)), 30, Exception),
         Target("chunkers", 4, lambda chance: (chance.choice(LAYOUTS), markdown(chance)), _cut),
         Target("text", 4, texts([*TEXT, *MARKDOWN], MARKDOWN_TOKENS), _text),
         Target("front matter", 6, texts(MARKDOWN[:1], MARKDOWN_TOKENS), _front_matter),
