@@ -79,9 +79,17 @@ def test_model_with_a_broken_host_is_refused(text: str) -> None:
     assert not is_local(text)
 
 
-def test_repository_with_a_broken_host_is_refused() -> None:
+@pytest.mark.parametrize("text", ["git+https://[::1/a.git", "git+https://example.org/\ud800.git"])
+def test_repository_with_a_broken_host_or_name_is_refused(text: str) -> None:
     with pytest.raises(SourceError, match="not a repository URL"):
-        source("git+https://[::1/a.git")
+        source(text)
+
+
+@pytest.mark.parametrize("text", ["git+https://example.org/a.git@v1#b", "git+https://example.org/a.git@v1?b=c"])
+def test_repository_with_a_query_or_fragment_is_refused(text: str) -> None:
+    """Its text form, with the revision at the end, would be read as another repository."""
+    with pytest.raises(SourceError, match="contains . or #"):
+        source(text)
 
 
 def test_address_longer_than_a_file_name_is_an_address() -> None:

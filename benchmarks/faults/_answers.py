@@ -71,11 +71,11 @@ def targets(folder: Path) -> list[Target]:
         [f"Bearer {KEY}", json.dumps({"key": KEY}), f"%73{KEY[1:]}", f"&#115;{KEY[1:]}"], [*"\\%&#;x+/=", KEY, KEY[:5]]
     )
     return [
-        Target("answer", 14, reply, _reply),
-        Target("server answer", 8, _body, _server),
-        Target("fence", 5, texts(FENCED, "< > </ ‹ ＜ [ ] { | passage query INST &lt; &#60; \\u003c %3C 1 9f2c41d07ab3"), _fence),
+        Target("answer", 4, reply, _reply),
+        Target("server answer", 12, _body, _server),
+        Target("fence", 2.5, texts(FENCED, "< > </ ‹ ＜ [ ] { | passage query INST &lt; &#60; \\u003c %3C 1 9f2c41d07ab3"), _fence),
         Target("redaction", 6, texts(URLS, ":// @ ? & key= token= secret= ' # / ssh:// https://"), _redaction),
-        Target("key in an answer", 2, key, lambda text: (without(KEY, text), without_in(KEY, [text, {text: text}]))),
+        Target("key in an answer", 3, key, lambda text: (without(KEY, text), without_in(KEY, [text, {text: text}]))),
     ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import sklearn.linear_model
 import surefind.bench.run
 import surefind.bench.terminal
 import surefind.exam.known_item

@@ -153,17 +153,17 @@ def targets(folder: Path) -> list[Target]:
                 Candidates(folder / "none.jsonl").merged(read_questions(path, column), path.name)
 
     return [
-        Target("questions.csv", 3, _bytes(CSV, TABLE_TOKENS), read("q.csv", lambda path: _check(read_table(path, library)))),
-        Target("questions.jsonl", 4, _bytes(JSONL, JSON_TOKENS), read("q.jsonl", lambda path: _check(read_table(path, library)))),
+        Target("questions.csv", 5, _bytes(CSV, TABLE_TOKENS), read("q.csv", lambda path: _check(read_table(path, library)))),
+        Target("questions.jsonl", 6, _bytes(JSONL, JSON_TOKENS), read("q.jsonl", lambda path: _check(read_table(path, library)))),
         Target("beir", 3, beir_case, run_beir),
-        Target("trec", 3, trec_case, run_trec),
-        Target("log.csv", 3, _bytes(LOGS, TABLE_TOKENS), read("l.csv", collect)),
-        Target("log.txt", 1.5, _bytes(LOGS, TABLE_TOKENS), read("l.log", collect)),
-        Target("chat.json", 3, _bytes(CHATS, JSON_TOKENS), read("c.json", collect)),
-        Target("chat.jsonl", 3, _bytes(CHATS, JSON_TOKENS), read("c.jsonl", collect)),
-        Target("grow answers", 3, _bytes(ANSWERS, JSON_TOKENS), read("g.jsonl", lambda path: read_answers(path, session))),
-        Target("candidates", 2, _bytes(CANDIDATES, JSON_TOKENS), read("d.jsonl", lambda path: Candidates(path).merged(["a b"], "x"))),
-        Target("report", 3, _bytes([REPORT], JSON_TOKENS), read("report.json", read_report)),
+        Target("trec", 4, trec_case, run_trec),
+        Target("log.csv", 1.5, _bytes(LOGS, TABLE_TOKENS), read("l.csv", collect)),
+        Target("log.txt", 1, _bytes(LOGS, TABLE_TOKENS), read("l.log", collect)),
+        Target("chat.json", 4, _bytes(CHATS, JSON_TOKENS), read("c.json", collect)),
+        Target("chat.jsonl", 4, _bytes(CHATS, JSON_TOKENS), read("c.jsonl", collect)),
+        Target("grow answers", 5, _bytes(ANSWERS, JSON_TOKENS), read("g.jsonl", lambda path: read_answers(path, session))),
+        Target("candidates", 4, _bytes(CANDIDATES, JSON_TOKENS), read("d.jsonl", lambda path: Candidates(path).merged(["a b"], "x"))),
+        Target("report", 5, _bytes([REPORT], JSON_TOKENS), read("report.json", read_report)),
     ]  # fmt: skip
 
 

@@ -175,23 +175,23 @@ def targets(folder: Path) -> list[Target]:
     }  # fmt: skip
     markdown = texts(MARKDOWN, MARKDOWN_TOKENS)
     return [
-        file("a.md", 5, _file(MARKDOWN, MARKDOWN_TOKENS)),
-        file("a.txt", 3, _file(TEXT, MARKDOWN_TOKENS)),
-        file("a.html", 2.5, _file(HTML, HTML_TOKENS)),
-        file("a.py", 2.5, _file(CODE, CODE_TOKENS)),
+        file("a.md", 2, _file(MARKDOWN, MARKDOWN_TOKENS)),
+        file("a.txt", 2, _file(TEXT, MARKDOWN_TOKENS)),
+        file("a.html", 0.4, _file(HTML, HTML_TOKENS)),
+        file("a.py", 1.5, _file(CODE, CODE_TOKENS)),
         file("a.json", 3, _file(JSON, JSON_TOKENS)),
-        file("corpus.jsonl", 3, _file(BEIR, JSON_TOKENS)),
-        file("a.csv", 3, _file(CSV, CSV_TOKENS)),
-        file("a.eml", 2, _file([real_files.mail("body\r\nmore", {"note.txt": b"attached"}).decode("latin-1")], MAIL_TOKENS), 30),
-        file("a.ipynb", 2, _file([real_files.notebook()], JSON_TOKENS)),
+        file("corpus.jsonl", 4, _file(BEIR, JSON_TOKENS)),
+        file("a.csv", 0.8, _file(CSV, CSV_TOKENS)),
+        file("a.eml", 0.3, _file([real_files.mail("body\r\nmore", {"note.txt": b"attached"}).decode("latin-1")], MAIL_TOKENS), 30),
+        file("a.ipynb", 3, _file([real_files.notebook()], JSON_TOKENS)),
         # Libraries read these. The child process stops them after a minute, and reports any error of theirs.
-        file("a.rst", 0.15, _file(RST, RST_TOKENS), 30, Exception),
-        *(file(name, 0.1, _package(data), 30, Exception) for name, data in package.items()),
-        file("a.pdf", 0.05, _binary(real_files.pdf(real_files.policy)), 30, Exception),
-        Target("chunkers", 4, lambda chance: (chance.choice(LAYOUTS), markdown(chance)), _cut),
-        Target("text", 4, texts([*TEXT, *MARKDOWN], MARKDOWN_TOKENS), _text),
-        Target("front matter", 6, texts(MARKDOWN[:1], MARKDOWN_TOKENS), _front_matter),
-        Target("access list", 4, texts(JSON, [*JSON_TOKENS, '"Acl":', '"access_groups":', '[""]']), _record),
+        file("a.rst", 0.05, _file(RST, RST_TOKENS), 30, Exception),
+        *(file(name, 0.04, _package(data), 30, Exception) for name, data in package.items()),
+        file("a.pdf", 0.02, _binary(real_files.pdf(real_files.policy)), 30, Exception),
+        Target("chunkers", 1, lambda chance: (chance.choice(LAYOUTS), markdown(chance)), _cut),
+        Target("text", 2, texts([*TEXT, *MARKDOWN], MARKDOWN_TOKENS), _text),
+        Target("front matter", 12, texts(MARKDOWN[:1], MARKDOWN_TOKENS), _front_matter),
+        Target("access list", 12, texts(JSON, [*JSON_TOKENS, '"Acl":', '"access_groups":', '[""]']), _record),
     ]  # fmt: skip
 
 

@@ -104,8 +104,8 @@ def targets(folder: Path) -> list[Target]:
             ensure(all(isinstance(term, str) and term for term in analyze(analyzer, text)), "a term is empty")
 
     return [
-        Target("analyzer", 6, query, terms),
-        Target("search", 5, case, search),
+        Target("analyzer", 3, query, terms),
+        Target("search", 3, case, search),
         Target("name", 0.6, texts(NAMES, ["(", ")", "+", ">>", "α", "alpha", "=", "@", " ", "bm25"]), lambda text: find(kb, text)),
     ]  # fmt: skip
 

@@ -72,18 +72,18 @@ def targets(folder: Path) -> list[Target]:
     rule, path = texts(RULES, "** * ? / . a/ [ ] ( \\ **/"), texts(PATHS, "/ a/ .. . b/ c/")
     address = texts(ADDRESSES, "http:// https:// git+ :// @ # ? & : / [ ] [:: %zz openai: .. ..@ ssh:// 127.0.0.1")
     return [
-        Target("spec", 14, lambda chance: (chance.choice(kinds), one(chance)), _spec),
+        Target("spec", 20, lambda chance: (chance.choice(kinds), one(chance)), _spec),
         Target("pipeline", 10, texts(PIPELINES + SPECS, SPEC_TOKENS), _pipeline),
-        Target("layout", 6, texts(LAYOUTS + SPECS, SPEC_TOKENS), _layout),
+        Target("layout", 10, texts(LAYOUTS + SPECS, SPEC_TOKENS), _layout),
         Target("grid", 4, texts(PIPELINES + LAYOUTS, SPEC_TOKENS), _grid),
-        Target("measure", 3, texts(["nDCG@10", "R@5:span", "T1EM", "AP", "Success@1"], "@ : 10 span nDCG R P @@"), _measure),
-        Target("settings", 6, texts(SETTINGS, TOML_TOKENS), lambda text: parse_settings(text, "surefind.toml")),
-        Target("settings edit", 1.5, texts(SETTINGS, TOML_TOKENS), _edit),
-        Target("filter", 5, texts(FILTERS, "= != >= <= < > ! , status"), _filter),
-        Target("path rule", 5, lambda chance: (rule(chance), path(chance)[:4000]), _covers),
-        Target("address", 6, address, _address),
-        Target("repository", 5, address, _repository),
-        Target("prompt", 3, texts([PROMPT], "[system] [user] [assistant] $ $$ ${ } $query $passages \r\n"), _prompt),
+        Target("measure", 5, texts(["nDCG@10", "R@5:span", "T1EM", "AP", "Success@1"], "@ : 10 span nDCG R P @@"), _measure),
+        Target("settings", 3, texts(SETTINGS, TOML_TOKENS), lambda text: parse_settings(text, "surefind.toml")),
+        Target("settings edit", 0.5, texts(SETTINGS, TOML_TOKENS), _edit),
+        Target("filter", 10, texts(FILTERS, "= != >= <= < > ! , status"), _filter),
+        Target("path rule", 2, lambda chance: (rule(chance), path(chance)[:4000]), _covers),
+        Target("address", 8, address, _address),
+        Target("repository", 8, address, _repository),
+        Target("prompt", 5, texts([PROMPT], "[system] [user] [assistant] $ $$ ${ } $query $passages \r\n"), _prompt),
     ]  # fmt: skip
 
 

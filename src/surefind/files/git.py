@@ -55,12 +55,15 @@ class GitOrigin:
     def parse(cls, text: str) -> GitOrigin:
         """Reads an origin from its text form, `git+URL@REVISION`."""
         try:
+            text.encode()
             parts = urlsplit(text.removeprefix(PREFIX))
-        except ValueError:  # a host in brackets that is not an IPv6 address
+        except ValueError:  # half of a character, or a host in brackets that is not an IPv6 address
             raise _no_repository(text) from None
         path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
         if parts.scheme not in SCHEMES or path in ("", "/") or (parts.scheme != "file" and not parts.hostname):
             raise _no_repository(text)
+        if parts.query or parts.fragment:
+            raise SourceError(f"{text!r} contains ? or #, which the URL of a repository must not. Remove that part.")
         if parts.password:
             raise SourceError(
                 f"The URL of {parts.hostname} contains a password. Remove it; git's credential helper can supply it."
