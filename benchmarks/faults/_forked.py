@@ -6,6 +6,7 @@ thread and opens no knowledge base, so that nothing of it is shared with the pro
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -15,13 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import sklearn.linear_model
 import surefind.bench.run
 import surefind.bench.terminal
 import surefind.exam.known_item
 import surefind.kb
 import surefind.serve.cli
-import surefind.train.fusion  # noqa: F401
+import surefind.train.fusion
 from surefind.retrieve.bm25 import BM25
 from surefind.retrieve.tfidf import TfIdf
 from surefind.services import LocalServices
@@ -29,7 +29,8 @@ from surefind.types import Chunk, Mask, Query
 
 
 def warm() -> None:
-    """Loads the compiled parts of BM25 and TF-IDF, which every command would load again."""
+    """Loads the compiled parts of BM25 and TF-IDF, and what training needs: every command would load them again."""
+    importlib.import_module("sklearn.linear_model")
     chunks = [Chunk("a.md", 0, 9, "one wire"), Chunk("b.md", 0, 9, "two vaults")]
     for retriever in (BM25(), TfIdf()):
         retriever.build(chunks, LocalServices()).search(retriever, [Query("wire")], 2, Mask(None))

@@ -22,16 +22,23 @@ from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.types import Document
 
-TEXT = "# Wires\n\nA wire costs 25 dollars. The limit is 10,000 dollars a day.\n\n## Recall\n\nRecall a wire within a day.\n"
+TEXT = (
+    "# Wires\n\nA wire costs 25 dollars. The limit is 10,000 dollars a day.\n\n## Recall\n\nRecall a wire "
+    "within a day.\n"
+)
 DOCUMENTS = [
     Document("fees/wire.md", TEXT, "Wires"),
     Document("a.md", "Text of a.", "A"),
     Document("b/a.md", "Text b.", "A"),
 ]
 CSV = [
-    "id,query,document,text,grade\nq1,What does a wire cost?,wire.md,A wire costs 25 dollars.,1\nq2,limit?,fees/wire.md,,2\n",
-    "query;document\nrecall a wire;wire.md\n", 'question,document,start,end\n"a, ""b""",a.md,0,4\n',
-]  # fmt: skip
+    (
+        "id,query,document,text,grade\nq1,What does a wire cost?,wire.md,A wire costs 25 dollars.,1\nq2,limit?,"
+        "fees/wire.md,,2\n"
+    ),
+    "query;document\nrecall a wire;wire.md\n",
+    'question,document,start,end\n"a, ""b""",a.md,0,4\n',
+]
 JSONL = [
     '{"id": "q1", "query": "cost of a wire", "gold": [{"document": "wire.md", "text": "A wire costs 25 dollars."}]}\n'
     '{"query": "limit", "document": "fees/wire.md", "start": 9, "end": 20, "grade": 2, "metadata": {"a": 1}}\n',
@@ -42,28 +49,37 @@ ANSWERS = [
     '{"query": "hello", "rejected": true}\n{"query": "none", "relevant": [], "typical": 0.1}\n',
 ]
 CANDIDATES = [
-    '{"query": "cost of a wire", "source": "log.csv", "asked": 2}\n{"query": "b", "source": "", "asked": 1, "verdict": "none"}\n'
+    (
+        '{"query": "cost of a wire", "source": "log.csv", "asked": 2}\n{"query": "b", "source": "", "asked": '
+        '1, "verdict": "none"}\n'
+    )
 ]
 QUERIES = ['{"_id": "q1", "text": "cost of a wire", "metadata": {"family": "x"}}\n{"_id": "q2", "text": "limit"}\n']
 QRELS = ["query-id\tcorpus-id\tscore\nq1\tfees/wire.md\t1\nq2\ta.md\t0\n"]
 SPANS = ['{"query-id": "q1", "corpus-id": "fees/wire.md", "start": 9, "end": 33, "score": 1}\n']
 TOPICS = [
-    "<top>\n<num> Number: 1\n<title> cost of a wire\n<desc> none\n</top>\n<top><num>2<title>limit<desc></top>\n", "1\tcost\n2\tlimit\n",
+    "<top>\n<num> Number: 1\n<title> cost of a wire\n<desc> none\n</top>\n<top><num>2<title>limit<desc></top>\n",
+    "1\tcost\n2\tlimit\n",
     '<topics><topic number="1"><query>cost</query></topic><topic number="2"><query>limit</query></topic></topics>',
-]  # fmt: skip
+]
 TREC_QRELS = ["1 0 fees/wire.md 1\n2 0 a.md 0\n", "1 Q0 fees/wire.md 2\n"]
 LOGS = [
-    "time,query,user\n1,how do I recall a wire,7\n2,wire fee abroad,8\n", "sep=;\nquestion;count\nwhat is the daily limit;3\n",
+    "time,query,user\n1,how do I recall a wire,7\n2,wire fee abroad,8\n",
+    "sep=;\nquestion;count\nwhat is the daily limit;3\n",
     "how do I recall a wire transfer\nthanks!\nwhat is the limit for cash withdrawals\n",
-]  # fmt: skip
+]
 CHATS = [
     '[{"role": "user", "content": "how do I recall a wire?"}, {"role": "assistant", "content": "Call us."}]',
-    '{"messages": [{"role": "user", "text": "what is the daily cash limit"}], "id": 1}', '"one question"\n{"query": "two words here"}\n',
-]  # fmt: skip
+    '{"messages": [{"role": "user", "text": "what is the daily cash limit"}], "id": 1}',
+    '"one question"\n{"query": "two words here"}\n',
+]
 REPORT = json.dumps(
-    {"rows": [{"name": "bm25", "aliases": ["b"], "pipeline": "bm25", "spec": "bm25", "layout": "whole"}], "recommended": "bm25",
-     "compares_layouts": False}
-)  # fmt: skip
+    {
+        "rows": [{"name": "bm25", "aliases": ["b"], "pipeline": "bm25", "spec": "bm25", "layout": "whole"}],
+        "recommended": "bm25",
+        "compares_layouts": False,
+    }
+)
 TABLE_TOKENS = [
     ",",
     ";",
@@ -111,9 +127,10 @@ def targets(folder: Path) -> list[Target]:
     beir, topics = folder / "beir", folder / "topics"
     (beir / "qrels").mkdir(parents=True)
     parts = {
-        "queries.jsonl": texts(QUERIES, JSON_TOKENS), "qrels/test.tsv": texts(QRELS, TABLE_TOKENS),
+        "queries.jsonl": texts(QUERIES, JSON_TOKENS),
+        "qrels/test.tsv": texts(QRELS, TABLE_TOKENS),
         "spans.jsonl": texts(SPANS, JSON_TOKENS),
-    }  # fmt: skip
+    }
     seeds = {"queries.jsonl": QUERIES[0], "qrels/test.tsv": QRELS[0], "spans.jsonl": SPANS[0]}
 
     def beir_case(chance: random.Random) -> dict[str, bytes]:
@@ -153,18 +170,32 @@ def targets(folder: Path) -> list[Target]:
                 Candidates(folder / "none.jsonl").merged(read_questions(path, column), path.name)
 
     return [
-        Target("questions.csv", 5, _bytes(CSV, TABLE_TOKENS), read("q.csv", lambda path: _check(read_table(path, library)))),
-        Target("questions.jsonl", 6, _bytes(JSONL, JSON_TOKENS), read("q.jsonl", lambda path: _check(read_table(path, library)))),
+        Target(
+            "questions.csv", 5, _bytes(CSV, TABLE_TOKENS), read("q.csv", lambda path: _check(read_table(path, library)))
+        ),
+        Target(
+            "questions.jsonl",
+            6,
+            _bytes(JSONL, JSON_TOKENS),
+            read("q.jsonl", lambda path: _check(read_table(path, library))),
+        ),
         Target("beir", 3, beir_case, run_beir),
         Target("trec", 4, trec_case, run_trec),
         Target("log.csv", 1.5, _bytes(LOGS, TABLE_TOKENS), read("l.csv", collect)),
         Target("log.txt", 1, _bytes(LOGS, TABLE_TOKENS), read("l.log", collect)),
         Target("chat.json", 4, _bytes(CHATS, JSON_TOKENS), read("c.json", collect)),
         Target("chat.jsonl", 4, _bytes(CHATS, JSON_TOKENS), read("c.jsonl", collect)),
-        Target("grow answers", 5, _bytes(ANSWERS, JSON_TOKENS), read("g.jsonl", lambda path: read_answers(path, session))),
-        Target("candidates", 4, _bytes(CANDIDATES, JSON_TOKENS), read("d.jsonl", lambda path: Candidates(path).merged(["a b"], "x"))),
+        Target(
+            "grow answers", 5, _bytes(ANSWERS, JSON_TOKENS), read("g.jsonl", lambda path: read_answers(path, session))
+        ),
+        Target(
+            "candidates",
+            4,
+            _bytes(CANDIDATES, JSON_TOKENS),
+            read("d.jsonl", lambda path: Candidates(path).merged(["a b"], "x")),
+        ),
         Target("report", 5, _bytes([REPORT], JSON_TOKENS), read("report.json", read_report)),
-    ]  # fmt: skip
+    ]
 
 
 def _bytes(seeds: list[str], tokens: list[str]) -> Callable[[random.Random], bytes]:

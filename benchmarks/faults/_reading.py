@@ -33,26 +33,51 @@ from surefind.types import Document
 from surefind.write.prepare import Prepared, Task, from_data, prepare, to_data
 
 MARKDOWN = [
-    "---\ntitle: Wires\ntags: [a, b]\nacl: [hr, staff]\ndate: 2025-01-01\n---\n\n# Wires\n\nA wire costs $25.\n\n## Recall\n\n"
-    "- one\n- two\n  - three\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx = 1\n```\n\n> quoted\n\n[link](b.md) and `code`.\n",
-    "Title\n=====\n\nText with *emphasis* and a [ref].\n\n[ref]: http://example.org\n\n1. one\n2. two\n\n<div>html</div>\n\n***\n",
+    (
+        "---\ntitle: Wires\ntags: [a, b]\nacl: [hr, staff]\ndate: 2025-01-01\n---\n\n# Wires\n\nA wire costs "
+        "$25.\n\n## Recall\n\n"
+        "- one\n- two\n  - three\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx = 1\n```\n\n> quoted\n"
+        "\n[link](b.md) and `code`.\n"
+    ),
+    (
+        "Title\n=====\n\nText with *emphasis* and a [ref].\n\n[ref]: http://example.org\n\n1. one\n2. two\n"
+        "\n<div>html</div>\n\n***\n"
+    ),
     "+++\nacl = ['hr']\n+++\n\n# A\n\n" + "Sentence one. Sentence two! Is it three? " * 20,
 ]
 HTML = [
-    "<html><head><title>Title</title><meta name=acl content=hr></head><body><h1>Head</h1><p>Text <b>bold</b></p><table><tr><th>a"
-    "<th colspan=2>b</tr><tr><td rowspan=3>1<td>2</table><ul><li>x<ul><li>y</ul></ul><pre>code</pre><script>1</script></body></html>",
-    "<!doctype html><main><article><h2>A &amp; B</h2><p>One<br>two &#x41; &nbsp;</p><a href='b.html'>b</a></article></main>",
+    (
+        "<html><head><title>Title</title><meta name=acl content=hr></head><body><h1>Head</h1><p>Text <b>bold</b>"
+        "</p><table><tr><th>a"
+        "<th colspan=2>b</tr><tr><td rowspan=3>1<td>2</table><ul><li>x<ul><li>y</ul></ul><pre>code</pre><script>"
+        "1</script></body></html>"
+    ),
+    (
+        "<!doctype html><main><article><h2>A &amp; B</h2><p>One<br>two &#x41; &nbsp;</p><a href='b.html'>"
+        "b</a></article></main>"
+    ),
 ]
 CODE = [
-    "import os\n\n\ndef f(a, b):\n    '''Doc.'''\n    return a\n\n\nclass A:\n    x = 1\n\n    def g(self):\n        pass\n",
-    "/* acl: x */\nint main(void) {\n  return 0;\n}\n\nstruct a { int b; };\n", "function f() { return 1 }\nexport class B {}\n",
-]  # fmt: skip
+    (
+        "import os\n\n\ndef f(a, b):\n    '''Doc.'''\n    return a\n\n\nclass A:\n    x = 1\n\n    def g(self):\n"
+        "        pass\n"
+    ),
+    "/* acl: x */\nint main(void) {\n  return 0;\n}\n\nstruct a { int b; };\n",
+    "function f() { return 1 }\nexport class B {}\n",
+]
 JSON = [
-    '[{"id": 1, "title": "One", "text": "a b", "acl": ["hr"]}, {"id": 1, "text": "same", "metadata": {"x": [1, {"y": 2}]}}]',
-    '{"title": "T", "body": "text of it", "items": [{"a": 1.5, "b": null}, {"c": true}]}', '{"text": "x"}',
-]  # fmt: skip
+    (
+        '[{"id": 1, "title": "One", "text": "a b", "acl": ["hr"]}, {"id": 1, "text": "same", "metadata": '
+        '{"x": [1, {"y": 2}]}}]'
+    ),
+    '{"title": "T", "body": "text of it", "items": [{"a": 1.5, "b": null}, {"c": true}]}',
+    '{"text": "x"}',
+]
 BEIR = [
-    '{"_id": "1", "title": "Title", "text": "Text"}\n\n{"_id": "2", "text": "More", "metadata": {"acl": "hr", "a": [1]}}\n'
+    (
+        '{"_id": "1", "title": "Title", "text": "Text"}\n\n{"_id": "2", "text": "More", "metadata": {"acl": '
+        '"hr", "a": [1]}}\n'
+    )
 ]
 CSV = [
     "name;fee\r\nwire;25\r\n",
@@ -67,12 +92,51 @@ TEXT = [
     "日本語の文章です。次の文。\n한국어 문장입니다.",
 ]
 MARKDOWN_TOKENS = [
-    "---\n", "# ", "## ", "- ", "  - ", "> ", "```", "|", "|---|", "\n", "\n\n", "[", "](", ")", "*", "**", "_", "`", "<div>",
-    "&amp;", "![", "acl:", "acl: [hr]\n", "&a ", "*a", "<<: ", "!!python/object", "? ", ": ", "{", "}", "\t", "    ", "1. ", "[^1]",
-    "2025-13-45", "0o17", "1:2:3", "~", "~~~", "\\",
-]  # fmt: skip
+    "---\n",
+    "# ",
+    "## ",
+    "- ",
+    "  - ",
+    "> ",
+    "```",
+    "|",
+    "|---|",
+    "\n",
+    "\n\n",
+    "[",
+    "](",
+    ")",
+    "*",
+    "**",
+    "_",
+    "`",
+    "<div>",
+    "&amp;",
+    "![",
+    "acl:",
+    "acl: [hr]\n",
+    "&a ",
+    "*a",
+    "<<: ",
+    "!!python/object",
+    "? ",
+    ": ",
+    "{",
+    "}",
+    "\t",
+    "    ",
+    "1. ",
+    "[^1]",
+    "2025-13-45",
+    "0o17",
+    "1:2:3",
+    "~",
+    "~~~",
+    "\\",
+]
 HTML_TOKENS = (
-    "< > </ <p> <div> </div> <table> <tr> <td colspan=9999> <td rowspan=99999> <ul> <li> <h1> <pre> <!-- --> <![CDATA[ &#x110000; "
+    "< > </ <p> <div> </div> <table> <tr> <td colspan=9999> <td rowspan=99999> <ul> <li> <h1> <pre> <!-- "
+    "--> <![CDATA[ &#x110000; "
     "&#0; &lt; <script> <meta <title> <svg> <a href= = \" ' <br/> <!doctype"
 ).split()
 CODE_TOKENS = [
@@ -154,25 +218,34 @@ MAIL_TOKENS = [
     "idna",
 ]
 LAYOUTS = (
-    "markdown(tokens=20, min_tokens=5) + headings", "fixed(tokens=10, overlap=3) + neighbors", "hierarchical", "sentence_window",
-    "whole + headings + neighbors", "fixed(tokens=1, overlap=0)",
-)  # fmt: skip
+    "markdown(tokens=20, min_tokens=5) + headings",
+    "fixed(tokens=10, overlap=3) + neighbors",
+    "hierarchical",
+    "sentence_window",
+    "whole + headings + neighbors",
+    "fixed(tokens=1, overlap=0)",
+)
 DEFAULT = "markdown + headings"
 _LIMITS, _READERS = Limits(), Readers()
 
 
 def targets(folder: Path) -> list[Target]:
-    def file(name: str, share: float, make: Callable[[random.Random], bytes], seconds: float = 2.0, *more: type[Exception]) -> Target:
+    def file(
+        name: str, share: float, make: Callable[[random.Random], bytes], seconds: float = 2.0, *more: type[Exception]
+    ) -> Target:
         reader = str(_READERS.find(name))
         path = folder / name
         allowed = (SurefindError, RecursionError, *more)
         return Target(f"read {name}", share, make, lambda data: _read(reader, path, data), seconds, allowed)
 
     package = {
-        "a.docx": real_files.docx(real_files.handbook), "a.pptx": real_files.pptx(),
+        "a.docx": real_files.docx(real_files.handbook),
+        "a.pptx": real_files.pptx(),
         "a.xlsx": real_files.xlsx({"Fees": [("service", "fee"), ("wire", 25)]}),
-        "a.zip": real_files.zipped({"a.md": MARKDOWN[0], "b/c.json": JSON[0], "d.eml": real_files.mail("x", {"n.txt": b"y"})}),
-    }  # fmt: skip
+        "a.zip": real_files.zipped(
+            {"a.md": MARKDOWN[0], "b/c.json": JSON[0], "d.eml": real_files.mail("x", {"n.txt": b"y"})}
+        ),
+    }
     markdown = texts(MARKDOWN, MARKDOWN_TOKENS)
     return [
         file("a.md", 2, _file(MARKDOWN, MARKDOWN_TOKENS)),
@@ -182,7 +255,12 @@ def targets(folder: Path) -> list[Target]:
         file("a.json", 3, _file(JSON, JSON_TOKENS)),
         file("corpus.jsonl", 4, _file(BEIR, JSON_TOKENS)),
         file("a.csv", 0.8, _file(CSV, CSV_TOKENS)),
-        file("a.eml", 0.3, _file([real_files.mail("body\r\nmore", {"note.txt": b"attached"}).decode("latin-1")], MAIL_TOKENS), 30),
+        file(
+            "a.eml",
+            0.3,
+            _file([real_files.mail("body\r\nmore", {"note.txt": b"attached"}).decode("latin-1")], MAIL_TOKENS),
+            30,
+        ),
         file("a.ipynb", 3, _file([real_files.notebook()], JSON_TOKENS)),
         # Libraries read these. The child process stops them after a minute, and reports any error of theirs.
         file("a.rst", 0.05, _file(RST, RST_TOKENS), 30, Exception),
@@ -192,7 +270,7 @@ def targets(folder: Path) -> list[Target]:
         Target("text", 2, texts([*TEXT, *MARKDOWN], MARKDOWN_TOKENS), _text),
         Target("front matter", 12, texts(MARKDOWN[:1], MARKDOWN_TOKENS), _front_matter),
         Target("access list", 12, texts(JSON, [*JSON_TOKENS, '"Acl":', '"access_groups":', '[""]']), _record),
-    ]  # fmt: skip
+    ]
 
 
 def _file(seeds: list[str], tokens: list[str]) -> Callable[[random.Random], bytes]:
@@ -235,7 +313,7 @@ def _read(reader: str, path: Path, data: bytes) -> None:
 def _promises(prepared: Prepared) -> None:
     """Checks what the catalogue and the indexes rely on."""
     again = from_data(json.loads(json.dumps(to_data(prepared))))
-    ensure([cut for cut in again.chunks] == prepared.chunks, "the chunks do not survive JSON")
+    ensure(again.chunks == prepared.chunks, "the chunks do not survive JSON")
     for document, chunks in zip(prepared.documents, prepared.chunks, strict=True):
         (
             document.text + document.title + document.id + json.dumps(dict(document.metadata), ensure_ascii=False)

@@ -15,8 +15,14 @@ from surefind.bench.names import find
 from surefind.errors import SurefindError
 
 PAGES = {
-    "wire.md": "---\nstatus: approved\nfee: 25\n---\n\n# Wires\n\nA wire costs 25 dollars abroad. Recall a wire within a day.\n",
-    "vault.md": "---\nacl: [hr]\ntags: [draft, x]\n---\n\n# Vault\n\nThe vault opens at nine. Dana Whitfield signs the CTR-204 form.\n",
+    "wire.md": (
+        "---\nstatus: approved\nfee: 25\n---\n\n# Wires\n\nA wire costs 25 dollars abroad. Recall "
+        "a wire within a day.\n"
+    ),
+    "vault.md": (
+        "---\nacl: [hr]\ntags: [draft, x]\n---\n\n# Vault\n\nThe vault opens at nine. Dana Whitfield "
+        "signs the CTR-204 form.\n"
+    ),
     "note.md": "# 注意\n\n日本語の文章です。 Überweisung kostet 25 €. ﬁle ①②③.\n",
 }
 SETTINGS = (
@@ -24,9 +30,17 @@ SETTINGS = (
     '[pipelines.graph]\nretrieve = ["ppr(seed=[bm25])", "entity_overlap"]\n'
 )
 QUERIES = [
-    "what does a wire cost?", "CTR-204", '"vault opens"', "日本語の文章", "Überweisung 25 €", "1,234.56", "snake_case_name", "a.b.c/d-e",
-    "Dana Whitfield", "wire AND (vault OR 25)",
-]  # fmt: skip
+    "what does a wire cost?",
+    "CTR-204",
+    '"vault opens"',
+    "日本語の文章",
+    "Überweisung 25 €",
+    "1,234.56",
+    "snake_case_name",
+    "a.b.c/d-e",
+    "Dana Whitfield",
+    "wire AND (vault OR 25)",
+]
 TOKENS = [
     "_",
     "-",
@@ -106,8 +120,13 @@ def targets(folder: Path) -> list[Target]:
     return [
         Target("analyzer", 3, query, terms),
         Target("search", 3, case, search),
-        Target("name", 0.6, texts(NAMES, ["(", ")", "+", ">>", "α", "alpha", "=", "@", " ", "bm25"]), lambda text: find(kb, text)),
-    ]  # fmt: skip
+        Target(
+            "name",
+            0.6,
+            texts(NAMES, ["(", ")", "+", ">>", "α", "alpha", "=", "@", " ", "bm25"]),
+            lambda text: find(kb, text),
+        ),
+    ]
 
 
 def _knowledge_base(home: Path) -> KnowledgeBase:

@@ -20,22 +20,41 @@ from surefind.template import TEMPLATE
 from surefind.write.layout import Layout
 
 SPECS = [
-    "bm25(k1=1.5, b=0.75, analyzer=english)", "dense(model=minilm)", "tfidf", "hyde(inner=dense(model=minilm), drafts=2)",
-    "rrf(k=60, weights=[1, 2])", "convex(alpha=0.3, missing=score)", 'weighted(bm25=0.5, "dense"=1)', "learned(model=mine)",
-    "cross_encoder(top=20, keep=5, blend=0.5)", "conditional(inner=cross_encoder(top=5), when=gap, below=0.2)",
-    "markdown(tokens=250, min_tokens=50)", "hierarchical(tokens=[800, 200])", "fixed(tokens=300, overlap=30)",
-    "json(text=[question, answer])", "code", "pdf(ocr=true)", "concat(models=[minilm, minilm])",
-    'hosted(url="http://localhost:1/v1", model="a b", api=jina)', "llm_listwise(model=\"openai:gpt\", window=20, step=10)",
-    "ppr(extract=phrases, damping=0.5)", "multi_query(inner=bm25, queries=3)", "neighbors(before=1, after=1)", "phrases",
-]  # fmt: skip
+    "bm25(k1=1.5, b=0.75, analyzer=english)",
+    "dense(model=minilm)",
+    "tfidf",
+    "hyde(inner=dense(model=minilm), drafts=2)",
+    "rrf(k=60, weights=[1, 2])",
+    "convex(alpha=0.3, missing=score)",
+    'weighted(bm25=0.5, "dense"=1)',
+    "learned(model=mine)",
+    "cross_encoder(top=20, keep=5, blend=0.5)",
+    "conditional(inner=cross_encoder(top=5), when=gap, below=0.2)",
+    "markdown(tokens=250, min_tokens=50)",
+    "hierarchical(tokens=[800, 200])",
+    "fixed(tokens=300, overlap=30)",
+    "json(text=[question, answer])",
+    "code",
+    "pdf(ocr=true)",
+    "concat(models=[minilm, minilm])",
+    'hosted(url="http://localhost:1/v1", model="a b", api=jina)',
+    'llm_listwise(model="openai:gpt", window=20, step=10)',
+    "ppr(extract=phrases, damping=0.5)",
+    "multi_query(inner=bm25, queries=3)",
+    "neighbors(before=1, after=1)",
+    "phrases",
+]
 SPEC_TOKENS = (
-    '( ) [ ] , = + >> @ @50 " \\ bm25 dense tfidf rrf(k=60) convex(alpha= alpha=[0.1,0.2,0.3] tokens=[1,2,3,4,5,6,7,8,9] '
+    '( ) [ ] , = + >> @ @50 " \\ bm25 dense tfidf rrf(k=60) convex(alpha= alpha=[0.1,0.2,0.3] tokens=[1,'
+    "2,3,4,5,6,7,8,9] "
     'weights=[ inner= model=minilm true false null -1 0 1e5 .5 a/b:c@d "\\u00" "\\ud800" headings neighbors k= top= 2'
 )
 PIPELINES = [
-    "bm25", "bm25 + dense @50 >> rrf(k=60)", "bm25 + tfidf >> convex(alpha=[0.1, 0.3]) >> cross_encoder(top=[5, 10])",
+    "bm25",
+    "bm25 + dense @50 >> rrf(k=60)",
+    "bm25 + tfidf >> convex(alpha=[0.1, 0.3]) >> cross_encoder(top=[5, 10])",
     "hyde(inner=dense) + bm25(k1=[1, 1.5, 2], b=[0.1, 0.5]) @200 >> weighted >> cross_encoder >> conditional",
-]  # fmt: skip
+]
 LAYOUTS = [
     "markdown(tokens=250) + headings",
     "fixed(tokens=[300, 700]) + headings + neighbors",
@@ -52,17 +71,25 @@ SETTINGS = [
     '[access]\ndefault = ["staff"]\nisolation = "statistics"\n[[access.rules]]\npath = "*.md"\ngroups = ["a", "b"]\n',
 ]
 TOML_TOKENS = (
-    '[ ] [[ ]] = , { } . " \'\'\' """ # true false 1979-05-27 07:32:00 inf nan 0x1F \\n \\uD800 access pipelines llm sync '
+    '[ ] [[ ]] = , { } . " \'\'\' """ # true false 1979-05-27 07:32:00 inf nan 0x1F \\n \\uD800 access '
+    "pipelines llm sync "
     'search index bench exam retrieve fuse rerank groups path k depth default rules prices "bm25" [access] [pipelines.a]'
 )
 RULES = ["hr/**", "**/private/*.md", "a/*/b?.txt", "./docs/", "**", "**/a/**/b/**/c/**"]
 PATHS = ["hr/pay/a.md", "docs/private/x.md", "a/b/b1.txt", "a/" * 40 + "b/c", "ä/ö.md", "a.zip/b.md"]
 FILTERS = ["status=approved", "tags!=draft", "effective>=2025-01-01", "doc_type=sop,policy", "fee<=25.5"]
 ADDRESSES = [
-    "openai:gpt-4.1-mini", "http://localhost:8080/v1#NAME", "https://api.example.org/v1?api-version=2#m", "ollama:llama3",
-    "git+https://user@example.org/a/b.git@v1.0", "git@example.org:a/b.git", "git+ssh://git@example.org/a@main",
-    "git+file:///tmp/a", "https://[::1]:80/v1#m", "gguf:/models/a.gguf",
-]  # fmt: skip
+    "openai:gpt-4.1-mini",
+    "http://localhost:8080/v1#NAME",
+    "https://api.example.org/v1?api-version=2#m",
+    "ollama:llama3",
+    "git+https://user@example.org/a/b.git@v1.0",
+    "git@example.org:a/b.git",
+    "git+ssh://git@example.org/a@main",
+    "git+file:///tmp/a",
+    "https://[::1]:80/v1#m",
+    "gguf:/models/a.gguf",
+]
 PROMPT = "[system]\nYou rank passages.\n[user]\nQuery: $query\n\n${passages}\n"
 
 
@@ -76,7 +103,9 @@ def targets(folder: Path) -> list[Target]:
         Target("pipeline", 10, texts(PIPELINES + SPECS, SPEC_TOKENS), _pipeline),
         Target("layout", 10, texts(LAYOUTS + SPECS, SPEC_TOKENS), _layout),
         Target("grid", 4, texts(PIPELINES + LAYOUTS, SPEC_TOKENS), _grid),
-        Target("measure", 5, texts(["nDCG@10", "R@5:span", "T1EM", "AP", "Success@1"], "@ : 10 span nDCG R P @@"), _measure),
+        Target(
+            "measure", 5, texts(["nDCG@10", "R@5:span", "T1EM", "AP", "Success@1"], "@ : 10 span nDCG R P @@"), _measure
+        ),
         Target("settings", 3, texts(SETTINGS, TOML_TOKENS), lambda text: parse_settings(text, "surefind.toml")),
         Target("settings edit", 0.5, texts(SETTINGS, TOML_TOKENS), _edit),
         Target("filter", 10, texts(FILTERS, "= != >= <= < > ! , status"), _filter),
@@ -84,7 +113,7 @@ def targets(folder: Path) -> list[Target]:
         Target("address", 8, address, _address),
         Target("repository", 8, address, _repository),
         Target("prompt", 5, texts([PROMPT], "[system] [user] [assistant] $ $$ ${ } $query $passages \r\n"), _prompt),
-    ]  # fmt: skip
+    ]
 
 
 def _spec(case: tuple[str, str]) -> None:

@@ -47,7 +47,18 @@ SETTINGS = '[search]\npipeline = "p"\n[pipelines.p]\nretrieve = ["bm25", "tfidf"
 OTHER_CHUNKER = SETTINGS + '[index]\nchunk = "fixed(tokens=120)"\n'
 QUESTIONS = ("CTR filing deadline", "wire recall", "who may open the vault", "Amended limit", "teller limits")
 PIPELINES = ("p", "bm25", "tfidf")
-TIMES = {"created", "command", "environment", "seconds", "training_seconds", "latency", "folder", "report", "page", "pages"}
+TIMES = {
+    "created",
+    "command",
+    "environment",
+    "seconds",
+    "training_seconds",
+    "latency",
+    "folder",
+    "report",
+    "page",
+    "pages",
+}
 """Fields of a result that differ between two runs."""
 
 
@@ -83,7 +94,7 @@ class Undisturbed:
 
 @dataclass
 class Workshop:
-    """A folder in which commands run. Its path never changes, because a knowledge base knows the paths of its sources."""
+    """A folder in which commands run. Its path stays the same: a knowledge base knows the paths of its sources."""
 
     root: Path
     home: Path = field(init=False)
@@ -126,9 +137,10 @@ class Workshop:
         return computed(lambda: _answers(self.home), self.home, self.output)
 
     def files(self) -> dict[str, str]:
-        """The hash of each file of an index, by its path. Tables are named by the set of documents, which a killed
-        command may have counted on."""
-        found = sorted((self.home / ".surefind" / "indexes").rglob("*"))
+        """The hash of each array and vocabulary of indexes and trained models, by its path. Tables are left out: they
+        are named by the set of documents, which a killed command may have counted on."""
+        data = self.home / ".surefind"
+        found = [*sorted((data / "indexes").rglob("*")), *sorted((data / "models").rglob("*.np*"))]
         kept = [path for path in found if path.is_file() and not path.parent.name.startswith("table-")]
         return {
             str(path.relative_to(self.home)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -152,7 +164,9 @@ def _answers(home: Path) -> Any:
     try:
         with KnowledgeBase.open(home) as kb:
             found = [kb.search(question, Access.owner(), 20, name).hits for name in PIPELINES for question in QUESTIONS]
-            documents = [[one.id, hashlib.sha256(one.text.encode()).hexdigest()] for one in kb.documents(Access.owner())]
+            documents = [
+                [one.id, hashlib.sha256(one.text.encode()).hexdigest()] for one in kb.documents(Access.owner())
+            ]
     except SurefindError as error:
         return type(error).__name__
     return [[[hit.document, hit.chunk, hit.start, hit.end, hit.score] for hit in hits] for hits in found] + documents
@@ -163,7 +177,10 @@ def _answers(home: Path) -> Any:
 
 def _change(shop: Workshop) -> None:
     for path in sorted(shop.docs.glob("*.md"))[:4]:
-        path.write_text(path.read_text(encoding="utf-8") + "\n\n## Amended\n\nThe wire limit is discussed here now.\n", encoding="utf-8")
+        path.write_text(
+            path.read_text(encoding="utf-8") + "\n\n## Amended\n\nThe wire limit is discussed here now.\n",
+            encoding="utf-8",
+        )
     (shop.docs / "note.md").write_text("# Note\n\nThe vault opens at nine.\n", encoding="utf-8")
 
 
@@ -181,8 +198,15 @@ def _draft(shop: Workshop) -> None:
 
 def _exam(shop: Workshop) -> None:
     pages = sorted(shop.docs.glob("*.md"))
-    texts = {page.name: [line[2:].strip() for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("##")] for page in pages}
-    rows = [{"query": f"{heading} {name.split('-', 2)[-1][:12]}", "document": name} for name, found in texts.items() for heading in found]
+    texts = {
+        page.name: [line[2:].strip() for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("##")]
+        for page in pages
+    }
+    rows = [
+        {"query": f"{heading} {name.split('-', 2)[-1][:12]}", "document": name}
+        for name, found in texts.items()
+        for heading in found
+    ]
     unique = {row["query"]: row for row in rows}
     path = shop.home / "questions.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in unique.values()), encoding="utf-8")
@@ -197,8 +221,24 @@ SCENARIOS = (
     Scenario("version publish", ("version", "publish", "DRAFT"), _draft, final=True),
     Scenario("version retire", ("version", "retire", "DOCUMENT"), final=True),
     Scenario("bench", ("bench", "-p", "bm25", "-p", "tfidf", "-p", "p", "--exam", "mine", "--json"), _exam),
-    Scenario("train fusion", ("train", "fusion", "--exam", "mine", "--model", "ridge", "--retrieve", "bm25", "--retrieve", "tfidf", "--json"), _exam),
-)  # fmt: skip
+    Scenario(
+        "train fusion",
+        (
+            "train",
+            "fusion",
+            "--exam",
+            "mine",
+            "--model",
+            "ridge",
+            "--retrieve",
+            "bm25",
+            "--retrieve",
+            "tfidf",
+            "--json",
+        ),
+        _exam,
+    ),
+)
 
 
 def _words(scenario: Scenario, shop: Workshop) -> list[str]:
@@ -331,7 +371,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [one for one in SCENARIOS if not given.only or one.name in given.only]
     if not chosen:
         sys.exit(f"There is no scenario {given.only[0]!r}. Scenarios: {', '.join(one.name for one in SCENARIOS)}.")
-    print(f"seed {given.seed}, {given.kills} kills, Python {platform.python_version()}, {platform.machine()}", flush=True)
+    print(
+        f"seed {given.seed}, {given.kills} kills, Python {platform.python_version()}, {platform.machine()}", flush=True
+    )
     warm()
     harmed, started = 0, time.perf_counter()
     for i, scenario in enumerate(chosen):

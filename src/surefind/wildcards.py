@@ -4,10 +4,10 @@
 
 `*` matches anything within one folder, `?` one character of a name, `**` anything, and `**/` any folders or none.
 
-A regular expression matches ordinary patterns and paths, because it is fast. With several wildcards it tries all ways to
-share a path among them, which can take for ever. So for many wildcards, or a very long path, all ways are followed at the
-same time: a state is the set of places in the pattern that the characters so far can lead to. States are made when they
-are first needed. Then the time grows with the length of the path alone.
+A regular expression matches ordinary patterns and paths, because it is fast. With several wildcards it tries all ways
+to share a path among them, which can take for ever. So for many wildcards, or a very long path, all ways are followed
+at the same time: a state is the set of places in the pattern that the characters so far can lead to. States are made
+when they are first needed. Then the time grows with the length of the path alone.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ class GitOrigin:
 
 def _no_repository(text: str) -> SourceError:
     return SourceError(
-        f"{text!r} is not a repository URL that Surefind can read. Write git+https://HOST/PATH@REVISION; git+ssh:// and "
-        "git+file:// work too."
+        f"{text!r} is not a repository URL that Surefind can read. Write git+https://HOST/PATH@REVISION; git+ssh:// "
+        "and git+file:// work too."
     )
 
 

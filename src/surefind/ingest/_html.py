@@ -48,7 +48,6 @@ def page_to_markdown(html: str) -> str:
 
 def parse(html: str) -> Any:
     from bs4 import BeautifulSoup
-
     from bs4.builder import ParserRejectedMarkup
 
     try:
