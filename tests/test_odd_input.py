@@ -92,6 +92,12 @@ def test_repository_with_a_query_or_fragment_is_refused(text: str) -> None:
         source(text)
 
 
+def test_repository_with_many_slashes_reads_back() -> None:
+    origin = source("git+file://////tmp/a@main")
+    assert source(str(origin)) == origin
+    assert str(origin) == "git+file:///tmp/a@main"
+
+
 def test_address_longer_than_a_file_name_is_an_address() -> None:
     with pytest.raises(SourceError, match="is a URL, not a path"):
         source(f"git@example.org:{'a' * 5000}.git")

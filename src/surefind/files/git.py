@@ -60,6 +60,7 @@ class GitOrigin:
         except ValueError:  # half of a character, or a host in brackets that is not an IPv6 address
             raise _no_repository(text) from None
         path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
+        path = f"/{path.lstrip('/')}"  # file:////a would be read back as file:///a
         if parts.scheme not in SCHEMES or path in ("", "/") or (parts.scheme != "file" and not parts.hostname):
             raise _no_repository(text)
         if parts.query or parts.fragment:
