@@ -73,7 +73,8 @@ SETTINGS = [
 TOML_TOKENS = (
     '[ ] [[ ]] = , { } . " \'\'\' """ # true false 1979-05-27 07:32:00 inf nan 0x1F \\n \\uD800 access '
     "pipelines llm sync "
-    'search index bench exam retrieve fuse rerank groups path k depth default rules prices "bm25" [access] [pipelines.a]'
+    "search index bench exam retrieve fuse rerank groups path k depth default rules prices "
+    '"bm25" [access] [pipelines.a]'
 )
 RULES = ["hr/**", "**/private/*.md", "a/*/b?.txt", "./docs/", "**", "**/a/**/b/**/c/**"]
 PATHS = ["hr/pay/a.md", "docs/private/x.md", "a/b/b1.txt", "a/" * 40 + "b/c", "ä/ö.md", "a.zip/b.md"]

@@ -34,7 +34,7 @@ from pathlib import Path
 
 from surefind.redact import redacted
 
-_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
+_SHORT_WRITE = re.compile(r"(?<!\d)\d++ requested and \d++ written")
 """What numpy says, without an error number, if the disk takes only a part of an array."""
 _ROOM = 1 << 16
 """Free bytes that SQLite needs on the disk to open a database."""
