@@ -79,7 +79,9 @@ def test_model_with_a_broken_host_is_refused(text: str) -> None:
     assert not is_local(text)
 
 
-@pytest.mark.parametrize("text", ["git+https://[::1/a.git", "git+https://example.org/\ud800.git"])
+@pytest.mark.parametrize(
+    "text", ["git+https://[::1/a.git", "git+https://example.org/\ud800.git", "git+ssh://a.org/b@c@"]
+)
 def test_repository_with_a_broken_host_or_name_is_refused(text: str) -> None:
     with pytest.raises(SourceError, match="not a repository URL"):
         source(text)

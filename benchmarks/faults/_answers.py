@@ -113,6 +113,7 @@ URLS = [
     "https://example.org?token=abc'",
     "git+https://ghp_abcdef@example.org/a.git",
 ]
+TOKEN = "ghp_abcdef0123456789"
 KEY = "sk-abcdef0123456789+/="
 
 
@@ -198,6 +199,5 @@ def _fence(text: str) -> None:
 
 def _redaction(text: str) -> None:
     redacted(text)
-    address = f"https://{KEY}@example.org/{text}"
-    ensure(KEY not in redacted(address), "the user of a URL is shown")
+    ensure(TOKEN not in redacted(f"https://{TOKEN}@example.org/{text}"), "the user of a URL is shown")
     str(SurefindError(text))

@@ -61,7 +61,8 @@ class GitOrigin:
             raise _no_repository(text) from None
         path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
         path = f"/{path.lstrip('/')}"  # file:////a would be read back as file:///a
-        if parts.scheme not in SCHEMES or path in ("", "/") or (parts.scheme != "file" and not parts.hostname):
+        named = bool(revision) or not parts.path.endswith("@")
+        if not named or parts.scheme not in SCHEMES or path == "/" or (parts.scheme != "file" and not parts.hostname):
             raise _no_repository(text)
         if parts.query or parts.fragment:
             raise SourceError(f"{text!r} contains ? or #, which the URL of a repository must not. Remove that part.")
