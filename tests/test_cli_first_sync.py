@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -88,3 +90,15 @@ def test_the_note_is_written_once_a_second_at_most(home: Home, monkeypatch: pyte
             tell("Reading", number, 1000)
         seconds = time.monotonic() - started
     assert len(written) <= 2 + seconds
+
+
+def test_sync_takes_over_a_catalogue_without_tables(home: Home) -> None:
+    """A first sync that was killed while it made the catalogue leaves one. The command line reads the catalogue before
+    the sync, to estimate what it costs."""
+    home.write("docs/a.md", "# Vault\n\nThe vault opens at nine.")
+    path = home.folder / ".surefind" / "catalogue.db"
+    path.parent.mkdir()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+    assert surefind("sync", home.docs, kb=home.folder).code == 0
+    assert home.found("vault") == ["a.md"]

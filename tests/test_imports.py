@@ -23,6 +23,7 @@ LAYERS = [
         "errors",
         "redact",
         "access",
+        "wildcards",
         "arrays",
         "notes",
         "cores",

@@ -26,7 +26,6 @@ from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import token_spans
 
 AT_RUN_TIME = {
-    "surefind.access: f'(?:{written})(?:/.*)?'",  # a rule of the settings, for paths
     "surefind.exam._readable: '|'.join(alternatives)",  # its results are module constants
     "surefind.exam.by_llm.questions.match",  # the words of an answer, escaped
     "surefind.exam.by_llm.write.names",  # names, escaped
@@ -34,6 +33,7 @@ AT_RUN_TIME = {
     "surefind.net.redact: '|'.join([escaped, *encoded])",  # a key, escaped
     "surefind.prompts.look_alikes: f\"{_written('<')}(?={_SKIPPED}(?:{slash}){{0,3}}(?:{names})(",  # marks, escaped
     "surefind.text.scripts: expression",  # its callers' expressions are found where they call
+    "surefind.wildcards: f'(?:{expression})(?:/.*)?'",  # a rule of the settings, for short paths
 }
 """The patterns that are made while the program runs: what they are made of, and what they read."""
 

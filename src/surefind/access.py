@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from surefind.errors import UsageError
+from surefind.wildcards import Wildcards
 
 EVERYTHING = "*"
 """The name of the group that may read every document."""
@@ -117,11 +118,8 @@ class PathRule:
         return self.path.strip().removeprefix("./").strip("/")
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        parts = re.split(r"(\*\*/|\*\*|\*|\?)", self._plain)
-        marks = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-        written = "".join(marks.get(part) or re.escape(part) for part in parts)
-        return re.compile(f"(?:{written})(?:/.*)?", re.DOTALL)
+    def _wildcards(self) -> Wildcards:
+        return Wildcards(self._plain)
 
     @cached_property
     def _head(self) -> str:
@@ -130,7 +128,7 @@ class PathRule:
 
     def covers(self, path: str) -> bool:
         """Returns whether a path matches the rule, or lies in a folder that does."""
-        return path.startswith(self._head) and self._pattern.fullmatch(path) is not None
+        return path.startswith(self._head) and self._wildcards.cover(path)
 
 
 @dataclass(frozen=True, slots=True)

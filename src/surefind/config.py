@@ -108,11 +108,16 @@ def load_settings(path: Path) -> Settings:
 
 def parse_settings(text: str, where: str) -> Settings:
     try:
-        return _SettingsReader(text, where, tomllib.loads(text)).settings()
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{where} is not valid TOML: {error}.") from None
+        return _SettingsReader(text, where, _data(text, where)).settings()
     except RecursionError:
         raise ConfigError(f"{where} is nested too deeply. Check its brackets and dotted names.") from None
+
+
+def _data(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # also a number with thousands of digits
+        raise ConfigError(f"{where} is not valid TOML: {error}.") from None
 
 
 class _SettingsReader:

@@ -190,9 +190,10 @@ class KnowledgeBase:
         """Estimates the LLM calls of a sync of these paths (or of every known source), as an upper bound. Counts the
         files that changed, or all files if the layout or an index is new."""
         wanted = [source(path) for path in paths]
-        known = known_files(self.catalogue) if self._exists() else {}
-        roots = wanted or ([source.root for source in self.catalogue.sources()] if self._exists() else [])
-        folders = [root for root in roots if isinstance(root, Path)]
+        known, roots = {}, list[Path]()
+        with contextlib.suppress(NothingIndexedError, OlderStoreError):  # the sync makes or upgrades the catalogue
+            known, roots = known_files(self.catalogue), [source.root for source in self.catalogue.sources()]
+        folders = [root for root in wanted or roots if isinstance(root, Path)]
         cut, missing = self.has_cut(None), lambda r: bool(self.missing([r]))
         return sync_calls(self.settings, folders, known, cut, self.retrievers(), missing)
 

@@ -116,7 +116,7 @@ def _edited(text: str, changes: Mapping[Place, Any]) -> str:
 def _data(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also a number with thousands of digits
         raise ConfigError(f"{where} is not valid TOML: {error}. It was not changed.") from None
     except RecursionError:
         raise ConfigError(f"{where} is nested too deeply. It was not changed.") from None

@@ -8,8 +8,9 @@ sentences are copied, not written. A sentence that is in the chunk itself is lef
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import ClassVar
 
 from surefind.protocols import Services
@@ -33,21 +34,24 @@ class Neighbors(Stage):
 
     def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
         found = sections(document)
-        return [replace(chunk, context=self._context(document, found, chunk)) for chunk in chunks]
+        sentence = cache(partial(self._sentence, document))  # chunks of one section share its first sentence
+        context = partial(_context, document, found, _lead(found), sentence)
+        return [replace(chunk, context=context(chunk)) for chunk in chunks]
 
-    def _context(self, document: Document, found: Sequence[Section], chunk: Chunk) -> str:
-        section = found[max(0, bisect_right(found, chunk.start, key=lambda section: section.start) - 1)]
-        leads = [_lead(found), _lead([section])]
-        first, own = (self._sentence(document, lead, chunk) for lead in leads)
-        heading = section.title if section.title != document.title else ""
-        lines = [chunk.context, document.title, first, heading, own if leads[0] != leads[1] else ""]
-        return "\n".join(line for line in lines if line)
-
-    def _sentence(self, document: Document, span: Span | None, chunk: Chunk) -> str:
-        if span is None or (chunk.start <= span[0] < chunk.end):
-            return ""
+    def _sentence(self, document: Document, span: Span) -> str:
         tokens = token_spans(document.text, *span)[: self.tokens]
         return " ".join(document.text[tokens[0][0] : tokens[-1][1]].split()) if tokens else ""
+
+
+def _context(
+    document: Document, found: Sequence[Section], first: Span | None, sentence: Callable[[Span], str], chunk: Chunk
+) -> str:
+    section = found[max(0, bisect_right(found, chunk.start, key=lambda section: section.start) - 1)]
+    own = _lead([section])
+    shown = [sentence(lead) if lead and not chunk.start <= lead[0] < chunk.end else "" for lead in (first, own)]
+    heading = section.title if section.title != document.title else ""
+    lines = [chunk.context, document.title, shown[0], heading, shown[1] if first != own else ""]
+    return "\n".join(line for line in lines if line)
 
 
 def _lead(found: Sequence[Section]) -> Span | None:

@@ -28,8 +28,9 @@ CONTENT_WORDS = 2
 """The least number of content words of a candidate. An identifier such as AML-204 counts as several."""
 
 _CHECKSUM = "checksum"
-_SPACE = re.compile(r"[\s\x00-\x1f\x7f]+")
-"""Spaces and control characters; the latter would act on the terminal that shows the question."""
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f\ud800-\udfff]+")
+"""Spaces, control characters, which would act on the terminal that shows the question, and halves of characters, which
+no file can store."""
 _WORD = re.compile(r"\w+")
 _EDGES = " \t?!.,;:…\"'`«»“”„‘’()[]*_-–—"
 _POLITE = frozenset(

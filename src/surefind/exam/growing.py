@@ -7,7 +7,6 @@ crash loses nothing. "None of these" and "not a question" are stored with the ca
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from surefind.errors import ExamError
 from surefind.exam.candidates import Candidate, Candidates, Verdict, normalised
+from surefind.exam.formats.files import read_row
 from surefind.exam.formats.table import id_of
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, ExamQuery, Judgment
@@ -147,8 +147,8 @@ def read_answers(path: Path, session: Growing) -> list[Answer]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                answers.append(_answer(json.loads(line), session))
-            except (ExamError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                answers.append(_answer(read_row(line), session))
+            except (ExamError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
                 complaints.add(number, f"it has no {error}" if isinstance(error, KeyError) else str(error))
     complaints.refuse()
     return answers

@@ -55,13 +55,18 @@ class GitOrigin:
     @classmethod
     def parse(cls, text: str) -> GitOrigin:
         """Reads an origin from its text form, `git+URL@REVISION`."""
-        parts = urlsplit(text.removeprefix(PREFIX))
+        try:
+            text.encode()
+            parts = urlsplit(text.removeprefix(PREFIX))
+        except ValueError:  # half of a character, or a host in brackets that is not an IPv6 address
+            raise _no_repository(text) from None
         path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
-        if parts.scheme not in SCHEMES or path in ("", "/") or (parts.scheme != "file" and not parts.hostname):
-            raise SourceError(
-                f"{text!r} is not a repository URL that Surefind can read. Write git+https://HOST/PATH@REVISION; "
-                f"git+ssh:// and git+file:// work too."
-            )
+        path = f"/{path.lstrip('/')}"  # file:////a would be read back as file:///a
+        named = bool(revision) or not parts.path.endswith("@")
+        if not named or parts.scheme not in SCHEMES or path == "/" or (parts.scheme != "file" and not parts.hostname):
+            raise _no_repository(text)
+        if parts.query or parts.fragment:
+            raise SourceError(f"{text!r} contains ? or #, which the URL of a repository must not. Remove that part.")
         if parts.password:
             raise SourceError(
                 f"The URL of {parts.hostname} contains a password. Remove it; git's credential helper can supply it."
@@ -96,14 +101,28 @@ class GitOrigin:
         return hashlib.blake2b(self.url.encode(), digest_size=8).hexdigest()
 
 
+def _no_repository(text: str) -> SourceError:
+    return SourceError(
+        f"{text!r} is not a repository URL that Surefind can read. Write git+https://HOST/PATH@REVISION; git+ssh:// "
+        "and git+file:// work too."
+    )
+
+
 def source(path: str | Path, revision: str = "") -> Path | GitOrigin:
     """Reads a source as people write it: a path, `git+URL@REVISION`, or a path with a revision."""
     if str(path).startswith(PREFIX):
         origin = GitOrigin.parse(str(path))
         return GitOrigin.at(origin.url, revision) if revision else origin
-    if (address := spelled(str(path))) and not Path(path).exists():
+    if (address := spelled(str(path))) and not _exists(Path(path)):
         raise SourceError(f"{str(path)!r} is a URL, not a path. To sync a Git repository, write {address}.")
     return GitOrigin.at(f"file://{Path(path).expanduser().resolve()}", revision) if revision else Path(path)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # longer than a file name can be
+        return False
 
 
 def spelled(address: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from surefind.errors import SourceError
 from surefind.ingest._html_tables import tidy_tables
 from surefind.ingest._tables import repeat_headers
 
@@ -34,6 +35,8 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _EMBEDDED = re.compile(r"^\s*(?:data|javascript):", re.IGNORECASE)
 _BLANKS = re.compile(r"\n{3,}")
+_NO_HEADING = re.compile(r"h\d\d+")
+_SHORT_NUMBER = re.compile(r"[0-9]{1,9}")
 _SMALL_FORM = 300
 """Forms with less text than this, in characters, are removed: larger ones may contain the whole page."""
 _CONTENT: tuple[dict[str, Any], ...] = ({"name": "main"}, {"attrs": {"role": "main"}}, {"name": "article"})
@@ -45,8 +48,13 @@ def page_to_markdown(html: str) -> str:
 
 def parse(html: str) -> Any:
     from bs4 import BeautifulSoup
+    from bs4.builder import ParserRejectedMarkup
 
-    return BeautifulSoup(html, "html.parser")
+    try:
+        return BeautifulSoup(html, "html.parser")
+    except ParserRejectedMarkup as error:
+        reason = str(error).strip().rpartition("\n")[2].strip()
+        raise SourceError(f"is not HTML that can be parsed ({reason})") from None
 
 
 def to_markdown(element: Any) -> str:
@@ -57,13 +65,23 @@ def to_markdown(element: Any) -> str:
     for link in element("a", href=_EMBEDDED):
         link.unwrap()
     tidy_tables(element)
-    for cell in element(["td", "th"]):
-        for text in cell.find_all(string=lambda text: "|" in text):
+    _tame(element)
+    for text in element.find_all(string=lambda text: "|" in text):
+        if text.find_parent(["td", "th"]):
             text.replace_with(text.replace("|", "\\|"))
     body = MarkdownConverter(
         heading_style="ATX", bullets="-", table_infer_header=True, escape_underscores=False, escape_asterisks=False
     ).convert_soup(element)
     return repeat_headers(_BLANKS.sub("\n\n", body).strip() + "\n")
+
+
+def _tame(element: Any) -> None:
+    """Changes what the Markdown converter takes for a number and cannot read: `<h99…>`, `<ol start="½">`."""
+    for heading in element(_NO_HEADING):
+        heading.name = "div"
+    for listed in element("ol", start=True):
+        if not _SHORT_NUMBER.fullmatch(str(listed["start"])):
+            del listed["start"]
 
 
 def content(soup: Any) -> Any:

@@ -12,11 +12,14 @@ from typing import Any
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _CELLS = ["td", "th"]
 _WRAPPERS = ["thead", "tbody", "tfoot"]
+_DEEPEST = 30
+"""Levels of tables in tables. E-mails have about ten."""
 _PRESENTATION_ROLES = ("presentation", "none")
 
 
 def tidy_tables(element: Any) -> None:
     """Simplifies all tables in an element, the outermost first. Changes the soup."""
+    _flatten(element)
     for table in element("table"):
         if not table.get_text(strip=True):
             table.extract()
@@ -26,6 +29,17 @@ def tidy_tables(element: Any) -> None:
             table.replace_with(f" {_as_text(table)} ")
         else:
             _straighten(table)
+
+
+def _flatten(element: Any) -> None:
+    """Dissolves tables that are nested too deeply, with everything inside them: each level is read once for every level
+    above it. Makes the spans of cells plain numbers, which the Markdown converter expects."""
+    for table in element("table"):
+        if table.name == "table" and len(table.find_parents("table", limit=_DEEPEST)) == _DEEPEST:
+            for part in (table, *table(["table", *_WRAPPERS, "caption", "tr", *_CELLS])):
+                part.name = "div"
+    for cell in element(_CELLS, colspan=True):
+        cell["colspan"] = str(_span(cell, "colspan"))
 
 
 def _is_presentational(table: Any) -> bool:
@@ -97,4 +111,4 @@ def _cells(row: Any) -> list[Any]:
 
 def _span(cell: Any, name: str) -> int:
     given = str(cell.get(name) or "1")
-    return max(1, min(1000, int(given))) if given.isdecimal() else 1
+    return max(1, min(1000, int(given[:9]))) if given.isdecimal() else 1

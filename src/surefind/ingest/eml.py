@@ -33,11 +33,11 @@ class Eml(Stage):
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
         message = BytesParser(policy=policy.default).parsebytes(read_file(path, scope().limits.file_mb))
-        if not any(message.get(name) for name in ("From", "To", "Subject", "Date", "Message-ID")):
+        if not any(_header(message, name) for name in ("From", "To", "Subject", "Date", "Message-ID")):
             raise SourceError("is not an e-mail (it has no From, To, Subject or Date)")
         check_names(message.keys(), "header")
         attached = list(_attachments(message))
-        headers = {name: _header(message, name) for name in _HEADERS if message.get(name)}
+        headers = {name: value for name in _HEADERS if (value := _header(message, name))}
         listed = {"Attachments": ", ".join(name for name, _ in attached)} if attached else {}
         title = _header(message, "Subject") or path.stem
         head = "".join(f"- {name}: {value}\n" for name, value in {**headers, **listed}.items())
@@ -49,7 +49,12 @@ class Eml(Stage):
 
 
 def _header(message: EmailMessage, name: str) -> str:
-    return " ".join(str(message.get(name, "")).split())
+    """Returns the value of a header; as it is written if the library cannot parse it, which fails in many ways."""
+    try:
+        value = message.get(name, "")
+    except Exception:
+        value = next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), "")
+    return " ".join(str(value).split())
 
 
 def _body(message: EmailMessage) -> str:

@@ -85,7 +85,10 @@ def parse_model(text: str, key_env: str = "LLM_API_KEY") -> Address:
 
 def _by_url(text: str, key_env: str) -> Address:
     url, _, model = text.partition("#")
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a host in brackets that is not an IPv6 address
+        raise _no_url(text) from None
     others = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)} - {"api-version"}
     if "@" in parts.netloc or others:  # the message does not repeat the URL, which may hold a key
         raise UsageError(
@@ -93,10 +96,12 @@ def _by_url(text: str, key_env: str) -> Address:
             'into an environment variable and name the variable in surefind.toml: [llm] key_env = "…".'
         )
     if not parts.hostname or not model:
-        raise UsageError(
-            f"The model {text!r} is not a URL with a model. Write it like 'http://localhost:8080/v1#NAME'."
-        )
+        raise _no_url(text)
     return Address(text, "openai", model, url.rstrip("/"), own_key(parts.hostname) or key_env)
+
+
+def _no_url(text: str) -> UsageError:
+    return UsageError(f"The model {text!r} is not a URL with a model. Write it like 'http://localhost:8080/v1#NAME'.")
 
 
 def _base_url(value: str, path: str) -> str:

@@ -8,6 +8,7 @@ replaces it.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -149,6 +150,20 @@ def count(value: Any) -> int:
 def _logprobs(choice: Mapping[str, Any]) -> tuple[dict[str, float], ...]:
     try:
         tokens = (choice.get("logprobs") or {}).get("content") or []
-        return tuple({top["token"]: float(top["logprob"]) for top in token["top_logprobs"]} for token in tokens)
-    except (KeyError, TypeError, ValueError, AttributeError):
+        return tuple({_token(top): _logprob(top) for top in token["top_logprobs"]} for token in tokens)
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         return ()
+
+
+def _token(top: Mapping[str, Any]) -> str:
+    if not isinstance(top["token"], str):
+        raise TypeError("a token is a text")
+    return top["token"]
+
+
+def _logprob(top: Mapping[str, Any]) -> float:
+    """A log-probability. Rounding makes some a little larger than 0, which none can be."""
+    value = float(top["logprob"])
+    if math.isnan(value):
+        raise ValueError("not a number")
+    return min(value, 0.0)

@@ -12,7 +12,11 @@ from typing import Any
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _TRAILING_COMMA = re.compile(r",(?=\s*[\]}])")
+_START = re.compile(r'\{(?=\s*+")')
+"""The start of an object that is not empty."""
 _LONGEST = 100_000
+_MOST_FAILURES = 1000
+"""Starts that turn out to be no object, at most: each costs a time that grows with the length of the text before it."""
 
 
 def read_object(text: str) -> dict[str, Any] | None:
@@ -29,13 +33,16 @@ def without_reasoning(text: str) -> str:
 def _last_object(text: str) -> dict[str, Any] | None:
     decoder = json.JSONDecoder()
     found: dict[str, Any] | None = None
-    at = text.find("{")
-    while at >= 0:
+    failures = 0
+    start = _START.search(text)
+    while start and failures < _MOST_FAILURES:
         try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = at + 1
+            value, end = decoder.raw_decode(text, start.start())
+        except RecursionError:  # no real answer nests so deeply, and trying every level would take seconds
+            return found
+        except ValueError:
+            end, failures = start.end(), failures + 1
         else:
-            found = value if isinstance(value, dict) and value else found
-        at = text.find("{", end)
+            found = value
+        start = _START.search(text, end)
     return found

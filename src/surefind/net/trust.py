@@ -86,8 +86,8 @@ def is_azure(url: str) -> bool:
 
 
 def is_local(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
     try:
+        host = urlsplit(url).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

@@ -100,7 +100,7 @@ class Pipeline:
         first, *later = split_outside(text, ">>")
         first, *depths = split_outside(first, "@")
         depth = "@".join(depths)
-        if depths and not re.fullmatch(r"\s*\d+\s*", depth):
+        if depths and not re.fullmatch(r"\s*\d{1,9}\s*", depth):
             raise SpecError(f"Cannot read the depth {depth.strip()!r} in {text!r}. Write it like 'bm25 + dense @50'.")
         retrieve = split_outside(first, "+")
         fuse = later.pop(0) if later and len(retrieve) > 1 else None

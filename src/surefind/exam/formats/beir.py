@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError
-from surefind.exam.formats._files import read_json, read_text
+from surefind.exam.formats.files import read_row, read_text
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, Judgment
 
@@ -52,7 +52,7 @@ def _queries(path: Path) -> dict[str, tuple[str, str]]:
         if not line.strip():
             continue
         try:
-            row = read_json(line)
+            row = read_row(line)
             found[str(row["_id"])] = str(row["text"]), str((row.get("metadata") or {}).get("family") or "questions")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             complaints.add(number, f"no _id and text ({error})")
@@ -69,7 +69,7 @@ def _spans(path: Path, library: Library) -> dict[tuple[str, str], list[Judgment]
         if not line.strip():
             continue
         try:
-            row: dict[str, Any] = read_json(line)
+            row: dict[str, Any] = read_row(line)
             judgment = library.judge(
                 row["corpus-id"], row.get("text", ""), row["start"], row["end"], int(row.get("score", 1))
             )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError, choices
-from surefind.exam.formats._files import read_json
+from surefind.exam.formats.files import read_json
 
 COLUMNS = ("question", "query", "text", "subject", "title", "body", "message", "content", "prompt")
 """The usual names of the column with the questions; the first one that a file has is used."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError
-from surefind.exam.formats._files import read_json, read_text
+from surefind.exam.formats.files import read_row, read_text
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, ExamQuery, Judgment, query_to_json
 
@@ -88,9 +88,9 @@ def _rows(path: Path, complaints: Complaints) -> Iterator[tuple[int, Mapping[str
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                row = read_json(line)
+                row = read_row(line)
             except ValueError as error:
-                complaints.add(number, f"not JSON ({error})")
+                complaints.add(number, f"not usable JSON ({error})")
                 continue
             if isinstance(row, dict):
                 yield number, row

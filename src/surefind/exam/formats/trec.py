@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from surefind.errors import ExamError
-from surefind.exam.formats._files import read_text
+from surefind.exam.formats.files import read_text
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, Judgment
 

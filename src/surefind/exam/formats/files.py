@@ -19,6 +19,18 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
         raise ExamError(f"{path} cannot be read ({error}).") from None
 
 
+def read_row(text: str) -> Any:
+    """Returns the value of a line of JSON that an exam will store. Raises `ValueError` as `read_json` does, and if a
+    text in it cannot be stored: JSON can spell half of a character (`\\ud83d`)."""
+    row = read_json(text)
+    if "\\u" in text:
+        try:
+            json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"it contains half of a character, {error.object[error.start]!r}") from None
+    return row
+
+
 def read_json(text: str) -> Any:
     """Returns the value of a JSON text. Raises `ValueError` if it is not JSON, or is nested too deeply."""
     try:

@@ -1,0 +1,253 @@
+"""Inputs that broke a parser once, reduced. `benchmarks/faults/fuzz.py` found them and looks for more."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from surefind.access import PathRule
+from surefind.config import parse_settings
+from surefind.enrich.neighbors import Neighbors
+from surefind.errors import ConfigError, ExamError, SourceError, SpecError, UsageError
+from surefind.exam.candidates import Candidates
+from surefind.exam.formats.beir import read_beir
+from surefind.exam.formats.questions import read_questions
+from surefind.exam.formats.table import read_table
+from surefind.exam.growing import read_answers
+from surefind.exam.library import Library
+from surefind.files.git import source
+from surefind.ingest.eml import Eml
+from surefind.ingest.html import Html
+from surefind.llm.address import Address, parse_model
+from surefind.llm.openai import OpenAIChat
+from surefind.llm.reply import read_object
+from surefind.llm.settings import LLMSettings
+from surefind.measure.names import parse_measure
+from surefind.net.trust import is_local
+from surefind.prompts.values import Message, Request
+from surefind.rerank.pointwise import likelihood
+from surefind.search.pipeline import Pipeline
+from surefind.services import LocalServices
+from surefind.settings_file import changed
+from surefind.types import Document
+from surefind.wildcards import Wildcards
+from surefind.write.layout import Layout
+
+DIGITS = "9" * 5000
+"""Python refuses to convert more than 4,300 digits."""
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+# ---------------------------------------------------------------- what the owner writes
+
+
+def test_measure_with_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(SpecError, match="rank"):
+        parse_measure(f"nDCG@{DIGITS}")
+
+
+def test_setting_with_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        parse_settings(f"[search]\nk = {DIGITS}\n", "surefind.toml")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        changed(f"[search]\nk = {DIGITS}\n", {("search", "k"): 7}, "surefind.toml")
+
+
+def test_depth_with_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(SpecError, match="depth"):
+        Pipeline.parse(f"bm25 @{DIGITS}")
+
+
+@pytest.mark.parametrize("text", ["http://[::1/v1#m", "https://[x]/v1#m", "https://a]/v1#m"])
+def test_model_with_a_broken_host_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not a URL"):
+        parse_model(text)
+    assert not is_local(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["git+https://[::1/a.git", "git+https://example.org/\ud800.git", "git+ssh://a.org/b@c@"]
+)
+def test_repository_with_a_broken_host_or_name_is_refused(text: str) -> None:
+    with pytest.raises(SourceError, match="not a repository URL"):
+        source(text)
+
+
+@pytest.mark.parametrize("text", ["git+https://example.org/a.git@v1#b", "git+https://example.org/a.git@v1?b=c"])
+def test_repository_with_a_query_or_fragment_is_refused(text: str) -> None:
+    """Its text form, with the revision at the end, would be read as another repository."""
+    with pytest.raises(SourceError, match=r"contains \? or #"):
+        source(text)
+
+
+def test_repository_with_many_slashes_reads_back() -> None:
+    origin = source("git+file://////tmp/a@main")
+    assert source(str(origin)) == origin
+    assert str(origin) == "git+file:///tmp/a@main"
+
+
+def test_address_longer_than_a_file_name_is_an_address() -> None:
+    with pytest.raises(SourceError, match="is a URL, not a path"):
+        source(f"git@example.org:{'a' * 5000}.git")
+
+
+def test_path_rule_with_many_wildcards_takes_linear_time() -> None:
+    rule = PathRule("**/a" * 30 + "/**/*a*b*c*", ("hr",))
+    assert seconds(lambda: rule.covers("a/" * 2000 + "a" * 200)) < 1
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "/", "*", "**", "**/", "?"]), max_size=7).map("".join),
+    st.text("ab/", max_size=9),
+)
+def test_both_ways_to_match_a_path_agree(pattern: str, path: str) -> None:
+    rule = Wildcards(pattern)
+    assert rule.cover_in_linear_time(path) == (rule._expression.fullmatch(path) is not None)
+
+
+# ---------------------------------------------------------------- documents
+
+
+def test_tables_nested_without_end_take_linear_time(tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    page.write_text("<table><tr><td>a " * 800)
+    started = time.process_time()
+    with contextlib.suppress(RecursionError):
+        list(Html().read(page, "a.html"))
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("span", [DIGITS, "²", "-1", "", "x"])
+def test_cell_may_span_a_strange_number_of_columns(tmp_path: Path, span: str) -> None:
+    page = tmp_path / "a.html"
+    page.write_text(f"<table><tr><th colspan='{span}'>fee<th>b</tr><tr><td rowspan='{span}'>25<td>x</table>")
+    (document,) = Html().read(page, "a.html")
+    assert "fee" in document.text
+
+
+@pytest.mark.parametrize("tag", [f"<h{DIGITS}>", f"<ol start={DIGITS}><li>", "<ol start='½'><li>"])
+def test_tag_may_have_a_strange_number(tmp_path: Path, tag: str) -> None:
+    page = tmp_path / "a.html"
+    page.write_text(f"<body>{tag}fee 25")
+    (document,) = Html().read(page, "a.html")
+    assert "fee 25" in document.text
+
+
+def test_cells_nested_without_end_take_linear_time(tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    page.write_text("<table><tr>" + "<th>a" * 3000)
+    started = time.process_time()
+    with contextlib.suppress(RecursionError):  # the child process then says that the file is nested too deeply
+        list(Html().read(page, "a.html"))
+    assert time.process_time() - started < 2
+
+
+def test_bar_in_a_cell_is_escaped_and_one_in_text_is_not(tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    page.write_text("<p>x|y</p><table><tr><th>a<th>b</tr><tr><td>c|d</td><td>e</td></tr></table>")
+    (document,) = Html().read(page, "a.html")
+    assert "x|y" in document.text
+    assert "c\\|d" in document.text
+
+
+def test_page_that_the_parser_rejects_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    page.write_text("<p>a <![CDAain[ b")
+    with pytest.raises(SourceError, match="not HTML that can be parsed"):
+        list(Html().read(page, "a.html"))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Date: Mon, 1 Jan 99999999999999999999 00:00:00 +0000",
+        "To: a@",
+        'From: "',
+        "Date: 1 Jan 2025 00:00:00 +99999999999",
+    ],
+)
+def test_mail_with_a_header_that_no_library_reads_is_read(tmp_path: Path, header: str) -> None:
+    mail = tmp_path / "a.eml"
+    mail.write_text(f"Subject: Vault\n{header}\n\nThe code changed.\n")
+    (document,) = Eml().read(mail, "a.eml")
+    assert "The code changed." in document.text
+    assert document.title == "Vault"
+
+
+def test_context_of_many_chunks_with_one_long_sentence_takes_linear_time() -> None:
+    text = "# A\n\n" + "word, " * 4000 + "end.\n"
+    document = Document("a.md", text, "A")
+    chunks = Layout.parse("fixed(tokens=5, overlap=0)").cut(document, LocalServices())
+    assert seconds(lambda: Neighbors().enrich(document, chunks, LocalServices())) < 1
+
+
+# ---------------------------------------------------------------- exams
+
+LIBRARY = Library([Document("a.md", "Text of a.", "A")])
+HALF = '{"query": "half of a \\ud83d", "document": "a.md"}\n'
+
+
+def test_half_of_a_surrogate_pair_is_a_bad_row(tmp_path: Path) -> None:
+    table = tmp_path / "q.jsonl"
+    table.write_text(HALF)
+    with pytest.raises(ExamError, match=r"line 1: .*half of a character"):
+        read_table(table, LIBRARY)
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("1\ta.md\t1\n")
+    (tmp_path / "queries.jsonl").write_text('{"_id": "1", "text": "\\udc00"}\n')
+    with pytest.raises(ExamError, match=r"line 1: .*half of a character"):
+        read_beir(tmp_path, LIBRARY)
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"query": "\\ud83d", "relevant": []}\n')
+    with pytest.raises(ExamError, match=r"line 1: .*half of a character"):
+        read_answers(answers, SimpleNamespace())
+
+
+def test_half_of_a_surrogate_pair_in_a_chat_is_left_out(tmp_path: Path) -> None:
+    chat = tmp_path / "chat.jsonl"
+    chat.write_text('{"role": "user", "content": "recall a wire transfer \\ud83d"}\n')
+    candidates = Candidates(tmp_path / "exams" / "candidates.jsonl")
+    candidates.collect(read_questions(chat), chat.name)
+    assert [one.text for one in Candidates(candidates.path).all()] == ["recall a wire transfer"]
+
+
+# ---------------------------------------------------------------- answers of models
+
+
+@pytest.mark.parametrize("part", ['{"a":', "{", '{"'])
+def test_answer_that_opens_objects_without_end_takes_linear_time(part: str) -> None:
+    assert seconds(lambda: read_object(part * (100_000 // len(part)))) < 1
+
+
+def test_last_object_of_an_answer_is_read() -> None:
+    assert read_object('see {"a": {"b": 1}} and {"c": 2}') == {"c": 2}
+
+
+def completion(logprob: Any, token: Any = "yes") -> Any:
+    chat = OpenAIChat(Address("a", "openai", "m", "http://127.0.0.1:1/v1"), LLMSettings())
+    tops = [{"token": token, "logprob": logprob}, {"token": "no", "logprob": -1}]
+    body = {"choices": [{"message": {"content": "yes"}, "logprobs": {"content": [{"top_logprobs": tops}]}}]}
+    return chat._completion(json.loads(json.dumps(body)), Request((Message("user", "a"),), logprobs=5))
+
+
+@pytest.mark.parametrize(("logprob", "token"), [(10**400, "yes"), (float("nan"), "yes"), (-0.1, 1.5), (None, "yes")])
+def test_log_probability_that_is_no_number_is_not_used(logprob: Any, token: Any) -> None:
+    assert completion(logprob, token).logprobs == ()
+
+
+def test_log_probability_above_zero_counts_as_certain() -> None:
+    assert likelihood(completion(1e308)) == pytest.approx(1 / (1 + 2.718281828**-1))
