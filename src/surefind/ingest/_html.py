@@ -35,6 +35,8 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _EMBEDDED = re.compile(r"^\s*(?:data|javascript):", re.IGNORECASE)
 _BLANKS = re.compile(r"\n{3,}")
+_DEEPEST = 300
+"""Levels of tags within tags. The Markdown converter calls itself for each, and Python allows no more."""
 _NO_HEADING = re.compile(r"h\d\d+")
 _SHORT_NUMBER = re.compile(r"[0-9]{1,9}")
 _SMALL_FORM = 300
@@ -51,10 +53,21 @@ def parse(html: str) -> Any:
     from bs4.builder import ParserRejectedMarkup
 
     try:
-        return BeautifulSoup(html, "html.parser")
+        soup = BeautifulSoup(html, "html.parser")
     except ParserRejectedMarkup as error:
         reason = str(error).strip().rpartition("\n")[2].strip()
         raise SourceError(f"is not HTML that can be parsed ({reason})") from None
+    _check_depth(soup)
+    return soup
+
+
+def _check_depth(soup: Any) -> None:
+    """Refuses a page that no converter can read. Looking for the parents of its tags would take minutes."""
+    level = {id(soup): 0}
+    for tag in soup.find_all(True):
+        level[id(tag)] = level[id(tag.parent)] + 1
+    if max(level.values()) > _DEEPEST:
+        raise SourceError(f"nests its tags more than {_DEEPEST} deep")
 
 
 def to_markdown(element: Any) -> str:

@@ -20,11 +20,9 @@ from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
 from surefind.ingest._places import joined, numbered
 from surefind.ingest._tables import parts
 from surefind.spec import Stage, require
+from surefind.text.delimiters import find_delimiter
 from surefind.types import Document
 
-_SAMPLE = 8192
-"""Characters of a file from which the delimiter is detected."""
-_DELIMITERS = ",;\t|"
 _SEPARATOR_LINE = re.compile(r"sep=(.)\n")
 """The first line of some files for Excel, which names the delimiter."""
 
@@ -45,7 +43,7 @@ class Csv(Stage):
     def read(self, path: Path, id: str) -> Iterable[Document]:
         text = read_text(path, lambda data: self.encoding, SAVE_OR_SET_ENCODING.format("csv"))
         declared = _SEPARATOR_LINE.match(text)
-        delimiter = self.delimiter or (declared[1] if declared else _sniffed(text))
+        delimiter = self.delimiter or (declared[1] if declared else find_delimiter(text) or ",")
         lines = io.StringIO(text[declared.end() if declared else 0 :])  # keeps line ends: cells may contain them
         try:
             found = [(n, row) for n, row in enumerate(csv_library.reader(lines, delimiter=delimiter), 1) if any(row)]
@@ -62,10 +60,3 @@ class Csv(Stage):
         made = ((numbered("row", numbers[a], numbers[b]), part) for a, b, part in parts(header, (r for _, r in rows)))
         text, places = joined(made)
         yield Document(id, text, path.stem, "markdown", places=places)
-
-
-def _sniffed(text: str) -> str:
-    try:
-        return csv_library.Sniffer().sniff(text[:_SAMPLE], _DELIMITERS).delimiter
-    except csv_library.Error:
-        return ","

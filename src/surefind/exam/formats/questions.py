@@ -18,18 +18,16 @@ from typing import Any
 
 from surefind.errors import ExamError, choices
 from surefind.exam.formats.files import read_json
+from surefind.text.delimiters import find_delimiter
 
 COLUMNS = ("question", "query", "text", "subject", "title", "body", "message", "content", "prompt")
 """The usual names of the column with the questions; the first one that a file has is used."""
 _TABLES = (".csv", ".tsv", ".tab")
 _JSON = (".jsonl", ".ndjson", ".json")
-_DELIMITERS = ",;\t|"
 _NO_DELIMITER = "\x1f"
 """The delimiter of a table with one column: a character that no text has, so that commas are part of the questions."""
 _EXCEL = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)
 """The first line with which Excel names the delimiter."""
-_LOOKED_AT = 50
-"""Rows that decide which delimiter a table has."""
 _LONGEST_CELL = 1 << 24
 _ABOUT = frozenset("author by count date hash id ids key lang language length number time type url user".split())
 """Words of columns that say something about a question, such as `question_id`."""
@@ -87,31 +85,8 @@ def _of_table(path: Path, text: str, column: str) -> list[str]:
 
 
 def delimiter_of(text: str) -> str:
-    """Finds the delimiter of a table: the one with which the header has a usual name, most rows have as many cells as
-    the header, and there are most cells, in this order."""
-    scored = []
-    for delimiter in _DELIMITERS:
-        rows = _first_rows(text, delimiter)
-        width = len(rows[0]) if rows else 0
-        if width > 1:
-            alike = sum(len(row) == width for row in rows) / len(rows)
-            named = any(_is_usual(cell) for cell in rows[0])
-            scored.append((named, round(alike, 1), width, -_DELIMITERS.index(delimiter), delimiter))
-    best = max(scored, default=None)
-    return best[-1] if best and (best[0] or best[1] > 0.5) else _NO_DELIMITER
-
-
-def _first_rows(text: str, delimiter: str) -> list[list[str]]:
-    rows: list[list[str]] = []
-    try:
-        for row in csv.reader(io.StringIO(text[: 1 << 20], newline=""), delimiter=delimiter):
-            if row:
-                rows.append(row)
-            if len(rows) == _LOOKED_AT:
-                break
-    except csv.Error:
-        pass
-    return rows
+    """Finds the delimiter of a table; one that no text has if the table has one column."""
+    return find_delimiter(text, _is_usual) or _NO_DELIMITER
 
 
 def _parsed(path: Path, text: str, delimiter: str) -> list[list[str]]:

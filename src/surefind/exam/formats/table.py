@@ -90,7 +90,7 @@ def _rows(path: Path, complaints: Complaints) -> Iterator[tuple[int, Mapping[str
             try:
                 row = read_row(line)
             except ValueError as error:
-                complaints.add(number, f"not usable JSON ({error})")
+                complaints.add(number, f"not JSON ({error})")
                 continue
             if isinstance(row, dict):
                 yield number, row
