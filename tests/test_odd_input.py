@@ -193,6 +193,18 @@ def test_mail_with_a_header_that_no_library_reads_is_read(tmp_path: Path, header
     assert document.title == "Vault"
 
 
+@pytest.mark.parametrize("charset", ["a\0b", "utf-8\0", "nothing"])
+def test_mail_in_a_charset_that_cannot_exist_is_read(tmp_path: Path, charset: str) -> None:
+    mail = tmp_path / "a.eml"
+    attached = (
+        f'--b\nContent-Type: text/plain; charset="{charset}"\nContent-Disposition: attachment; filename=n.txt\n\n\xe4\n'
+    )
+    body = f'--b\nContent-Type: text/plain; charset="{charset}"\n\nThe code changed.\n'
+    head = "Subject: Vault\nContent-Type: multipart/mixed; boundary=b\n\n"
+    mail.write_bytes(f"{head}{body}{attached}--b--\n".encode("latin-1"))
+    assert "The code changed." in next(iter(Eml().read(mail, "a.eml"))).text
+
+
 def test_context_of_many_chunks_with_one_long_sentence_takes_linear_time() -> None:
     text = "# A\n\n" + "word, " * 4000 + "end.\n"
     document = Document("a.md", text, "A")

@@ -72,7 +72,7 @@ def _body(message: EmailMessage) -> str:
 def _decoded(part: MIMEPart) -> str:
     try:
         return str(part.get_content())
-    except (LookupError, UnicodeError):  # a charset that does not exist or does not fit
+    except (LookupError, ValueError):  # a charset that does not exist, cannot exist or does not fit
         return cast(bytes, part.get_payload(decode=True)).decode("utf-8", "replace")
 
 
@@ -103,6 +103,6 @@ def _as_utf8(content: bytes, charset: str) -> bytes:
     try:
         content.decode()
     except UnicodeDecodeError:
-        with contextlib.suppress(LookupError, UnicodeDecodeError):
+        with contextlib.suppress(LookupError, ValueError):
             return content.decode(charset).encode()
     return content
