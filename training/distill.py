@@ -23,12 +23,11 @@ import torch
 from torch import Tensor
 
 from flat import Batch, FlatEncoder, Joint, load_encoder
-from judge_encoders import judge
+from judge_encoders import LAYERS, judge
 from material import DEVICE, SEED, Clock, optimizer_of, precision
 from parts import write_parts
 from student_text import batches_of
 
-LAYERS = (0, 2, 4, 6, 8, 10)
 RATE, BETAS = 1.2e-3, (0.9, 0.98)
 VECTORS, STATES, INNER = 2.0, 0.3, 0.1
 KEPT = {"student": 0.2, "joint": 0.0}
@@ -177,7 +176,7 @@ def main() -> None:
     if arguments.out:
         write_parts(trained(model), arguments.out, name)
     print(f"{time.perf_counter() - _BEGUN:.0f} s: written", flush=True)
-    judge(arguments.work, arguments.out, 40 if arguments.tiny else None)
+    judge(arguments.work, arguments.out, 8 if arguments.tiny else None)
     print(f"{time.perf_counter() - _BEGUN:.0f} s: done", flush=True)
 
 

@@ -75,6 +75,11 @@ class Network(nn.Module):
             self.head = nn.Linear(shape.width, 1)
         self.register_buffer("position_ids", torch.arange(shape.positions)[None], persistent=False)
 
+    @property
+    def dimension(self) -> int:
+        """The length of an encoder's vectors."""
+        return self.shape.width
+
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         places = self.position_ids[:, : input_ids.size(1)]
         x = self.norm(self.words(input_ids) + self.types(token_type_ids) + self.positions(places))
@@ -85,9 +90,12 @@ class Network(nn.Module):
             logits: Tensor = self.head(torch.tanh(self.pooler(x[:, 0])))
             return logits
         kept = attention_mask.unsqueeze(-1).to(x.dtype)
-        mean = (x * kept).sum(1) / kept.sum(1).clamp(min=1e-9)
-        vectors: Tensor = mean / mean.norm(dim=1, keepdim=True).clamp(min=_EPSILON)
-        return vectors
+        return self.vectors((x * kept).sum(1) / kept.sum(1).clamp(min=1e-9))
+
+    def vectors(self, means: Tensor) -> Tensor:
+        """The vectors of texts, from the means of their tokens."""
+        scaled: Tensor = means / means.norm(dim=1, keepdim=True).clamp(min=_EPSILON)
+        return scaled
 
 
 def load_network(folder: Path, ranks: bool, seed: int = 0) -> tuple[Network, list[str]]:
