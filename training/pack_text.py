@@ -1,8 +1,8 @@
 """Packs the unlabelled text that a student learns from, as token ids: passages, questions and colloquial questions.
 
-    python training/pack_text.py train-pairs.jsonl.xz TOKENIZER.json WORK/text
+    python training/pack_text.py train-pairs.jsonl.xz TOKENIZER.json WORK/text [PRESET]
 
-Sources that judge or choose are left out, and so are passages of other sources that begin like one of theirs. The
+PRESET is that of xz: 6, or 0 where the files do not have to be small. Sources that judge or choose are left out, and so are passages of other sources that begin like one of theirs. The
 other machine then needs neither the tokenizer nor the pairs. `text.py` reads the files.
 """
 
@@ -27,8 +27,6 @@ PASSAGE_TOKENS, QUESTION_TOKENS = 510, 62
 ALIKE = 60
 """Two passages whose first letters and digits agree for this many characters count as the same passage."""
 SEED = 7
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "lp": 1, "pb": 1, "dict_size": 1 << 26}]
-"""For numbers of two bytes each."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
@@ -62,15 +60,16 @@ def colloquial(questions: list[str], passages: list[str]) -> Iterator[str]:
             yield told(dice.choice(_SENTENCE.split(text[:1500])), dice)
 
 
-def write(texts: list[str], sources: np.ndarray, tokenizer: Path, most: int, file: Path) -> None:
+def write(texts: list[str], sources: np.ndarray, tokenizer: Path, most: int, preset: int, file: Path) -> None:
     flat, lengths = flat_ids(texts, tokenizer, most)
-    with lzma.open(file, "wb", format=lzma.FORMAT_XZ, filters=FILTERS) as out:
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "lc": 0, "lp": 1, "pb": 1}]  # for numbers of two bytes each
+    with lzma.open(file, "wb", format=lzma.FORMAT_XZ, filters=filters) as out:
         for array in (flat, lengths, sources):
             np.save(out, array.astype(np.uint16))
     print(f"{file.name}: {len(texts):,} texts, {len(flat):,} tokens, {file.stat().st_size:,} bytes", flush=True)
 
 
-def main(source: Path, tokenizer: Path, target: Path) -> None:
+def main(source: Path, tokenizer: Path, target: Path, preset: int = 6) -> None:
     target.mkdir(parents=True, exist_ok=True)
     pairs = read_pairs(source)
     numbers = kept_passages(pairs)
@@ -79,11 +78,11 @@ def main(source: Path, tokenizer: Path, target: Path) -> None:
     asked = [q for q, number in enumerate(pairs.query_source) if number not in held]
     questions = [pairs.queries[q] for q in asked]
     spoken = list(dict.fromkeys(colloquial(questions, passages)))
-    write(spoken, np.zeros(len(spoken)), tokenizer, QUESTION_TOKENS, target / "colloquial.xz")
+    write(spoken, np.zeros(len(spoken)), tokenizer, QUESTION_TOKENS, preset, target / "colloquial.xz")
     sources = np.array([pairs.query_source[q] for q in asked])
-    write(questions, sources, tokenizer, QUESTION_TOKENS, target / "questions.xz")
-    write(passages, source_of(pairs)[numbers], tokenizer, PASSAGE_TOKENS, target / "passages.xz")
+    write(questions, sources, tokenizer, QUESTION_TOKENS, preset, target / "questions.xz")
+    write(passages, source_of(pairs)[numbers], tokenizer, PASSAGE_TOKENS, preset, target / "passages.xz")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), *map(int, sys.argv[4:]))

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from surefind.errors import SurefindError
+from surefind.train.smoothing import FACTOR
 
 _EPSILON = 1e-12
 _FAR = -10000.0
@@ -169,7 +170,26 @@ def weights_of_graph(file: Path) -> tuple[dict[str, Tensor], int]:
         elif node.op_type == "Gemm":
             turned = any(a.name == "transB" and a.i for a in node.attribute)
             state[_name(node.name) + ".weight"] = stored[node.input[1]] if turned else stored[node.input[1]].T
+    _unsmoothed(state)
     return {key: torch.tensor(np.ascontiguousarray(value)) for key, value in state.items()}, heads
+
+
+def _unsmoothed(state: dict[str, Any]) -> None:
+    """Undoes `smoothing`: its factors belong to the output of a norm, not to the products that read it."""
+    for key in [key for key in state if key.endswith(f".weight{FACTOR}")]:
+        factor, norm = state.pop(key), key.removesuffix(f".weight{FACTOR}")
+        for kind in ("weight", "bias"):
+            state[f"{norm}.{kind}"] = state[f"{norm}.{kind}"] * factor
+        for reader in _readers(norm):
+            state[f"{reader}.weight"] = state[f"{reader}.weight"] / factor
+
+
+def _readers(norm: str) -> list[str]:
+    """The products that read a norm's output."""
+    if norm.endswith(".attention_norm"):
+        return [norm.replace("attention_norm", "up")]
+    layer = 0 if norm == "norm" else int(norm.split(".")[1]) + 1
+    return [f"layers.{layer}.{part}" for part in ("query", "key", "value")]
 
 
 _OURS = re.compile(r"(?:^|\.)((?:words|positions|types|norm|pooler|head|layers\.\d+)(?:\..+)?)$")

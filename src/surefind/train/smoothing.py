@@ -17,6 +17,8 @@ import numpy as np
 
 STRENGTH = 0.5
 """0 leaves the activations as they are, 1 moves all of their differences into the weights."""
+FACTOR = ".factor"
+"""Follows the name of a normalisation's scale in the name of its factors; reading the weights back needs them."""
 _NORMS = {"LayerNormalization": (1, 2), "SkipLayerNormalization": (2, 3)}
 """Where the scale and the shift are among a node's inputs."""
 _PRODUCTS = ("Attention", "MatMul")
@@ -55,11 +57,13 @@ class _Graph:
         return list(self.model.graph.node)
 
     def readers_of_norm(self, node: Any) -> list[Any]:
-        """The products that read a norm's output; none if anything else reads it that cannot be adapted."""
+        """The products that read a norm's output; none if anything else reads it that cannot be adapted, or if the norm
+        shares its scale or shift with another."""
         readers = self._readers[node.output[0]]
         products = [reader for reader in readers if self._multiplies(reader, node.output[0])]
         others = [reader for reader in readers if not any(reader is product for product in products)]
-        return products if all(other.op_type == "SkipLayerNormalization" for other in others) else []
+        own = all(len(self._readers[node.input[place]]) == 1 for place in _NORMS[node.op_type])
+        return products if own and all(other.op_type == "SkipLayerNormalization" for other in others) else []
 
     def product_after(self, node: Any) -> Any | None:
         """The product that alone reads an attention's output."""
@@ -88,12 +92,10 @@ class _Graph:
         """Gives the residual path the values that it had."""
         import onnx
 
-        name = node.output[0]
+        name, stored = node.output[0], node.input[_NORMS[node.op_type][0]] + FACTOR
         skips = [reader for reader in self._readers[name] if reader.op_type == "SkipLayerNormalization"]
-        if not skips:
-            return
-        self.model.graph.initializer.append(onnx.numpy_helper.from_array(factor, f"{name}_factor"))
-        product = onnx.helper.make_node("Mul", [name, f"{name}_factor"], [f"{name}_whole"], f"{name}_restored")
+        self.model.graph.initializer.append(onnx.numpy_helper.from_array(factor, stored))
+        product = onnx.helper.make_node("Mul", [name, stored], [f"{name}_whole"], f"{name}_restored")
         for skip in skips:
             for place, given in enumerate(skip.input):
                 if given == name:
@@ -102,7 +104,8 @@ class _Graph:
         self.model.graph.node.insert(at + 1, product)
 
     def _multiplies(self, node: Any, name: str) -> bool:
-        return node.op_type in _PRODUCTS and node.input[0] == name and node.input[1] in self._stored
+        weight = node.input[1] if node.op_type in _PRODUCTS else ""
+        return node.input[0] == name and weight in self._stored and len(self._readers[weight]) == 1
 
     def _read(self, name: str) -> Any:
         import onnx
