@@ -121,6 +121,40 @@ def test_exported_encoder_runs_as_any_other(tmp_path: Path) -> None:
     assert weights and max(int(abs(matrix.astype(int)).max()) for matrix in weights) <= 64  # 7 bits, for x86_64
 
 
+def with_outliers() -> Network:
+    """A network with a few channels that are far larger than the others, as trained ones have."""
+    made = network(ranks=False)
+    with torch.no_grad():
+        for layer in made.layers:
+            for norm, products in ((layer.attention_norm, [layer.up]), (layer.norm, [])):
+                norm.weight[:2] *= 40
+                for product in products:
+                    product.weight[:, :2] /= 40
+    return made
+
+
+TEXTS = ["who counts the cash", "The vault opens at nine, and two people are present.", "wire abroad, how long"]
+
+
+def test_smoothing_before_quantising_keeps_vectors_closer_to_those_of_the_network(tmp_path: Path) -> None:
+    made = with_outliers()
+    export(made, TOKENIZER, tmp_path / "float", "float", 32, precise=True)
+    export(made, TOKENIZER, tmp_path / "plain", "plain", 32)
+    export(made, TOKENIZER, tmp_path / "smooth", "smooth", 32, texts=TEXTS)
+    wanted, plain, smooth = (Onnx(str(tmp_path / n), 32).embed(TEXTS) for n in ("float", "plain", "smooth"))
+    lost, kept = 1 - (wanted * plain).sum(1).mean(), 1 - (wanted * smooth).sum(1).mean()
+    assert kept < lost / 2
+
+
+def test_smoothed_encoder_is_read_back_as_the_network_that_was_exported(tmp_path: Path) -> None:
+    made = with_outliers()
+    export(made, TOKENIZER, tmp_path / "smooth", "smooth", 32, texts=TEXTS)
+    loaded, _ = load_network(tmp_path / "smooth", ranks=False)
+    for key, value in made.state_dict().items():
+        if not key.endswith((".value.weight", ".value.bias", ".out.weight")):  # those two undo each other
+            assert torch.allclose(loaded.state_dict()[key], value, rtol=0.05, atol=0.05 * float(value.abs().max())), key
+
+
 def test_exported_reranker_scores_as_the_network_does_and_is_read_back(tmp_path: Path) -> None:
     made = network(ranks=True)
     export(made, TOKENIZER, tmp_path / "mine", "mine", 32)

@@ -116,8 +116,9 @@ class Clock:
         return part < 1
 
 
-def optimizer_of(model: torch.nn.Module, rate: float) -> torch.optim.AdamW:
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    plain = [p for p in model.parameters() if p.dim() <= 1]
+def optimizer_of(model: torch.nn.Module, rate: float, betas: tuple[float, float] = (0.9, 0.999)) -> torch.optim.AdamW:
+    learned = [p for p in model.parameters() if p.requires_grad]
+    decayed = [p for p in learned if p.dim() > 1]
+    plain = [p for p in learned if p.dim() <= 1]
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=rate, fused=DEVICE == "cuda")
+    return torch.optim.AdamW(groups, lr=rate, betas=betas, fused=DEVICE == "cuda")

@@ -1,9 +1,9 @@
 """Makes weights smaller for transfer: half precision, or 8 bits with one scale per row.
 
     python training/pack_weights.py half FOLDER work/minilm
-    python training/pack_weights.py bytes FOLDER work/mpnet     # 8 bits, in two files: the teacher starts from these
+    python training/pack_weights.py bytes FOLDER work/mpnet     # 8 bits: the teacher starts from these
 
-`read_packed` reads the tensors back.
+The files have at most 45 MB and at least one tensor each; `read_packed` reads the tensors of all of them back.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 SCALE = ".scale"
+MOST = 45_000_000
+"""The most bytes of tensors in a file."""
 
 
 def halves(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -53,10 +55,9 @@ def main(how: str, source: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in ("config.json", "tokenizer.json"):
         shutil.copy(source / name, target / name)
-    limit = sum(value.nbytes for value in packed.values()) // (1 if how == "half" else 2) + 1
     parts: list[dict[str, Tensor]] = [{}]
     for key, value in packed.items():
-        if sum(v.nbytes for v in parts[-1].values()) > limit:
+        if parts[-1] and sum(v.nbytes for v in (*parts[-1].values(), value)) > MOST:
             parts.append({})
         parts[-1][key] = value.contiguous()
     for number, part in enumerate(parts, 1):

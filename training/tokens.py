@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
+
+from ids import flat_ids
 
 CLS, SEP, UNKNOWN = 101, 102, 100
 QUERY_TOKENS, PAIR_TOKENS, TEXT_TOKENS = 64, 256, 256
@@ -32,18 +33,14 @@ class Tokens:
         return self.start[at], self.length[at].clamp(max=most)
 
 
+def tokens_of(flat: np.ndarray, lengths: np.ndarray, device: str) -> Tokens:
+    lengths = lengths.astype(np.int64)
+    start = np.cumsum(lengths) - lengths
+    return Tokens(*(torch.from_numpy(a).to(device) for a in (flat.astype(np.int32), start, lengths)))
+
+
 def tokenise(texts: Sequence[str], tokenizer_file: Path, device: str, most: int = TEXT_TOKENS) -> Tokens:
-    tokenizer = Tokenizer.from_file(str(tokenizer_file))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(most)
-    rows: list[list[int]] = []
-    for at in range(0, len(texts), 20_000):
-        encoded = tokenizer.encode_batch(list(texts[at : at + 20_000]), add_special_tokens=False)
-        rows += [one.ids for one in encoded]
-    lengths = np.array([len(row) for row in rows], dtype=np.int64)
-    flat = np.fromiter((id for row in rows for id in row), dtype=np.int32, count=int(lengths.sum()))
-    start = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
-    return Tokens(*(torch.from_numpy(a).to(device) for a in (flat, start, lengths)))
+    return tokens_of(*flat_ids(texts, tokenizer_file, most), device)
 
 
 def texts_batch(tokens: Tokens, at: Tensor, family: str, most: int = TEXT_TOKENS) -> tuple[Tensor, Tensor]:

@@ -73,7 +73,8 @@ class Layer(nn.Module):
 class Transformer(nn.Module):
     """Turns token ids and a mask into hidden states. For MPNet, `tokens.py` shifts BERT's ids to MPNet's vocabulary."""
 
-    def __init__(self, shape: Shape, dropout: float = 0.0) -> None:
+    def __init__(self, shape: Shape, dropout: float = 0.0, pools: bool = True) -> None:
+        """`pools`: with the pooler, which cross-encoders use and sentence encoders do not."""
         super().__init__()
         self.shape = shape
         self.words = nn.Embedding(shape.vocabulary, shape.width)
@@ -82,7 +83,8 @@ class Transformer(nn.Module):
         self.relative = nn.Embedding(32, shape.heads) if shape.family == "mpnet" else None
         self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
         self.layers = nn.ModuleList(Layer(shape, dropout) for _ in range(shape.layers))
-        self.pooler = nn.Linear(shape.width, shape.width)
+        if pools:
+            self.pooler = nn.Linear(shape.width, shape.width)
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
         first = 2 if self.relative is not None else 0

@@ -1,7 +1,8 @@
 """Exports a trained network to a folder that searches can use: int8 ONNX, tokenizer, checksums.
 
 The recipe is that of the bundled models: onnxruntime's optimiser fuses operators if it can, weights have 7 bits per
-channel (so that no x86 processor overflows), embedding tables have 8.
+channel (so that no x86 processor overflows), embedding tables have 8. With typical texts, outliers of activations are
+moved into the weights first (`smoothing`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import logging
 import shutil
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from surefind.train.network import Network
+from surefind.train.smoothing import STRENGTH, Feed, smooth
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _OPSET = 17
@@ -31,9 +35,12 @@ def export(
     max_tokens: int,
     spread: float = 0.0,
     precise: bool = False,
+    texts: Sequence[str] = (),
+    strength: float = STRENGTH,
 ) -> None:
     """Writes model.onnx, tokenizer.json and config.json into `folder`. `spread`: the usual spread of a reranker's
-    scores, if it is known; `precise`: without quantisation, to measure what it costs."""
+    scores, if it is known; `precise`: without quantisation, to measure what it costs; `texts`: typical texts, to find
+    outliers of activations with; `strength`: how far these are moved into the weights."""
     folder.mkdir(parents=True, exist_ok=True)
     noise = logging.getLogger().level
     logging.getLogger().setLevel(logging.ERROR)  # the quantiser recommends a step that cannot handle fused operators
@@ -42,6 +49,9 @@ def export(
             plain, fused = Path(work) / "plain.onnx", Path(work) / "fused.onnx"
             _trace(network.cpu().eval(), plain)
             best = fused if _fuse(network, plain, fused) else plain
+            if texts and best is fused and not precise:
+                best = Path(work) / "smoothed.onnx"
+                smooth(fused, best, feeds_of(texts, tokenizer, max_tokens), strength)
             if precise:
                 shutil.copy(best, folder / "model.onnx")
             else:
@@ -56,8 +66,19 @@ def export(
     if spread:
         config["spread"] = spread
     if not network.ranks:
-        config |= {"dimension": network.shape.width, "pooling": "mean", "normalize": True}
+        config |= {"dimension": network.dimension, "pooling": "mean", "normalize": True}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def feeds_of(texts: Sequence[str], tokenizer: Path, max_tokens: int) -> list[Feed]:
+    """The inputs of a graph for each text."""
+    from tokenizers import Tokenizer
+
+    reader = Tokenizer.from_file(str(tokenizer))
+    reader.no_padding()
+    reader.enable_truncation(max_tokens)
+    ids = [np.array([encoding.ids], dtype=np.int64) for encoding in reader.encode_batch(list(texts))]
+    return [dict(zip(_INPUTS, (one, np.ones_like(one), np.zeros_like(one)), strict=True)) for one in ids]
 
 
 def _trace(network: Network, file: Path) -> None:

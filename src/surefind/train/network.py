@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from surefind.errors import SurefindError
+from surefind.train.smoothing import FACTOR
 
 _EPSILON = 1e-12
 _FAR = -10000.0
@@ -75,6 +76,11 @@ class Network(nn.Module):
             self.head = nn.Linear(shape.width, 1)
         self.register_buffer("position_ids", torch.arange(shape.positions)[None], persistent=False)
 
+    @property
+    def dimension(self) -> int:
+        """The length of an encoder's vectors."""
+        return self.shape.width
+
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         places = self.position_ids[:, : input_ids.size(1)]
         x = self.norm(self.words(input_ids) + self.types(token_type_ids) + self.positions(places))
@@ -85,9 +91,12 @@ class Network(nn.Module):
             logits: Tensor = self.head(torch.tanh(self.pooler(x[:, 0])))
             return logits
         kept = attention_mask.unsqueeze(-1).to(x.dtype)
-        mean = (x * kept).sum(1) / kept.sum(1).clamp(min=1e-9)
-        vectors: Tensor = mean / mean.norm(dim=1, keepdim=True).clamp(min=_EPSILON)
-        return vectors
+        return self.vectors((x * kept).sum(1) / kept.sum(1).clamp(min=1e-9))
+
+    def vectors(self, means: Tensor) -> Tensor:
+        """The vectors of texts, from the means of their tokens."""
+        scaled: Tensor = means / means.norm(dim=1, keepdim=True).clamp(min=_EPSILON)
+        return scaled
 
 
 def load_network(folder: Path, ranks: bool, seed: int = 0) -> tuple[Network, list[str]]:
@@ -161,7 +170,26 @@ def weights_of_graph(file: Path) -> tuple[dict[str, Tensor], int]:
         elif node.op_type == "Gemm":
             turned = any(a.name == "transB" and a.i for a in node.attribute)
             state[_name(node.name) + ".weight"] = stored[node.input[1]] if turned else stored[node.input[1]].T
+    _unsmoothed(state)
     return {key: torch.tensor(np.ascontiguousarray(value)) for key, value in state.items()}, heads
+
+
+def _unsmoothed(state: dict[str, Any]) -> None:
+    """Undoes `smoothing`: its factors belong to the output of a norm, not to the products that read it."""
+    for key in [key for key in state if key.endswith(f".weight{FACTOR}")]:
+        factor, norm = state.pop(key), key.removesuffix(f".weight{FACTOR}")
+        for kind in ("weight", "bias"):
+            state[f"{norm}.{kind}"] = state[f"{norm}.{kind}"] * factor
+        for reader in _readers(norm):
+            state[f"{reader}.weight"] = state[f"{reader}.weight"] / factor
+
+
+def _readers(norm: str) -> list[str]:
+    """The products that read a norm's output."""
+    if norm.endswith(".attention_norm"):
+        return [norm.replace("attention_norm", "up")]
+    layer = 0 if norm == "norm" else int(norm.split(".")[1]) + 1
+    return [f"layers.{layer}.{part}" for part in ("query", "key", "value")]
 
 
 _OURS = re.compile(r"(?:^|\.)((?:words|positions|types|norm|pooler|head|layers\.\d+)(?:\..+)?)$")
