@@ -53,7 +53,8 @@ class Collection:
                 gold[q][document] = grade
         used = [q for q, grades in enumerate(gold) if grades][:most]
         ends = np.cumsum(data["query_lengths"].astype(np.int64))
-        query_ids = [np.split(data["query_ids"], ends[:-1])[q] for q in used]
+        every = np.split(data["query_ids"], ends[:-1])
+        query_ids = [every[q] for q in used]
         return cls(
             file.stem,
             passages,

@@ -32,7 +32,7 @@ RATE, BETAS = 1.2e-3, (0.9, 0.98)
 VECTORS, STATES, INNER = 2.0, 0.3, 0.1
 KEPT = {"student": 0.2, "joint": 0.0}
 """The share of the weight of the last states that is left at the end."""
-JUDGING = 75
+JUDGING = 90
 """Seconds kept for the comparison at the end, if there is a limit."""
 _BEGUN = time.perf_counter()
 

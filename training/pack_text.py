@@ -2,8 +2,9 @@
 
     python training/pack_text.py train-pairs.jsonl.xz TOKENIZER.json WORK/text [PRESET]
 
-PRESET is that of xz: 6, or 0 where the files do not have to be small. Sources that judge or choose are left out, and so are passages of other sources that begin like one of theirs. The
-other machine then needs neither the tokenizer nor the pairs. `text.py` reads the files.
+PRESET is that of xz: 6, or 0 where the files need not be small. Sources that judge or choose are left out, and so are
+passages of other sources that begin like one of theirs. Training then needs neither the tokenizer nor the pairs.
+`student_text.py` reads the files.
 """
 
 from __future__ import annotations
