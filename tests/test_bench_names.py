@@ -15,6 +15,7 @@ from surefind.bench.names import find, find_in, find_pipeline
 from surefind.bench.plan import Contender, distinct, preset, preset_names
 from surefind.bench.saved import read_report, reports_in
 from surefind.errors import SpecError, SurefindError, UsageError
+from surefind.sealed import sealed, unsealed
 
 
 @pytest.fixture
@@ -91,7 +92,9 @@ def test_layout_of_the_settings_is_no_other_layout(home: Home, kb: KnowledgeBase
 def test_layout_counts_only_where_layouts_were_compared(home: Home, kb: KnowledgeBase) -> None:
     folder = save_report(home.folder, "a", row("x", "bm25(k1=2)", "whole"))
     data = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    (folder / "report.json").write_text(json.dumps({**data, "compares_layouts": False}), encoding="utf-8")
+    (folder / "report.json").write_text(
+        json.dumps(sealed({**unsealed(data), "compares_layouts": False})), encoding="utf-8"
+    )
     assert find(kb, "x").layout is None
 
 
@@ -208,21 +211,14 @@ def test_row_of_one_report(home: Home) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        "{",
-        "[]",
-        "7",
-        '"rows"',
-        "{}",
         '{"rows": 3}',
-        "[" * 100_000,
         json.dumps({"rows": [{}], "compares_layouts": False, "recommended": "x"}),
         json.dumps({"rows": [row("x", "bm25") | {"spec": 3}], "compares_layouts": False, "recommended": "x"}),
         json.dumps({"rows": [row("x\x1b[2J", "bm25")], "compares_layouts": False, "recommended": "x"}),
         json.dumps({"rows": [row("x", "bm25")], "recommended": "x"}),
-        b"\xff\xfe",
     ],
 )
-def test_file_that_is_no_report_is_skipped_and_named(home: Home, kb: KnowledgeBase, content: str | bytes) -> None:
+def test_report_of_another_version_is_skipped_and_named(home: Home, kb: KnowledgeBase, content: str) -> None:
     good = save_report(home.folder, "good", row("x", "bm25(k1=3)"), age=60)
     bad = home.write(".surefind/reports/bad/report.json", content, age=0)
     assert [report.path for report in reports_in(kb.data)] == [good]
@@ -232,6 +228,16 @@ def test_file_that_is_no_report_is_skipped_and_named(home: Home, kb: KnowledgeBa
     ) as told:
         read_report(bad.parent)
     assert "\x1b" not in str(told.value)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "7", '"rows"', "{}", "[" * 100_000, b"\xff\xfe", '{"chfcksum": 1}'])
+def test_damaged_report_is_named(home: Home, kb: KnowledgeBase, content: str | bytes) -> None:
+    """An earlier report must not take its place in silence."""
+    save_report(home.folder, "good", row("x", "bm25(k1=3)"), age=60)
+    bad = home.write(".surefind/reports/bad/report.json", content, age=0)
+    for read in (lambda: list(reports_in(kb.data)), lambda: read_report(bad.parent), lambda: spec(kb, "x")):
+        with pytest.raises(UsageError, match=r"bad.report\.json is damaged or was edited"):
+            read()
 
 
 def test_missing_report_is_named(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from surefind.measure.clusters import FEWEST
 from surefind.measure.names import SPAN_MEASURES
 from surefind.measure.statistics import bootstrap
 from surefind.retrieve._postings import Postings
+from surefind.sealed import sealed, unsealed
 from surefind.search.pipeline import Pipeline
 from surefind.testing import rankings_of
 from surefind.types import Query, Rankings
@@ -358,8 +359,8 @@ def test_known_item_exam_of_a_version_without_numbers_is_written_again(kb: Knowl
     before = saved_by_another_generator(kb, questions=3)
     file = kb.data / "exams" / "known-item" / f"v{before.version:03}.jsonl"
     header, *rows = file.read_text(encoding="utf-8").splitlines()
-    without = {key: value for key, value in json.loads(header).items() if key != "generator"}
-    file.write_text("\n".join([json.dumps(without), *rows]), encoding="utf-8")
+    without = {key: value for key, value in unsealed(json.loads(header)).items() if key != "generator"}
+    file.write_text("\n".join([json.dumps(sealed(without)), *rows]), encoding="utf-8")
     assert known_item_exam(kb, per_family=5).version == before.version + 1
 
 
@@ -427,7 +428,7 @@ def test_report_is_written_in_every_form(finished: Finished, tmp_path: Path) -> 
 
 def test_json_file_is_the_report(finished: Finished, tmp_path: Path) -> None:
     write_files(finished.report, tmp_path)
-    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8")) == finished.report
+    assert unsealed(json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))) == finished.report
 
 
 def test_csv_has_a_row_a_configuration_best_first(finished: Finished, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from surefind import __version__
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
+from surefind.sealed import sealed, unsealed
 from surefind.serve.cli import app
 from surefind.store.lock import writer_lock
 
@@ -383,10 +384,10 @@ def test_check_against_the_same_report_exits_0(ten: Path, baseline: Path) -> Non
 
 
 def lift(path: Path, by: float) -> None:
-    report = json.loads(path.read_text(encoding="utf-8"))
+    report = unsealed(json.loads(path.read_text(encoding="utf-8")))
     for row in report["rows"]:
         row["scores"] = [score + by for score in row["scores"]]
-    path.write_text(json.dumps(report), encoding="utf-8")
+    path.write_text(json.dumps(sealed(report)), encoding="utf-8")
 
 
 def test_check_against_a_better_report_exits_1(ten: Path, baseline: Path) -> None:

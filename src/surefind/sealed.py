@@ -34,13 +34,13 @@ def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
     return {_KEY: digest(data), **data}
 
 
-def unsealed(data: Any, first: str = "") -> dict[str, Any]:
-    """Returns sealed data without its checksum. Raises `ValueError` if they do not match. Data whose first key is
-    `first` was written before there were checksums and is returned as it is."""
+def unsealed(data: Any, *unmarked: str) -> dict[str, Any]:
+    """Returns sealed data without its checksum. Raises `ValueError` if they do not match. Data whose first key is one
+    of `unmarked` was written by hand, or before there were checksums, and is returned as it is."""
     if not isinstance(data, dict) or not data:
         raise ValueError("it is not a JSON object")
     found = next(iter(data))
-    if found == first:
+    if found in unmarked:
         return data
     if found != _KEY:
         raise ValueError("it has no checksum")

@@ -69,8 +69,9 @@ class Database:
             if expected is None:
                 _, expected = self.checked("counters", (table, value, seal))
             if row[0] is not None:
-                total += row[0]
-                yield self.checked(table, row)
+                whole = self.checked(table, row)
+                total += whole[0]
+                yield whole
         if total != expected:
             raise self.damaged(f"the table {table} has lost rows")
 

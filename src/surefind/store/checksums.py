@@ -56,9 +56,13 @@ def text_checksum(place: int, text: str | bytes) -> int:
 
 
 def set_digest(versions: Iterable[int]) -> int:
-    """Returns the digest of a set of documents, given the numbers of its versions in any order."""
-    listed = sorted(versions)
-    return zlib.crc32(struct.pack(f"<{len(listed)}q", *listed))
+    """Returns the digest of a set of documents, given the numbers of its versions in any order; -1 if they are not
+    numbers, as in a damaged catalogue."""
+    try:
+        listed = sorted(versions)
+        return zlib.crc32(struct.pack(f"<{len(listed)}q", *listed))
+    except (TypeError, struct.error):
+        return -1
 
 
 def chunk_digest(layout: int, version: int, numbers: bytes) -> int:

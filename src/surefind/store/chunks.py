@@ -47,7 +47,8 @@ class ChunkRows:
 
     def layout_id(self, spec: str) -> int | None:
         """Returns the number of a layout; None if it has none."""
-        return next((id for id, known in self._database.every("layouts") if known == spec), None)
+        found = [id for id, known in self._database.every("layouts") if known == spec]
+        return found[0] if found else None
 
     def uncut(self, layout: str, contents: int) -> list[int]:
         """Returns the versions of a set that have not been cut in this layout yet."""

@@ -82,7 +82,7 @@ class IndexStore:
     def _verify(self, key: str) -> None:
         folder = self.folder / key
         try:
-            manifest = unsealed(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")), first="format")
+            manifest = unsealed(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")), "format")
             if manifest.get("format") != FORMAT:
                 raise CorruptIndexError(f"The index in {folder} was written by another release of Surefind.")
             check_files(folder, manifest["files"])
