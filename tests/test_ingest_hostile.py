@@ -351,7 +351,7 @@ def test_file_of_500_mb_is_skipped(home: Home) -> None:
 
 def test_deeply_nested_json_and_html_are_refused_or_read(reading: Reading, tmp_path: Path) -> None:
     assert refusal(reading, tmp_path / "a.json", b"[" * 100_000 + b"]" * 100_000) == "is nested too deeply to be read"
-    assert refusal(reading, tmp_path / "a.html", b"<div>" * 5_000 + b"x") == "is nested too deeply to be read"
+    assert refusal(reading, tmp_path / "a.html", b"<div>" * 5_000 + b"x") == "nests its tags more than 300 deep"
     deep = json.dumps({"a": 1})
     for _ in range(200):
         deep = f'{{"a": {deep}}}'

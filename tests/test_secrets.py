@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from surefind.llm.address import parse_model
 from surefind.llm.openai import OpenAIChat
 from surefind.llm.settings import LLMSettings
 from surefind.redact import redacted
+from surefind.store.checksums import register
 
 TOKEN = "ghp_Zx81secret"
 
@@ -112,9 +114,8 @@ def test_stored_token_of_an_earlier_version_is_not_shown(tmp_path: Path) -> None
     home.write("docs/a.md", "alpha")
     home.sync("docs")
     with home.open() as kb:
-        import sqlite3
-
         db = sqlite3.connect(kb.catalogue.path)
+        register(db)  # the functions of the triggers that keep checksums
         db.execute(
             "INSERT INTO sources (root, name, origin) VALUES ('git/x/tree', 'a', ?)", (f"git+https://{TOKEN}@h/a",)
         )

@@ -24,6 +24,7 @@ from surefind.errors import (
     LockedError,
     NewerStoreError,
     NotBuiltError,
+    NothingIndexedError,
     OlderStoreError,
     StoreError,
 )
@@ -377,6 +378,17 @@ def test_forgetting_that_was_interrupted_can_be_done_again(home: Home, monkeypat
             home.sync(forget=[home.folder / "one"])
     home.sync(forget=[home.folder / "one"])
     assert home.found("alpha") == []
+
+
+def test_a_catalogue_that_was_only_begun_is_no_knowledge_base_yet(home: Home) -> None:
+    """A process that is killed while it creates the catalogue leaves an empty file of format 0."""
+    home.write("docs/a.md", "alpha")
+    (home.folder / ".surefind").mkdir()
+    sqlite3.connect(home.folder / ".surefind" / "catalogue.db").execute("PRAGMA journal_mode=WAL").connection.close()
+    with home.open() as kb, pytest.raises(NothingIndexedError, match=r"did not finish.*surefind sync"):
+        kb.search("alpha", Access.owner())
+    home.sync("docs")
+    assert home.found("alpha") == ["a.md"]
 
 
 def test_other_errors_of_the_system_are_not_called_a_full_disk(two: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from surefind.store._schema import SCHEMA, UPGRADES, VERSION
 from surefind.store.checksums import COLUMNS, COUNTED, checksum, register
 from surefind.store.connection import Connection
 from surefind.store.failures import damaged, explained
+from surefind.store.lock import nothing_yet
 
 
 class Database:
@@ -140,7 +141,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
                 factory=Connection,
             )
             try:
-                found = _version(db)
+                found, begun = _version(db), _has_tables(db)
             except BaseException:
                 db.close()
                 raise
@@ -151,10 +152,18 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
             raise explained(error, path.parent) from error
         if found != VERSION:
             db.close()
-            raise _newer(path.parent, found) if found > VERSION else _older(path.parent)
+            raise _unusable(path.parent, found, begun)
         return db
     tried = tried or sqlite3.OperationalError("it cannot be opened")
     raise explained(tried, path.parent) from tried
+
+
+def _unusable(folder: Path, found: int, begun: bool) -> StoreError:
+    """Why a catalogue of another format cannot be read. One without tables was not finished: a first sync was killed,
+    or is still running."""
+    if not found and not begun:
+        return nothing_yet(folder, "There is no knowledge base here yet: the first sync did not finish.")
+    return _newer(folder, found) if found > VERSION else _older(folder)
 
 
 def _newer(folder: Path, found: int) -> StoreError:
@@ -207,6 +216,10 @@ def _step(db: sqlite3.Connection, before: int, statements: Sequence[str], after:
 def _schema_checksum(db: sqlite3.Connection) -> int:
     rows = db.execute("SELECT coalesce(sql, name) FROM sqlite_master ORDER BY name")
     return checksum("schema", "\n".join(sql for (sql,) in rows))
+
+
+def _has_tables(db: sqlite3.Connection) -> bool:
+    return bool(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
 
 
 def _version(db: sqlite3.Connection) -> int:
