@@ -36,9 +36,11 @@ lint: $(DEV)
 types: $(DEV)
 	$(BIN)/mypy
 
-# A process for each core: a library that starts a thread for each core as well would make them wait for each other.
+# A process more than there are cores, because many tests wait for something. A library that starts a thread for each
+# core as well would make them wait for each other.
 unit: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest --dist loadfile \
+	  --numprocesses $$($(BIN)/python -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
 
 # A user's install: no development tools, not editable, run from another folder.
 smoke: $(DEV)
