@@ -77,13 +77,13 @@ def collect(data: Path, work: Path) -> None:
         with KnowledgeBase.open(folder) as kb:
             real = questions_of(kb, name, data, work)
             written = generate(kb.documents(Access.owner()))
-            scores = {"real": _scores(kb, fewer(real, MOST), CONFIGURATIONS)}
+            scores = {"real": scores_of(kb, fewer(real, MOST), CONFIGURATIONS)}
             changes = {"hybrid": DEFAULT, **EFFECTS}
-            scores["effects"] = _scores(kb, fewer(real, MOST_EFFECTS), changes)
+            scores["effects"] = scores_of(kb, fewer(real, MOST_EFFECTS), changes)
             for family in sorted({query.family for query in written.queries}):
                 part = tuple(query for query in written.queries if query.family == family)
                 exam = replace(written, name=f"known-item-{family}", queries=part)
-                scores[family] = _scores(kb, exam, CONFIGURATIONS)
+                scores[family] = scores_of(kb, exam, CONFIGURATIONS)
         np.savez_compressed(target, names=np.array([*CONFIGURATIONS, *EFFECTS]), **scores)
         sizes = {key: len(value) for key, value in scores.items()}
         print(json.dumps({"collection": name, **sizes}), flush=True)
@@ -110,7 +110,7 @@ def fewer(exam: Exam, most: int) -> Exam:
     return replace(exam, queries=tuple(exam.queries[i] for i in chosen))
 
 
-def _scores(kb: KnowledgeBase, exam: Exam, configurations: Mapping[str, str]) -> np.ndarray:
+def scores_of(kb: KnowledgeBase, exam: Exam, configurations: Mapping[str, str]) -> np.ndarray:
     contenders = tuple(Contender(name, Pipeline.parse(text)) for name, text in configurations.items())
     return Bench(kb).score(Plan(contenders, exam, (MEASURE,))).scores[str(MEASURE)].astype(np.float32)
 
