@@ -2,8 +2,8 @@
 
     python benchmarks/hidden_text.py --data DATA --work WORK --only NAME [--only NAME …]
 
-DATA and WORK are those of `exam_validity.py collect`, which writes the scores of real questions. Each document loses one
-sentence of 8 to 30 words that is not its first; the documents are indexed again without it, and the sentence is the
+DATA and WORK are those of `exam_validity.py collect`, which writes the scores of real questions. Each document loses
+one sentence of 8 to 30 words that is not its first; the documents are indexed again without it, and the sentence is the
 question. Printed are Kendall's τ with the order of the configurations on real questions, and what the winner on hidden
 sentences loses on real questions, in points of nDCG@10.
 """
