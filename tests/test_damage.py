@@ -202,6 +202,19 @@ def test_sound_catalogue_has_no_problems(base: Home) -> None:
     assert "ok       catalogue        5 versions of documents match their checksums (" in ran.out and "MB/s" in ran.out
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_first_sync_that_was_killed_is_no_damage(tmp_path: Path, begun: bool) -> None:
+    """It leaves an empty catalogue, or one with tables and without a generation."""
+    (tmp_path / ".surefind").mkdir()
+    if begun:
+        Catalogue(tmp_path / ".surefind").close()
+    else:
+        sqlite3.connect(tmp_path / ".surefind" / "catalogue.db").execute("PRAGMA journal_mode=WAL").connection.close()
+    ran = surefind("doctor", kb=tmp_path)
+    assert ran.code == 0, ran.out
+    assert "indexes          There is no knowledge base here yet" in ran.out
+
+
 # ---------------------------------------------------------------- files of different times
 
 

@@ -155,12 +155,15 @@ def _damage(kb: Path) -> list[tuple[str, Callable[[], str]]]:
 
 
 def _check_damage(kb: Path, check: Callable[[KnowledgeBase], str]) -> str:
+    from surefind.errors import NothingIndexedError
     from surefind.kb import KnowledgeBase
     from surefind.serve.integrity import RepairedError
 
     with KnowledgeBase.open(kb) as base:
         try:
             return check(base)
+        except NothingIndexedError as error:
+            return str(error)  # the first sync was stopped, or is running
         except RepairedError as warning:
             raise _NoticeError(str(warning)) from None
 
