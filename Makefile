@@ -14,7 +14,7 @@ REQUIREMENTS := pyproject.toml models/pyproject.toml $(CONSTRAINTS)
 # bytecode files, every process would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-latest lint types unit smoke docs faults lock clean
+.PHONY: demo test test-latest lint types unit smoke compiled docs faults lock clean
 
 demo: $(READY)
 	$(BIN)/surefind demo demo
@@ -22,7 +22,7 @@ demo: $(READY)
 
 # The tests use every core. What comes before them uses one, so two of them run at a time.
 test: $(DEV)
-	$(MAKE) --jobs=2 lint types smoke
+	$(MAKE) --jobs=2 lint types smoke compiled
 	$(MAKE) unit
 
 test-latest:
@@ -36,10 +36,14 @@ lint: $(DEV)
 types: $(DEV)
 	$(BIN)/mypy
 
+# Kernels and modules are compiled once here. Otherwise each process of the tests would compile them.
+compiled: $(DEV)
+	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet tests/test_contracts.py -k 'retriever or fuser'
+
 # A process more than there are cores, because many tests wait for something. A library that starts a thread for each
 # core as well would make them wait for each other.
 unit: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --dist loadfile \
+	OMP_NUM_THREADS=1 $(BIN)/pytest --dist loadfile --no-loadscope-reorder \
 	  --numprocesses $$($(BIN)/python -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
 
 # A user's install: no development tools, not editable, run from another folder.
