@@ -139,7 +139,7 @@ def test_long_titles_and_table_headers_are_not_repeated_in_every_chunk(home: Hom
 
 
 def test_large_documents_travel_to_the_child_and_back() -> None:
-    text = "\n\n".join(f"paragraph {i} é 中 \U0001f600" for i in range(60_000))
+    text = "\n\n".join(f"paragraph {i} é 中 \U0001f600" for i in range(20_000))
     document = Document("a", text)
     with Reading(Readers(), Limits()) as reading:
         apart = reading.cut(document, "markdown(tokens=250, min_tokens=50)")
