@@ -133,6 +133,8 @@ def train(arguments: argparse.Namespace) -> FlatEncoder:
     seconds = arguments.seconds
     if arguments.limit:
         seconds = min(seconds, arguments.limit - JUDGING - (time.perf_counter() - _BEGUN))
+        if seconds <= 0:
+            raise SystemExit(f"--limit {arguments.limit:g} leaves no time to train: the comparison needs {JUDGING} s.")
     optimizer = optimizer_of(model, RATE, BETAS)
     clock = Clock(seconds, RATE)
     smooth = torch.zeros((), device=DEVICE)
