@@ -1,11 +1,12 @@
 """Damages files of a knowledge base at random, and compares what is read with what was there before.
 
-    python benchmarks/faults/damage.py --faults 1000 --seed 1
-    python benchmarks/faults/damage.py --faults 1000 --kind catalogue.db
+    python benchmarks/faults/damage.py --each 1000 --seed 1
+    python benchmarks/faults/damage.py --each 1000 --kind catalogue.db
 
 A fault changes one byte, 1 to 16 bytes, a page of 4096 bytes (to zeros), or cuts the end off, in one file of a copy. A
 child process then runs `surefind doctor`, and the same reads as on the intact copy. Each fault gets the worst verdict
-of its reads: the same answers; an error in one sentence; other answers in silence; a traceback; a crash; no end.
+of its reads: the same answers; an error in one sentence; other answers in silence; a traceback; a crash; no end. Ctrl-C
+prints the table of the faults so far.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import multiprocessing
 import os
 import pickle
 import random
@@ -23,6 +25,9 @@ import tempfile
 import time
 import traceback
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -119,14 +124,20 @@ def judged(found: dict[str, tuple[str, Any]], right: dict[str, tuple[str, Any]])
     return verdicts[worst], worst
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--faults", type=int, default=300, help="faults, spread over the kinds of files")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kind", choices=KINDS, help="damage only this kind of file")
-    given = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+@dataclass(frozen=True)
+class Outcome:
+    """What one fault did."""
+
+    kind: str
+    verdict: str
+    named: bool
+    """Whether `surefind doctor` named the damage."""
+    report: str
+    """What to print, if the outcome is a finding."""
+
+
+def faults(numbers: Sequence[int], seed: int, kinds: Sequence[str]) -> Iterator[Outcome]:
+    """Makes the faults with these numbers, one after the other, in a knowledge base of their own."""
     with tempfile.TemporaryDirectory() as name:
         base, copy = Path(name, "base"), Path(name, "kb")
         build(base)
@@ -135,10 +146,9 @@ def main() -> None:
         right = in_child(copy)
         wrong = [(name, result) for name, (verdict, result) in right.items() if verdict != "same"]
         assert not wrong and not right["doctor"][1], (wrong, right["doctor"])
-        kinds = [given.kind] if given.kind else [kind for kind in KINDS if files_of(base, kind)]
-        print(f"seed {given.seed}, {given.faults} faults, kinds without a file: {set(KINDS) - set(kinds)}", flush=True)
-        for number in range(given.faults):
-            chance = random.Random(f"{given.seed} {number}")
+        assert all(files_of(base, kind) for kind in kinds), [kind for kind in kinds if not files_of(base, kind)]
+        for number in numbers:
+            chance = random.Random(f"{seed} {number}")
             kind = kinds[number % len(kinds)]
             path = chance.choice(files_of(base, kind))
             started = time.time()
@@ -149,17 +159,59 @@ def main() -> None:
             (copy / path).write_bytes(content)
             found = in_child(copy)
             verdict, where = judged(found, right)
-            counts[kind][verdict] += 1
-            counts[kind]["doctor"] += bool(found["doctor"][1])
-            if verdict not in ("same", "error") or os.environ.get("VERBOSE"):
-                text = str(found.get(where, ("", ""))[1])
-                print(
-                    f"{number} {verdict} in {where}: {how} of {path} ({time.time() - started:.1f} s)\n{text[-600:]}\n"
-                )
+            text = str(found.get(where, ("", ""))[1])
+            report = f"{number} {verdict} in {where}: {how} of {path} ({time.time() - started:.1f} s)\n{text[-600:]}\n"
+            yield Outcome(kind, verdict, bool(found["doctor"][1]), report)
+
+
+def _work(numbers: Sequence[int], seed: int, kinds: Sequence[str], results: Connection) -> None:
+    for outcome in faults(numbers, seed, kinds):
+        results.send(outcome)
+    results.close()
+
+
+def outcomes(total: int, seed: int, kinds: Sequence[str], workers: int) -> Iterator[Outcome]:
+    """All outcomes, from several processes. A fault depends on the seed and its number, not on the process."""
+    fork, readers = multiprocessing.get_context("fork"), []
+    for worker in range(workers):
+        reader, writer = fork.Pipe(duplex=False)
+        fork.Process(target=_work, args=(range(worker, total, workers), seed, kinds, writer), daemon=True).start()
+        writer.close()
+        readers.append(reader)
+    while readers:
+        for reader in wait(readers):
+            assert isinstance(reader, Connection)
+            try:
+                yield reader.recv()
+            except EOFError:
+                readers.remove(reader)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--each", type=int, default=20, help="faults for each kind of file")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=KINDS, help="damage only this kind of file")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
+    given = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    kinds = [given.kind] if given.kind else list(KINDS)
+    total, started = given.each * len(kinds), time.time()
+    print(f"seed {given.seed}, {total} faults in {len(kinds)} kinds of files", flush=True)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    with contextlib.suppress(KeyboardInterrupt):
+        for done, outcome in enumerate(outcomes(total, given.seed, kinds, given.workers), 1):
+            counts[outcome.kind].update([outcome.verdict, *(["doctor"] if outcome.named else [])])
+            if outcome.verdict not in ("same", "error") or os.environ.get("VERBOSE"):
+                print(outcome.report, flush=True)
+            if done % 200 == 0:
+                print(f"{done} of {total}, {time.time() - started:.0f} s", file=sys.stderr, flush=True)
     print(f"{'kind':18}{'faults':>8}" + "".join(f"{verdict:>11}" for verdict in (*VERDICTS, "doctor")))
-    for kind, row in counts.items():
-        total = sum(row[verdict] for verdict in VERDICTS)
-        print(f"{kind:18}{total:8}" + "".join(f"{row[verdict]:11}" for verdict in (*VERDICTS, "doctor")))
+    for kind, row in {**counts, "all": sum(counts.values(), Counter())}.items():
+        made = sum(row[verdict] for verdict in VERDICTS)
+        print(f"{kind:18}{made:8}" + "".join(f"{row[verdict]:11}" for verdict in (*VERDICTS, "doctor")))
+    if any(row[verdict] for row in counts.values() for verdict in VERDICTS[2:]):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
