@@ -18,6 +18,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -41,7 +42,8 @@ from surefind.errors import SurefindError
 from surefind.serve.cli import doctor
 
 VERDICTS = ("same", "error", "silent", "traceback", "crash", "hang")
-SECONDS = 90
+SECONDS, PROCESSOR_SECONDS = 900, 60
+"""After how long a child counts as hanging: by the clock (on a busy machine it waits long), and of processor time."""
 KINDS = {
     "catalogue.db": "catalogue.db", "session.json": "session.json", "embeddings.db": "cache/embeddings.db",
     "scores.db": "cache/scores.db", "answers.db": "cache/answers.db", "queries.db": "queries.db",
@@ -81,6 +83,7 @@ def in_child(home: Path) -> dict[str, tuple[str, Any]]:
     child = os.fork()
     if child == 0:
         signal.alarm(SECONDS)
+        resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS + 10))
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             found = {"doctor": ("same", _doctor(home))}  # first, because the reads repair some damage
             found |= {name: _read(home, name) for name in READS}
@@ -88,7 +91,7 @@ def in_child(home: Path) -> dict[str, tuple[str, Any]]:
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) or not out.exists():
-        stopped = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+        stopped = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGXCPU)
         return {"process": ("hang" if stopped else "crash", str(status)), "doctor": ("same", [])}
     found = pickle.loads(out.read_bytes())
     out.unlink()
