@@ -67,10 +67,27 @@ class Collection:
 
     def dense(self, similarity: np.ndarray) -> np.ndarray:
         """nDCG@10 of every question by these similarities of questions and passages."""
-        return self._ndcg(_best(similarity), None)
+        return self.ndcg(_best(similarity))
 
     def hybrid(self, similarity: np.ndarray, alphas: tuple[float, ...]) -> dict[float, np.ndarray]:
         """nDCG@10 of every question for each weight of the similarities."""
+        candidates, close, words = self._scored(similarity)
+        return {alpha: self._ndcg(candidates, alpha * close + (1 - alpha) * words) for alpha in alphas}
+
+    def fused(self, similarity: np.ndarray, alpha: float, depth: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first passages of every question by the hybrid, and their scores. -1 ends a short list."""
+        candidates, close, words = self._scored(similarity)
+        scores = alpha * close + (1 - alpha) * words
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
+        scores = np.take_along_axis(scores, order, 1)
+        return np.where(np.isneginf(scores), -1, np.take_along_axis(candidates, order, 1)), scores
+
+    def ndcg(self, passages: np.ndarray) -> np.ndarray:
+        """nDCG@10 of every question for passages in order."""
+        return self._ndcg(passages, None)
+
+    def _scored(self, similarity: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The candidates of both retrievers, and their scores by each; -inf marks a place that is empty."""
         candidates = np.concatenate([self.first, _best(similarity)], axis=1)
         candidates.sort(axis=1)
         there = candidates >= 0
@@ -78,10 +95,7 @@ class Collection:
         at = np.maximum(candidates, 0)
         close = minmax(np.take_along_axis(similarity, at, 1), there)
         words = minmax(np.take_along_axis(self.lexical, at, 1), there)
-        return {
-            alpha: self._ndcg(candidates, np.where(there, alpha * close + (1 - alpha) * words, -np.inf))
-            for alpha in alphas
-        }
+        return candidates, np.where(there, close, -np.inf), np.where(there, words, -np.inf)
 
     def _ndcg(self, passages: np.ndarray, scores: np.ndarray | None) -> np.ndarray:
         """Of documents, each at the rank of its first passage. Without scores, the passages are in order."""

@@ -56,8 +56,12 @@ def load_material(work: Path) -> Material:
 
 
 def load_transformer(folder: Path, dropout: float = 0.0) -> Transformer:
+    """Reads a transformer. A sentence encoder without a pooler gets one that changes nothing."""
     model = Transformer(Shape.read(folder / "config.json"), dropout)
-    model.load_state_dict(upstream_state(read_packed(folder)))
+    state = upstream_state(read_packed(folder))
+    if "pooler.weight" not in state:
+        state |= {"pooler.weight": torch.eye(model.shape.width), "pooler.bias": torch.zeros(model.shape.width)}
+    model.load_state_dict(state)
     return model.to(DEVICE)
 
 

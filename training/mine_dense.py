@@ -2,15 +2,15 @@
 larger one, fused by reciprocal rank. Candidates nearly as close as the positive, by the larger encoder, are marked
 doubtful.
 
-    python training/mine_dense.py work
+    python training/mine_dense.py work --larger gte
 
-Reads work/{train-pairs.jsonl.xz, lexical.npz, minilm, mpnet}; writes work/candidates.pt (candidates, doubtful,
-the larger encoder's vectors).
+Reads work/{train-pairs.jsonl.xz, lexical.npz, minilm} and the larger encoder; writes work/candidates.pt (candidates,
+doubtful, the larger encoder's vectors).
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from pathlib import Path
 
@@ -24,7 +24,8 @@ from tokens import QUERY_TOKENS, TEXT_TOKENS
 DEPTH = 32
 KEPT = 24
 CLOSE = 0.95
-"""A negative whose similarity is above this share of the positive's may be an unmarked positive."""
+"""A negative whose similarity is above this share of the positive's may be an unmarked positive. Both count from the
+mean similarity of unrelated texts, which is 0.7 for some encoders."""
 NONE = 65_535
 
 
@@ -74,7 +75,7 @@ def joined(lists: list[Tensor], material: Material) -> Tensor:
     return torch.cat(rows)
 
 
-def main(work: Path) -> None:
+def main(work: Path, larger: str) -> None:
     started = time.perf_counter()
 
     def say(what: str) -> None:
@@ -85,7 +86,7 @@ def main(work: Path) -> None:
         f"{len(material.passages):,} passages, {len(material.queries):,} queries, {len(material.trained):,} to train on"
     )
     lists = [lexical_lists(work / "lexical.npz", material)]
-    for name in ("minilm", "mpnet"):
+    for name in ("minilm", larger):
         model = load_transformer(work / name)
         p = vectors(model, material.passages, TEXT_TOKENS)
         q = vectors(model, material.queries, QUERY_TOKENS + 2)
@@ -95,7 +96,8 @@ def main(work: Path) -> None:
     candidates = joined(lists, material)
     near = torch.stack([(q * p[column.clamp(min=0)]).sum(1) for column in candidates.T], 1)
     own = (q * p[material.positive]).sum(1, keepdim=True)
-    doubtful = (near > CLOSE * own) | (candidates < 0)
+    unrelated = (q * p[torch.randint(len(p), (len(q),), device=DEVICE)]).sum(1).float().mean()
+    doubtful = (near - unrelated > CLOSE * (own - unrelated)) | (candidates < 0)
     full = (candidates >= 0).all(1).float().mean()
     say(f"doubtful: {doubtful[material.trained].float().mean():.3f}; full lists: {full:.3f}")
     torch.save({"candidates": candidates, "doubtful": doubtful, "queries": q, "passages": p}, work / "candidates.pt")
@@ -104,4 +106,8 @@ def main(work: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--larger", default="mpnet", help="the folder of the larger encoder in work")
+    parsed = parser.parse_args()
+    main(parsed.work, parsed.larger)

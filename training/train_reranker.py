@@ -1,8 +1,9 @@
-"""Trains a small reranker: a cross-encoder from MiniLM that learns the marked positives and the teacher's scores.
+"""Trains a small reranker: a cross-encoder from a small encoder that learns the positives and the teacher's scores.
 
     python training/train_reranker.py work --name a --seconds 255 --scored --dropout 0
     python training/train_reranker.py work --name b --seconds 280
     python training/train_reranker.py work --name c --seconds 150 --most 2000 --start work/encoder.pt
+    python training/train_reranker.py work --name six --seconds 360 --model gte --start work/student.pt
 
 Loss: cross-entropy to the positive (doubtful candidates left out) + soft · KL to the teacher's softmax, for queries
 that the teacher scored. `export.py` averages the three models; docs/results/models.md says why there are three.
@@ -18,13 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from evaluate import read_exams, report_reranker
+from judge_rerankers import judge
 from material import DEVICE, SEED, Clock, load_transformer, one_pass, optimizer_of, pair_scores, precision
 from parts import write_parts
 from score_teacher import COLUMNS
 from transformer import CrossEncoder
 
-RATE, GROUPS, LISTED, PARTS = 1e-4, 64, 8, 3
+GROUPS, LISTED, PARTS = 64, 8, 3
 FAR = -1e4
 
 
@@ -48,7 +49,9 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--scored", action="store_true", help="train only on queries that the teacher scored")
     parser.add_argument("--most", type=int, help="the most queries of each documentation source in a pass")
-    parser.add_argument("--start", type=Path, help="weights of an encoder to start from, instead of MiniLM's")
+    parser.add_argument("--model", default="minilm", help="the folder of the encoder in work to start from")
+    parser.add_argument("--start", type=Path, help="weights of a trained encoder to start from, instead of its own")
+    parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--name", default="reranker")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -62,14 +65,14 @@ def main() -> None:
     usable = (scored["lists"] >= 0).all(1)
     if arguments.scored:
         usable &= ~scored["scores"].isnan().any(1)
-    body = load_transformer(arguments.work / "minilm", arguments.dropout)
+    body = load_transformer(arguments.work / arguments.model, arguments.dropout)
+    step = len(body.layers) // arguments.layers
+    body.layers = torch.nn.ModuleList(body.layers[: step * arguments.layers : step])
     if arguments.start:
-        body.load_state_dict(torch.load(arguments.start, map_location=DEVICE))
+        body.load_state_dict({**body.state_dict(), **torch.load(arguments.start, map_location=DEVICE)})
     model = CrossEncoder(body).to(DEVICE)
-    keep = np.linspace(0, 5, arguments.layers).round().astype(int)
-    model.body.layers = torch.nn.ModuleList(model.body.layers[i] for i in keep)
-    optimizer = optimizer_of(model, RATE)
-    clock = Clock(arguments.seconds, RATE)
+    optimizer = optimizer_of(model, arguments.rate)
+    clock = Clock(arguments.seconds, arguments.rate)
     running = 0.0
     while clock.part < 1:
         order = torch.from_numpy(one_pass(material, random, arguments.most)).to(DEVICE)
@@ -97,7 +100,7 @@ def main() -> None:
     torch.save(model.state_dict(), arguments.work / f"{arguments.name}.pt")
     if arguments.out:
         write_parts(model.state_dict(), arguments.out, arguments.name)
-    report_reranker(model, read_exams(arguments.work))
+    judge(arguments.name, model, arguments.work, arguments.out)
 
 
 if __name__ == "__main__":

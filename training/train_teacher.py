@@ -1,6 +1,7 @@
-"""Trains the teacher, a large cross-encoder (MPNet): listwise softmax over a positive and seven clear negatives.
+"""Trains the teacher, a larger cross-encoder: listwise softmax over a positive and seven clear negatives.
 
-    python training/train_teacher.py work --seconds 290
+    python training/train_teacher.py work --model mpnet --seconds 290
+    python training/train_teacher.py work --model gte --seconds 330 --rate 8e-5
 
 Negatives that `mine_dense.py` marked as doubtful are not used.
 """
@@ -14,27 +15,33 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from evaluate import read_exams, report_reranker
+from judge_rerankers import judge
 from material import DEVICE, SEED, Clock, load_transformer, one_pass, optimizer_of, pair_scores, precision
+from parts import write_parts
 from transformer import CrossEncoder
 
-RATE, GROUPS, NEGATIVES, PARTS = 3e-5, 64, 7, 4
+GROUPS, NEGATIVES, PARTS = 64, 7, 4
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)
+    parser.add_argument("--model", default="mpnet", help="the folder of the encoder in work to start from")
     parser.add_argument("--seconds", type=float, default=290)
+    parser.add_argument("--rate", type=float, default=3e-5)
+    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.manual_seed(SEED)
     random = np.random.default_rng(SEED)
     material = torch.load(arguments.work / "material.pt", weights_only=False)
     mined = torch.load(arguments.work / "candidates.pt", map_location=DEVICE)
     usable = (mined["candidates"] >= 0) & ~mined["doubtful"]
-    model = CrossEncoder(load_transformer(arguments.work / "mpnet", dropout=0.1)).to(DEVICE)
-    model.body.relative.weight.requires_grad_(False)  # the fast attention kernel needs a bias without gradient
-    optimizer = optimizer_of(model, RATE)
-    clock = Clock(arguments.seconds, RATE)
+    model = CrossEncoder(load_transformer(arguments.work / arguments.model, dropout=0.1)).to(DEVICE)
+    if model.body.relative is not None:
+        model.body.relative.weight.requires_grad_(False)  # the fast attention kernel needs a bias without gradient
+    model.body.words.requires_grad_(False)
+    optimizer = optimizer_of(model, arguments.rate)
+    clock = Clock(arguments.seconds, arguments.rate)
     running = 0.0
     while clock.part < 1:
         order = torch.from_numpy(one_pass(material, random)).to(DEVICE)
@@ -59,7 +66,10 @@ def main() -> None:
                 print(f"step {clock.steps}, {clock.part:.0%} of the time, loss {float(running):.3f}", flush=True)
     print(f"{clock.steps} steps of {GROUPS} groups ({clock.steps * GROUPS / len(order):.2f} passes)", flush=True)
     torch.save(model.state_dict(), arguments.work / "teacher.pt")
-    report_reranker(model, read_exams(arguments.work))
+    if arguments.out:
+        changed = {key: value for key, value in model.state_dict().items() if key != "body.words.weight"}
+        write_parts(changed, arguments.out, "teacher")
+    judge("teacher", model, arguments.work, arguments.out)
 
 
 if __name__ == "__main__":
