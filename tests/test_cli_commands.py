@@ -294,6 +294,16 @@ def test_bench_dry_run_only_quotes(ten: Path) -> None:
     assert (found["queries"], found["retrievals"], found["cached"]) == (55, 1, 0)
 
 
+@pytest.mark.parametrize(
+    "wrong", [("--preset", "contex"), ("-p", "bm26"), ("--layout", "fixd"), ("--measure", "nDGC@10")]
+)
+def test_bench_refuses_bad_options_before_it_writes_an_exam(ten: Path, wrong: tuple[str, str]) -> None:
+    exams = sorted((ten / ".surefind" / "exams").rglob("*"))
+    failed = surefind("bench", "--per-family", "7", *wrong, kb=ten)
+    assert failed.code == 2, failed
+    assert sorted((ten / ".surefind" / "exams").rglob("*")) == exams
+
+
 def test_bench_writes_where_it_is_told(ten: Path, tmp_path: Path) -> None:
     surefind(*BENCH, "--out", tmp_path / "out", kb=ten)
     assert (tmp_path / "out" / "report.html").exists()

@@ -5,18 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from surefind.access import Access
     from surefind.bench.plan import Contender, Plan
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
+    from surefind.measure.names import Measure
     from surefind.search.pipeline import Pipeline
 
 
-def plan_for(
-    kb: KnowledgeBase, exam: Exam, preset: str | None, texts: list[str], layouts: list[str], measures: list[str]
-) -> Plan:
+Compared = tuple["tuple[Contender, ...]", "tuple[Measure, ...]"]
+"""What is compared, and by which measures."""
+
+
+def compared(
+    kb: KnowledgeBase, preset: str | None, texts: list[str], layouts: list[str], measures: list[str]
+) -> Compared:
+    """Reads the options, which refuses bad ones before an exam is written."""
     from surefind.bench import plan
     from surefind.bench.names import elsewhere
-    from surefind.bench.run import unseen
 
     named = kb.settings.pipelines
     cuts = plan.layouts_from_texts(layouts)
@@ -32,8 +38,15 @@ def plan_for(
         contenders, wanted = plan.distinct(plan.across(mine, cuts)), plan.DEFAULT_MEASURES
     else:
         contenders, wanted = plan.from_settings(kb.settings.bench, named, elsewhere(kb))
-    made = plan.Plan(tuple(contenders), exam, plan.parse_measures(measures or wanted))
-    return unseen(made, kb.services)  # the quote then covers exactly the questions that will be asked
+    return tuple(contenders), plan.parse_measures(measures or wanted)
+
+
+def plan_for(kb: KnowledgeBase, exam: Exam, what: Compared, access: Access) -> Plan:
+    from surefind.bench.plan import Plan
+    from surefind.bench.run import unseen
+
+    # Without the questions that a contender learned from: the quote then covers exactly those that will be asked.
+    return unseen(Plan(what[0], exam, what[1], access), kb.services)
 
 
 def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:

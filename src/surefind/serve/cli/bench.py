@@ -12,7 +12,7 @@ import typer
 
 from surefind.serve.cli import _complete
 from surefind.serve.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
-from surefind.serve.cli._bench_plan import plan_for
+from surefind.serve.cli._bench_plan import compared, plan_for
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
@@ -131,8 +131,6 @@ def bench(
     study and the pipelines of surefind.toml, and saves the report as a web page. Results are cached: a second run takes
     seconds, and a stopped run continues from where it stopped.
     """
-    from dataclasses import replace
-
     from surefind.access import Access
     from surefind.bench.check import check_report, read_baseline
     from surefind.bench.run import beir_base
@@ -162,18 +160,12 @@ def bench(
     finished: list[Finished] = []
     pages: list[Path] = []
     with progress(quiet=as_json) as report:
-        if beir is not None:
-            base, questions = beir_base(kb, beir, split, report)
-            exams = [questions]
-        else:
-            base = KnowledgeBase.open(kb)
-            exams = _exams(base, exam or [], per_family, seed, access)
-        with base:
+        given = beir_base(kb, beir, split, report) if beir is not None else None
+        with given[0] if given else KnowledgeBase.open(kb) as base:
             texts = _texts(base, pipelines or [], retrieve, fuse, rerank, depth)
-            plans = [
-                replace(plan_for(base, questions, preset, texts, layouts or [], measure or []), access=access)
-                for questions in exams
-            ]
+            what = compared(base, preset, texts, layouts or [], measure or [])
+            exams = [given[1]] if given else _exams(base, exam or [], per_family, seed, access)
+            plans = [plan_for(base, questions, what, access) for questions in exams]
             quotes = [_quote(base, plan) for plan in plans]
             if dry_run or not as_json:
                 _say(quotes, as_json)
