@@ -64,7 +64,9 @@ def sampled(exam: Exam, questions: int | None, seed: int) -> Exam:
 
 def _collection(name: str, kb: KnowledgeBase, exam: Exam, wanted: Wanted, flags: Sequence[str]) -> Collection:
     drawn = sampled(exam, wanted.questions, wanted.seed)
-    return Collection(name, kb, drawn, wanted.access, tuple(flags))
+    asked = {query.id for query in drawn.queries}
+    rest = replace(exam, queries=tuple(query for query in exam.queries if query.id not in asked))
+    return Collection(name, kb, drawn, wanted.access, tuple(flags), rest)
 
 
 def _versioned(exam: Exam) -> str:

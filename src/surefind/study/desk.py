@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +43,8 @@ class Collection:
     access: Access
     flags: tuple[str, ...]
     """The options of the command line that choose it: `--exam sample@1`."""
+    rest: Exam | None = None
+    """The questions of the exam that were not drawn, for stages that tune something."""
 
 
 class Desk:
@@ -57,6 +59,11 @@ class Desk:
         self.services = collection.kb.services
         self.report: OnProgress = report or (lambda what, done, total: None)
         self.bench = Bench(collection.kb, report, fresh)
+        self._fresh = fresh
+
+    def on(self, exam: Exam) -> Desk:
+        """The same desk with other questions."""
+        return Desk(replace(self.collection, exam=exam), self.options, self.report, self._fresh)
 
     @cached_property
     def layout(self) -> Layout | None:

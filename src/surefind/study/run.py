@@ -97,7 +97,8 @@ class StudyRun:
         used = {name: before[name] for name in stage.after if name in before}
         stamps = [f"{one.name} {one}{''.join(f' {stamp}' for stamp in _stamps(desk, one))}" for one in contenders]
         about = __version__, self.name, stage.name, stage.version, desk.fingerprint, desk.exam.fingerprint
-        return _store(desk).key(*about, asdict(self.options), desk.exam.label, desk.audience, digest(used), *stamps)
+        scope = asdict(self.options), desk.exam.label, desk.audience, digest(used)
+        return _store(desk).key(*about, *scope, rest.fingerprint if (rest := desk.collection.rest) else "", *stamps)
 
     def _calls(self, desk: Desk) -> list[Calls]:
         results: dict[str, Result] = {}
