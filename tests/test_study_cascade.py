@@ -4,52 +4,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from exam_helpers import Ran, query, surefind
-from helpers import WORDS, Home
+from exam_helpers import Ran, surefind
+from helpers import WORDS
 from llm_server import LLMServer
 from llm_steps import passages
-from surefind.access import Access
-from surefind.exam.model import Exam, Judgment
-from surefind.exam.store import ExamStore
+from study_helpers import THINGS, make_base, tables_of
 from surefind.study.corpora import Wanted, open_collections
 from surefind.study.desk import Desk, Options
 from surefind.study.studies.cascade import _paper as paper
 from surefind.study.studies.cascade._measure import half_of, tune
 from surefind.train.material import simplex
 
-THINGS = "cash cheque wire loan card deposit vault ledger audit teller branch mortgage receipt statement fee".split()
 KINDS = ("plain", "coded")
-
-
-def _questions() -> tuple[Any, ...]:
-    texts = (("How is the {} handled?", "plain"), ("Rule {n} about a {}", "coded"), ("Who approves a {}?", "plain"))
-    return tuple(
-        query(f"q{n}-{i}", text.format(thing, n=n), Judgment(f"docs/{thing}.md"), family=kind)
-        for n, thing in enumerate(THINGS)
-        for i, (text, kind) in enumerate(texts)
-    )
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = Home(tmp_path_factory.mktemp("cascade"))
-    for n, thing in enumerate(THINGS):
-        home.write(f"docs/{thing}.md", f"# The {thing}\n\nRule {n}: Mia Reyes approves each {thing} of the day.\n")
-    home.sync("docs")
-    with home.open() as kb:
-        documents = {document.id for document in kb.documents(Access.owner())}
-        prefix = "docs/" if "docs/cash.md" in documents else ""
-        asked = tuple(
-            query(q.id, q.text, Judgment(prefix + q.judgments[0].document.removeprefix("docs/")), family=q.family)
-            for q in _questions()
-        )
-        ExamStore(kb.data / "exams").save(Exam("mine", asked))
-    return home.folder
+    return make_base(tmp_path_factory.mktemp("cascade"))
 
 
 WORDS_OF = ("study", "cascade", "--exam", "mine", "--questions", "12")
@@ -60,20 +35,15 @@ def ran(base: Path) -> Ran:
     return surefind(*WORDS_OF, "--offline", "--json", kb=base)
 
 
-def _tables(ran: Ran) -> dict[str, Any]:
-    assert ran.code == 0, ran.err
-    return {table["number"]: table for table in ran.json["tables"]}
-
-
 def test_every_table_of_the_paper_is_there(ran: Ran) -> None:
     numbers = [f"Table {n}" for n in ("A", "I", "II", "IV", "V", "VI", "III", "VII")]
-    assert [number for number in _tables(ran) if number.startswith("Table")] == numbers
+    assert [number for number in tables_of(ran) if number.startswith("Table")] == numbers
 
 
 def test_what_needs_a_model_is_named_in_each_table(ran: Ran) -> None:
     left_out = {
         number: [row["name"] for row in table["rows"] if "needs a language model" in row["left_out"]]
-        for number, table in _tables(ran).items()
+        for number, table in tables_of(ran).items()
     }
     assert left_out == {
         "Table A": ["Full Pipeline"],
@@ -91,7 +61,7 @@ def test_what_needs_a_model_is_named_in_each_table(ran: Ran) -> None:
 
 
 def test_the_papers_figures_stand_beside_ours(ran: Ran) -> None:
-    tables = _tables(ran)
+    tables = tables_of(ran)
     rows = {row["name"]: row["cells"] for row in tables["Table II"]["rows"]}
     assert rows["Dense Only"][1:] == [0.3850, 0.6996, 0.3537]
     assert rows["Full Pipeline"] == [None, 0.3873, 0.7556, 0.3981]
@@ -118,7 +88,7 @@ def test_the_papers_figures_add_up() -> None:
 
 def test_static_weights_are_tuned_on_questions_that_are_not_asked(base: Path, ran: Ran) -> None:
     found = ran.json["results"]["mine"]
-    assert found["tuning"]["questions"] == len(_questions()) - 12
+    assert found["tuning"]["questions"] == 3 * len(THINGS) - 12
     assert len(found["tuning"]["points"]) == 231
     best = max(point[3] for point in found["tuning"]["points"])
     assert [*found["tuning"]["weights"], best] in found["tuning"]["points"]
@@ -154,7 +124,7 @@ def test_too_few_questions_to_tune_on_are_named(base: Path) -> None:
 
 
 def test_degraded_questions_are_counted_by_kind(ran: Ran) -> None:
-    table = _tables(ran)["Degraded by kind"]
+    table = tables_of(ran)["Degraded by kind"]
     found = ran.json["results"]["mine"]["ablation"]
     counted = [row for row in table["rows"] if row["name"] in KINDS]
     assert [row["name"] for row in counted] == sorted({*found["families"]})
@@ -179,7 +149,7 @@ def test_with_a_model_nothing_is_left_out(base: Path, llm: LLMServer) -> None:
         ran = surefind(*WORDS_OF, "--llm", llm.model, "--yes", "--json", kb=base)
     finally:
         (base / "surefind.toml").write_text(WORDS)
-    tables = _tables(ran)
+    tables = tables_of(ran)
     assert not [row for table in tables.values() for row in table["rows"] if row["left_out"]]
     rows = {row["name"]: row["cells"] for row in tables["Table IV"]["rows"]}
     assert rows["LLM: top-1 changed, %"][0] == 100 and rows["LLM: average swaps"][0] > 1

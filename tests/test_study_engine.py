@@ -24,11 +24,11 @@ from surefind.study.corpora import Wanted, open_collections, sampled
 from surefind.study.desk import Collection, Desk, Options, asks_model
 from surefind.study.files import write_files
 from surefind.study.html import render
-from surefind.study.run import NEEDS_LLM, StudyRun
+from surefind.study.run import StudyRun
 from surefind.study.scores import best_of, finding, judge, mean, summary
 from surefind.study.stage import Before, Stage, Study, find_study
 from surefind.study.tables import measured_rows, ours, theirs
-from surefind.study.values import Column, Head, Row, Table
+from surefind.study.values import NEEDS_LLM, Column, Head, Row, Table
 
 SPELT = "zero one two three four five six seven eight".split()
 DOCUMENTS = {f"d{i}": f"# Document {SPELT[i]}\n{'alpha ' * i}beta number {SPELT[i]}\n" for i in range(1, 9)}

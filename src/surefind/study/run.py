@@ -20,10 +20,9 @@ from surefind.protocols import OnProgress
 from surefind.sealed import digest
 from surefind.study.desk import Collection, Desk, Options, asks_model
 from surefind.study.stage import Before, Stage, Study
-from surefind.study.values import Column, Result, Table
+from surefind.study.values import NEEDS_LLM, Column, Result, Table
 
 FOLDER = "studies"
-NEEDS_LLM = "left out: needs a language model (--llm)"
 _ANY_MEASURE = parse_measures(["nDCG@10"])
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Cell = float | int | str | None
+NEEDS_LLM = "left out: needs a language model (--llm)"
+"""Why a row has no figure of ours, if no language model was chosen."""
 Result = Mapping[str, Any]
 """What a stage found in one collection, as plain data."""
 

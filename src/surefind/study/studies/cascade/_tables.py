@@ -10,14 +10,13 @@ from surefind.study.scores import finding, row_of
 from surefind.study.studies.cascade import _paper as paper
 from surefind.study.studies.cascade._measure import MEASURES, NDCG, PIPELINES, STATIC
 from surefind.study.tables import measured_rows, ours, problems, theirs, why_left_out
-from surefind.study.values import Cell, Column, Head, Row, Table
+from surefind.study.values import NEEDS_LLM, Cell, Column, Head, Row, Table
 
 _PLAIN = {"dense alone": (1.0, 0.0, 0.0), "sparse alone": (0.0, 1.0, 0.0), "graph alone": (0.0, 0.0, 1.0)}
 _HELD = 0.00005
 """A smaller change of a question's score is a rounding error."""
 _WORST = 2
 """The most degraded questions that Table VI lists of each collection and stage."""
-_ASKING = "left out: needs a language model (--llm)"
 
 
 def static_weights(columns: Sequence[Column]) -> list[Table]:
@@ -178,7 +177,7 @@ def _swaps(columns: Sequence[Column]) -> Table:
 
 
 def _asking(stage: str, cells: Sequence[Any]) -> str:
-    return _ASKING if stage == "llm" and all(cell is None for cell in cells) else ""
+    return NEEDS_LLM if stage == "llm" and all(cell is None for cell in cells) else ""
 
 
 def _degraded(columns: Sequence[Column]) -> Table:
@@ -215,7 +214,7 @@ def _worst(columns: Sequence[Column]) -> Table:
     ]
     rows += [Row(text, (name, "LLM", None, change)) for name, change, text in paper.WORST]
     if not any(_moved(column, "llm") for column in columns):
-        rows.insert(0, Row("LLM", (None, None, None, None), left_out=_ASKING))
+        rows.insert(0, Row("LLM", (None, None, None, None), left_out=NEEDS_LLM))
     heads = (
         Head("collection"),
         Head("stage"),
@@ -287,4 +286,4 @@ def _milliseconds(column: Column) -> dict[str, float | None]:
 
 def _slow(name: str, parts: Sequence[Mapping[str, float | None]]) -> str:
     asks = name in ("Weight Assignment", "LLM Reranking")
-    return _ASKING if asks and all(one[name] is None for one in parts) else ""
+    return NEEDS_LLM if asks and all(one[name] is None for one in parts) else ""
