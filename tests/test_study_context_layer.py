@@ -108,6 +108,8 @@ def test_a_dry_run_measures_nothing(base: Path) -> None:
         (("context-layer", "--only", "Table 9"), "This study has no 'Table 9'"),
         (("context-layer", "--offline", "--llm", "ollama:x"), "Leave one of the two out"),
         (("context-layer", "--layout", "nothing"), "nothing"),
+        (("context-layer", "--encoder", "minilm"), "This study compares no encoders"),
+        (("cascade", "--layout", "paper"), "names no layout of its own"),
         (("context-layer", "--questions", "0"), "--questions must be at least 1"),
         (("context-layer", "--beir", "nowhere"), "is not a BEIR folder"),
     ],

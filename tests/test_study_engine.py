@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from exam_helpers import query
 from helpers import WORDS, Home
@@ -28,6 +30,7 @@ from surefind.study.run import StudyRun
 from surefind.study.scores import best_of, finding, judge, mean, summary
 from surefind.study.stage import Before, Stage, Study, find_study
 from surefind.study.tables import measured_rows, ours, theirs
+from surefind.study.terminal import show
 from surefind.study.values import NEEDS_LLM, Column, Head, Row, Table
 
 SPELT = "zero one two three four five six seven eight".split()
@@ -168,6 +171,28 @@ def test_only_one_table_runs_the_stages_that_it_needs(home: Home) -> None:
         assert toy.measured == ["first"]
         run(kb, toy, only=("Figure 1",))
     assert toy.measured == ["first", "then"]
+
+
+@pytest.mark.parametrize("mark", [{"problems": ["the model failed"]}, {"provisional": True}])
+def test_a_result_that_may_get_better_is_not_stored(home: Home, mark: dict[str, Any]) -> None:
+    toy = Toy()
+    first, _ = toy.study.stages
+    plain = first.measure
+    toy.study = replace(toy.study, stages=(replace(first, measure=lambda *given: {**plain(*given), **mark}),))
+    with home.open() as kb:
+        run(kb, toy)
+        run(kb, toy)
+    assert toy.measured == ["first", "first"]
+
+
+def test_a_terminal_shows_the_first_columns_of_each_collection(home: Home) -> None:
+    heads = [Head(f"m{i}", f"c{c}") for c in range(4) for i in range(5)]
+    table = Table("Table 1", "Wide", tuple(heads), (Row("a", tuple(range(20))),))
+    screen = Console(file=io.StringIO(), width=200)
+    report = {"title": "T", "source": "S", "collections": [], "tables": [asdict(table)]}
+    show(report, screen)
+    shown = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "m2" in shown and "m3" not in shown and "8 more columns are in the report." in shown
 
 
 def test_an_unknown_table_is_named(home: Home) -> None:

@@ -15,7 +15,8 @@ has one constant, `STUDY`, a `Study` made of stages:
 `run.run_study` calls these. It stores a result as soon as its stage ends, by everything that it depends on: documents,
 questions, configurations with the fingerprints of their models and prompts, options, and the results before it. So a
 stopped run continues where it stopped. It also adds to each result the names that were left out, with the reason
-(`result["left_out"]`), and `values.Table` shows them.
+(`result["left_out"]`), and `values.Table` shows them. A result with `problems` (models that failed), or with
+`"provisional": True` (something is not installed), is shown but not stored.
 
 `desk.Desk` is what a stage works with: the knowledge base, the exam, the options, `contenders`, `score` and `latency`.
 `scores.summary` turns scores into plain data, `scores.finding` says whether collections agree with a claim of the

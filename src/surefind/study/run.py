@@ -86,7 +86,7 @@ class StudyRun:
         made = stage.measure(desk, before, allowed) if allowed or not every else {}
         left_out = {contender.name: NEEDS_LLM for contender in every if contender not in allowed}
         result = {**made, "left_out": {**left_out, **made.get("left_out", {})}}
-        if not result.get("problems"):  # after a failure, the next run tries again
+        if not (result.get("problems") or result.get("provisional")):  # the next run tries again
             store.put_data(key, result)
         desk.report(f"{desk.collection.name}: {stage.name}", 1, 1)
         return result

@@ -54,6 +54,8 @@ class Study:
     stages: tuple[Stage, ...]
     questions: int | None = None
     """How many questions of each collection are asked, unless the user says otherwise; None means all."""
+    compares_encoders: bool = False
+    """Whether `--encoder` chooses what it compares."""
     layout: str = ""
     """The layout of the paper, which `--layout paper` chooses; "" if it names none."""
 

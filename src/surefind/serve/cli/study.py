@@ -147,6 +147,8 @@ def _options(study: Study, layout: str, encoders: list[str] | None, llm: bool) -
     from surefind.study.desk import Options
     from surefind.write.layout import Layout
 
+    if encoders and not study.compares_encoders:
+        raise UsageError("This study compares no encoders. Leave --encoder out, or take support-chatbot.")
     if layout == "paper" and not study.layout:
         raise UsageError("This study names no layout of its own. Give one: --layout 'fixed(tokens=500, overlap=50)'.")
     text = study.layout if layout == "paper" else layout

@@ -129,7 +129,6 @@ def ablate(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str
     return {
         **summary(scored),
         "moved": {stage: movement.of(made[0]) for stage, made in moved.items() if made},
-        "questions_asked": [query.text for query in scored.plan.exam.queries],
     }
 
 

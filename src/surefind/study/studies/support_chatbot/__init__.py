@@ -7,20 +7,9 @@ cross-encoder reads 50 passages twice for each question, so 100 questions are as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from surefind.bench.plan import Contender
-from surefind.study.desk import Desk
-from surefind.study.stage import Before, Stage, Study
+from surefind.study.stage import Stage, Study
 from surefind.study.studies.support_chatbot import _measure as measure
 from surefind.study.studies.support_chatbot import _tables as tables
-
-
-def _nothing(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    """The study trains no encoder: Table 8 shows the paper's figures, and how to train one."""
-    return {}
-
 
 _FIRST = ("encoders",)
 _SECOND = ("encoders", "fusion")
@@ -38,8 +27,9 @@ STUDY = Study(
         Stage("hyde", ("Appendix E",), measure.plainly, tables.hyde, measure.drafted, _FIRST),
         Stage("chunks", ("Table 6",), measure.plainly, tables.sizes, measure.sizes, _FIRST),
         Stage("prompts", ("Table 7",), measure.prompt, tables.prompts, measure.prompted, _SECOND, measure.prompt_calls),
-        Stage("fine-tuning", ("Table 8",), _nothing, tables.tuning),
+        Stage("fine-tuning", ("Table 8",), measure.fine_tune, tables.tuning, after=_FIRST),
     ),
     questions=100,
+    compares_encoders=True,
     layout="fixed(tokens=2048, overlap=0)",
 )

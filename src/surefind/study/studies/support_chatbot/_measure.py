@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from surefind.bench.plan import Contender
 from surefind.embed.concat import Concat
+from surefind.errors import MissingPartError
+from surefind.exam.model import Exam
+from surefind.measure.names import parse_measure
 from surefind.prompts.values import Calls
 from surefind.rerank.llm_listwise import LLMListwise
 from surefind.retrieve.dense import Dense
@@ -17,10 +21,13 @@ from surefind.study.scores import best_of, summary
 from surefind.study.stage import Before
 from surefind.study.studies.support_chatbot import _paper as paper
 from surefind.study.values import NEEDS_LLM
+from surefind.train.job import Job, need_torch
+from surefind.train.material import FEWEST
 from surefind.train.prompt import ListwiseTrainer
 
 MEASURES = ("R@10", "R@50", "nDCG@10", "nDCG@50")
 """R@10 decides between configurations, R@50 chooses the champion, as in the paper."""
+UNTUNED, TUNED = "your encoder", "your encoder, fine-tuned"
 SECOND = f"{paper.CHAMPION} + another encoder"
 _BM25 = "bm25"
 _LIST = LLMListwise(top=50, keep=10)
@@ -181,7 +188,7 @@ def _learnt(desk: Desk, before: Before) -> tuple[list[Contender], str]:
     trainer = _trainer(desk, before)
     if trainer is None:
         return [], "left out: no question is left to learn from; ask fewer with --questions"
-    name = f"study-{desk.collection.name}".replace(" ", "-").replace(".", "-")
+    name = _trained_name("prompt", desk)
     made = trainer.train(name)
     if not made["use"]:
         return [], "left out: the model failed on no question, so there is nothing to learn from"
@@ -191,8 +198,54 @@ def _learnt(desk: Desk, before: Before) -> tuple[list[Contender], str]:
     return desk.contenders(rows), "left out: the model wrote no usable instructions"
 
 
+def _trained_name(kind: str, desk: Desk) -> str:
+    """The name of what the study trains; letters, digits and dashes."""
+    return f"study-{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', desk.collection.name).strip('-')}"
+
+
 def _trainer(desk: Desk, before: Before) -> ListwiseTrainer | None:
     rest = desk.collection.rest
     if rest is None or len(rest.queries) < 2:
         return None
     return ListwiseTrainer(desk.kb, rest, Pipeline.parse(best_pair(desk, before)), _LIST, report=desk.report)
+
+
+# ---------------------------------------------------------------- fine-tuning
+
+
+def fine_tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    """Trains the bundled encoder with the paper's hyperparameters, and measures it before and after, all on questions
+    that the other tables do not ask. The paper also warms up over 500 steps, which is more than we take."""
+    rest, model = desk.collection.rest, encoder(desk, before)
+    why = _why_not_tuned(rest, model)
+    if rest is None or why:
+        return {"left_out": {TUNED: f"left out: {why}"}, "provisional": True}
+    from surefind.train.neural import train_model  # needs torch
+
+    job = Job("encoder", _trained_name("encoder", desk), rate=6.25e-6, batch=8, epochs=1, share=1.0)
+    made = train_model(desk.kb, rest, job, Pipeline.parse(str(Dense(model))), parse_measure("R@10"), desk.report)
+    after, plain, *_ = made["rows"]
+    return {"figures": {UNTUNED: plain["mean"], TUNED: after["mean"]}, "questions": made["questions"]["held_out"]}
+
+
+def _why_not_tuned(rest: Exam | None, model: str) -> str:
+    """Why the encoder cannot be trained here; "" if it can."""
+    try:
+        need_torch()
+    except MissingPartError as error:
+        return str(error)
+    if rest is None or len(rest.queries) < FEWEST:
+        return f"{FEWEST} questions are needed that the other tables do not ask; ask fewer with --questions"
+    if model not in _bundled():
+        return "only a bundled encoder is trained here; train another with surefind train encoder --start FOLDER"
+    return ""
+
+
+def _bundled() -> Sequence[str]:
+    """The encoders of the package surefind-models; none if it is not installed."""
+    try:
+        import surefind_models
+    except ModuleNotFoundError:
+        return ()
+    found: Sequence[str] = surefind_models.names()
+    return found
