@@ -47,7 +47,7 @@ def _show_table(table: dict[str, Any], console: Console) -> None:
             console.print(f"  {verdict['collection']} {_MARKS[verdict['outcome']]}: {verdict['text']}")
     for note in table["notes"]:
         console.print(note)
-    console.print(f"$ {table['command']}")
+    console.print(f"$ {table['command']}", soft_wrap=True)  # one line, to be copied
 
 
 def _narrow(heads: Sequence[Head]) -> list[int]:
