@@ -99,6 +99,9 @@ def test_a_dry_run_measures_nothing(base: Path) -> None:
     planned = surefind("study", "context-layer", "--dry-run", "--json", kb=base)
     assert planned.json["left_out"] == [] and planned.json["tables"][0] == "Results"
     assert [one["calls"] for one in planned.json["llm_calls"]] == [0]
+    assert 0 <= planned.json["minutes"] < 10
+    shown = surefind("study", "context-layer", "--dry-run", "--offline", kb=base)
+    assert shown.code == 0 and "minutes, without training, and 0 calls to language models." in shown.out
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 from surefind import __version__
 from surefind.abilities import stamp_of
 from surefind.bench.cache import RunCache
+from surefind.bench.cost import quote_for
 from surefind.bench.llm_calls import llm_calls
 from surefind.bench.plan import Contender, Plan, parse_measures
 from surefind.bench.report import environment
@@ -48,6 +49,10 @@ class StudyRun:
     def calls(self) -> list[tuple[Collection, list[Calls]]]:
         """The estimated calls to language models of each collection, as an upper bound. Stored stages cost nothing."""
         return [(collection, self._calls(self._desk(collection))) for collection in self.collections]
+
+    def minutes(self) -> float:
+        """The estimated minutes of the comparisons, by a few questions that are timed. Training is not included."""
+        return sum(self._minutes(self._desk(collection)) for collection in self.collections)
 
     def left_out(self) -> list[str]:
         """The names of the steps that do not run because they need a language model."""
@@ -100,18 +105,31 @@ class StudyRun:
         return _store(desk).key(*about, *scope, rest.fingerprint if (rest := desk.collection.rest) else "", *stamps)
 
     def _calls(self, desk: Desk) -> list[Calls]:
-        results: dict[str, Result] = {}
         found: list[Calls] = []
-        for stage in self.stages if self.options.llm else ():
-            contenders = list(stage.contenders(desk, results))
-            known = _store(desk).data(self._key(desk, stage, results, contenders)) if not self.fresh else None
-            if known is not None:
-                results[stage.name] = known
-                continue
+        for stage, contenders, before in self._waiting(desk) if self.options.llm else ():
             paid = tuple(one for one in contenders if asks_model(one))
             found += llm_calls(desk.kb, Plan(paid, desk.exam, _ANY_MEASURE, desk.access)) if paid else []
-            found += stage.calls(desk, results)
+            found += stage.calls(desk, before)
         return found
+
+    def _minutes(self, desk: Desk) -> float:
+        plans = [
+            Plan(tuple(contenders), desk.exam, _ANY_MEASURE, desk.access)
+            for _, every, _ in self._waiting(desk)
+            if (contenders := [one for one in every if self.options.llm or not asks_model(one)])
+        ]
+        return sum(quote_for(desk.bench, plan).minutes for plan in plans)
+
+    def _waiting(self, desk: Desk) -> Iterator[tuple[Stage, list[Contender], Before]]:
+        """The stages that are not stored, with their contenders and the stored results before them."""
+        results: dict[str, Result] = {}
+        for stage in self.stages:
+            contenders = list(stage.contenders(desk, results))
+            known = None if self.fresh else _store(desk).data(self._key(desk, stage, results, contenders))
+            if known is not None:
+                results[stage.name] = known
+            else:
+                yield stage, contenders, results
 
     # ------------------------------------------------------------ the report
 

@@ -130,7 +130,7 @@ def study(
         run = StudyRun(name, chosen, collections, options, tuple(only or ()), flags, report, fresh)
         try:
             if dry_run or not as_json:
-                _announce(run, as_json)
+                _announce(run, dry_run, as_json)
             for collection, calls in run.calls() if options.llm and not dry_run else ():
                 agree(collection.kb, calls, budget, yes, as_json)
             if dry_run:
@@ -175,18 +175,22 @@ def _flags(
     return tuple(found)
 
 
-def _announce(run: StudyRun, as_json: bool) -> None:
-    """Says what will run, and what is left out, before anything is computed."""
+def _announce(run: StudyRun, dry_run: bool, as_json: bool) -> None:
+    """Says what will run, and what is left out, before anything is computed; with `dry_run`, also how long it takes."""
     numbers = [number for stage in run.stages for number in stage.numbers]
     left_out = run.left_out()
     if as_json:
-        calls = [{"collection": one.name, "calls": sum(c.calls for c in calls)} for one, calls in run.calls()]
-        print_json({"study": run.name, "tables": numbers, "left_out": left_out, "llm_calls": calls})
+        calls = [{"collection": one.name, "calls": sum(c.calls for c in listed)} for one, listed in run.calls()]
+        about = {"study": run.name, "tables": numbers, "left_out": left_out}
+        print_json({**about, "llm_calls": calls, "minutes": round(run.minutes(), 2)})
         return
     asked = ", ".join(f"{one.name} ({len(one.exam.queries)} questions)" for one in run.collections)
     typer.echo(f"{run.name}: {', '.join(numbers)}; on {asked}.", err=True)
     if left_out:
         typer.echo(f"Left out, because they need a language model (--llm): {', '.join(left_out)}.", err=True)
+    if dry_run:
+        count = sum(one.calls for _, listed in run.calls() for one in listed)
+        typer.echo(f"About {run.minutes():.1f} minutes, without training, and {count:,} calls to language models.")
 
 
 def _show(report: dict[str, Any], page: Path, as_json: bool) -> None:
