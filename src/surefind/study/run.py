@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from surefind import __version__
@@ -16,9 +17,11 @@ from surefind.bench.cost import quote_for
 from surefind.bench.llm_calls import llm_calls
 from surefind.bench.plan import Contender, Plan, parse_measures
 from surefind.bench.report import environment
+from surefind.errors import SurefindError
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
 from surefind.sealed import digest
+from surefind.store.needs import identity
 from surefind.study.desk import Collection, Desk, Options, asks_model
 from surefind.study.stage import Before, Stage, Study
 from surefind.study.values import NEEDS_LLM, Column, Result, Table
@@ -171,10 +174,12 @@ def _store(desk: Desk) -> RunCache:
 
 def _stamps(desk: Desk, contender: Contender) -> Iterator[str]:
     """Fingerprints of what the specs of a configuration only name: weights of models and texts of prompts."""
-    layout = contender.layout
-    for stage in (*contender.pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ())):
-        with contextlib.suppress(Exception):  # a stage that is not set up fails when it runs, with its own message
-            yield stamp_of(stage, desk.services)
+    layout, pipeline = contender.layout, contender.pipeline
+    stages = (*pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ()))
+    asked = [partial(stamp_of, stage, desk.services) for stage in stages]
+    for ask in (*asked, *(partial(identity, retriever) for retriever in pipeline.retrieve)):
+        with contextlib.suppress(SurefindError, OSError):  # what is not set up fails when it runs, with its own message
+            yield ask()
 
 
 def _about(collection: Collection) -> dict[str, Any]:

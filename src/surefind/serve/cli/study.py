@@ -131,10 +131,10 @@ def study(
         try:
             if dry_run or not as_json:
                 _announce(run, dry_run, as_json)
-            for collection, calls in run.calls() if options.llm and not dry_run else ():
-                agree(collection.kb, calls, budget, yes, as_json)
             if dry_run:
                 return
+            calls = [one for _, listed in run.calls() for one in listed]
+            agree(home, calls, budget, yes, as_json)  # all collections share one budget
             made = run.run()
         finally:
             for collection in collections:

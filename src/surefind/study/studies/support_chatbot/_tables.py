@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from surefind.study.scores import finding, mean, row_of
+from surefind.study.scores import finding, judge, mean, row_of
 from surefind.study.studies.support_chatbot import _paper as paper
 from surefind.study.studies.support_chatbot._measure import TUNED, UNTUNED
 from surefind.study.tables import problems, why_left_out
@@ -18,17 +18,9 @@ Printed = Mapping[str, tuple[str, ...]]
 
 def encoders(columns: Sequence[Column]) -> list[Table]:
     champions = ", ".join(f"{column.name}: {column.results['encoders'].get('champion')}" for column in columns)
-    claims = [
-        Finding(
-            "BM25 is the worst of all.",
-            tuple(
-                finding("", [column], "encoders", str(column.results["encoders"].get("encoder")), paper.BM25).verdicts[
-                    0
-                ]
-                for column in columns
-            ),
-        )
-    ]
+    best = [str(column.results["encoders"].get("encoder")) for column in columns]
+    verdicts = [judge(column, "encoders", one, paper.BM25) for column, one in zip(columns, best, strict=True)]
+    claims = [Finding("BM25 is the worst of all.", tuple(verdicts))]
     notes = (
         f"The champion is the best by R@50 ({champions}).",
         "The paper takes gemini_large_03_07 as champion everywhere; on SciDocs, Stella 1.5B has the higher R@50.",
@@ -65,7 +57,7 @@ def _best_against_champion(column: Column) -> Verdict:
     result = column.results["fusion"]
     others = [name for name in result.get("rows", {}) if name != paper.CHAMPION]
     best = max(others, key=lambda name: mean(result, name, "R@10") or 0.0, default="a second retriever")
-    return finding("", [column], "fusion", best, paper.CHAMPION).verdicts[0]
+    return judge(column, "fusion", best, paper.CHAMPION)
 
 
 def concatenation(columns: Sequence[Column]) -> list[Table]:
