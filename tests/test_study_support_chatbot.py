@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,6 +116,21 @@ def test_the_papers_tables_agree_where_they_repeat_each_other() -> None:
     assert paper.RERANKED_NDCG["BM25"] == paper.NDCG["BM25"]
     assert all(len(row) == 8 for rows in (paper.RECALL, paper.RERANKED, paper.RERANKED_NDCG) for row in rows.values())
     assert paper.CHUNKS[2048][2:] == paper.RECALL["BM25"][4:6]
+
+
+def test_ctrl_c_keeps_the_stages_that_are_done(tmp_path: Path) -> None:
+    folder = make_base(tmp_path / "kb")
+    command = [sys.executable, "-m", "surefind", *WORDS_OF, "--offline", "--kb", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "mine: encoders: finished" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130 and "run the same command to continue" in said
+    again = surefind(*WORDS_OF, "--offline", kb=folder)
+    assert again.code == 0 and "encoders: started" not in again.err and "reranking: started" in again.err
 
 
 def _model(prompt: str) -> str:
