@@ -40,6 +40,7 @@ LAYERS = [
     {"search", "write", "config", "settings_file"},
     {"kb", "status", "decisions", "changes", "adoption", "gate"},
     {"exam", "measure", "bench", "tune", "train"},
+    {"study"},
     {"serve", "__main__"},
 ]
 STAGES = LAYERS[3]

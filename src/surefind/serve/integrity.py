@@ -83,6 +83,7 @@ def _caches(kb: KnowledgeBase) -> str:
 
 
 def _exams(kb: KnowledgeBase) -> str:
+    from surefind.exam.labels import Labels
     from surefind.exam.queries import QueryLog
     from surefind.exam.store import ExamStore
 
@@ -91,7 +92,9 @@ def _exams(kb: KnowledgeBase) -> str:
     candidates = sorted(path.parent.name for path in store.folder.glob("*/candidates.jsonl"))
     load = [partial(store.load, *one) for one in files]
     collected = [partial(store.candidates, name) for name in candidates]
-    _all([*load, *collected, QueryLog(kb.data, kb.settings.keep_days).all])
+    pools = [Labels(path.parent) for path in sorted(store.folder.glob("*/pool.json"))]
+    marks = [partial(one.of, judge) for one in pools for judge in one.judges()]
+    _all([*load, *collected, *(one.pool for one in pools), *marks, QueryLog(kb.data, kb.settings.keep_days).all])
     return f"{len(files)} exams and {len(candidates)} lists of candidates match their checksums"
 
 
@@ -101,12 +104,14 @@ def _reports(kb: KnowledgeBase) -> str:
 
     paths = sorted((kb.data / REPORTS).glob("*/report.json"))
     _all(partial(read_report, path.parent) for path in paths)
-    cache = RunCache(kb.data / "runs")
-    runs = [(path, cache.rankings if path.suffix == ".npz" else cache.data) for path in _files(cache.folder)]
-    broken = _listed(path.name for path, read in runs if read(path.stem) is None)
-    if broken:
-        raise RepairedError(f"damaged in {cache.folder}: {broken}. The next benchmark computes them again.")
-    return f"{len(paths)} reports and {len(runs)} cached runs match their checksums"
+    runs = 0
+    for cache in (RunCache(kb.data / "runs"), RunCache(kb.data / "studies" / "stages")):
+        kept = [(path, cache.rankings if path.suffix == ".npz" else cache.data) for path in _files(cache.folder)]
+        broken = _listed(path.name for path, read in kept if read(path.stem) is None)
+        if broken:
+            raise RepairedError(f"damaged in {cache.folder}: {broken}. The next run computes them again.")
+        runs += len(kept)
+    return f"{len(paths)} reports and {runs} cached runs match their checksums"
 
 
 def _models(kb: KnowledgeBase) -> str:

@@ -203,10 +203,10 @@ def take(ranking: Rankings, rows: NDArray[np.int64]) -> Rankings:
     return replace(ranking, ids=ranking.ids[rows], scores=ranking.scores[rows])
 
 
-def simplex(rankings: int) -> Floats:
-    """The candidate weightings. For two rankings, eleven: α, the weight of the second, from 0 to 1. For three rankings
-    or more, a coarser grid: every way to distribute five (or four) equal parts."""
-    parts = 10 if rankings == 2 else 5 if rankings == 3 else 4
+def simplex(rankings: int, parts: int = 0) -> Floats:
+    """The candidate weightings: every way to distribute this many equal parts. By default, ten parts for two rankings
+    (α, the weight of the second, from 0 to 1), five for three, and four for more."""
+    parts = parts or (10 if rankings == 2 else 5 if rankings == 3 else 4)
     rows = []
     for bars in combinations(range(parts + rankings - 1), rankings - 1):
         edges = (-1, *bars, parts + rankings - 1)

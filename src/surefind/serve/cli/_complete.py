@@ -12,6 +12,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from surefind.errors import StoreError
 from surefind.folders import DATA_FOLDER, FILE_NAME, nearest
@@ -56,11 +57,22 @@ def exams() -> list[str]:
 
 
 def presets() -> list[str]:
-    import pkgutil
-
     from surefind.bench import presets as files
 
-    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(files.__path__))
+    return _modules(files)
+
+
+def studies() -> list[str]:
+    from surefind.study import studies as files
+
+    return _modules(files)
+
+
+def _modules(package: ModuleType) -> list[str]:
+    """The names of the modules of a package, written as commands take them."""
+    import pkgutil
+
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(package.__path__))
 
 
 def stages(kind: str) -> Callable[[], list[str]]:

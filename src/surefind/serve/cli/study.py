@@ -1,0 +1,216 @@
+"""`surefind study`: repeats the tables of a published study on your documents, beside the paper's own figures."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefind.errors import UsageError
+from surefind.serve.cli import _complete
+from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
+from surefind.serve.cli._money import Budget, Yes, agree
+
+if TYPE_CHECKING:
+    from surefind.study.desk import Options
+    from surefind.study.run import StudyRun
+    from surefind.study.stage import Study
+
+
+def register(app: typer.Typer) -> None:
+    app.command("study")(study)
+
+
+def study(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="The study; without one, the studies and their tables are listed.", autocompletion=_complete.studies
+        ),
+    ] = None,
+    exam: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exam",
+            help="An exam from `surefind exam list`; each becomes a column. May be repeated.",
+            show_default="known-item questions",
+            autocompletion=_complete.exams,
+        ),
+    ] = None,
+    beir: Annotated[
+        list[Path] | None,
+        typer.Option("--beir", help="A folder in BEIR format; each becomes a column. May be repeated."),
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="The split of the BEIR folders.")] = "test",
+    questions: Annotated[
+        int | None,
+        typer.Option("--questions", help="Ask this many questions of each exam.", show_default="as in the study"),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Another seed draws other questions.")] = 42,
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout",
+            help="How documents are cut; 'paper' is the layout of the study.",
+            show_default="[index] of surefind.toml",
+        ),
+    ] = "",
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--encoder",
+            help="An encoder to compare, in a study that compares encoders. May be repeated.",
+            show_default="minilm",
+            autocompletion=_complete.stages("embed"),
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only this table, such as 'Table 1'. May be repeated.")
+    ] = None,
+    llm: Annotated[
+        str,
+        typer.Option(
+            "--llm",
+            help="The language model for the steps that need one: openai:…, ollama:…",
+            show_default="[llm] model",
+        ),
+    ] = "",
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Leave out all steps that need a language model, and list them.")
+    ] = False,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as",
+            help="Also use documents restricted to this access group; '*' uses all. May be repeated. The report quotes "
+            "questions about them.",
+            show_default="none",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The folder for the report.", show_default=".surefind/studies")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the stages, what is left out and the cost, and stop.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is stored.")] = False,
+    budget: Budget = None,
+    yes: Yes = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Repeat the tables of a published study on your own documents.
+
+    Each table shows your figures beside those that the paper printed, and says whether your documents agree with the
+    paper. Every exam and every BEIR folder becomes a column. Steps that ask a language model are quoted first; with
+    --offline, or if no model is chosen, they are listed as left out. A stopped run continues from where it stopped.
+    """
+    from surefind.access import Access
+    from surefind.study.corpora import Wanted, open_collections
+    from surefind.study.files import folder_of, write_files
+    from surefind.study.run import StudyRun
+    from surefind.study.stage import find_study
+
+    if name is None:
+        _list(as_json)
+        return
+    if offline and llm:
+        raise UsageError("--offline leaves the language model out, and --llm chooses one. Leave one of the two out.")
+    chosen = find_study(name)
+    chosen.chosen(only or ())
+    asked = questions if questions is not None else chosen.questions
+    wanted = Wanted(tuple(exam or ()), tuple(beir or ()), split, asked, seed, Access.of(*(group or ())), llm)
+    with progress(quiet=as_json) as report:
+        collections = open_collections(kb, wanted, report, partial(typer.echo, err=True))
+        home = collections[0].kb
+        options = _options(chosen, layout, encoder, not offline and bool(home.services.llm.settings.model))
+        flags = _flags(split if beir else "test", asked, seed, options, llm, offline, group)
+        run = StudyRun(name, chosen, collections, options, tuple(only or ()), flags, report, fresh)
+        try:
+            if dry_run or not as_json:
+                _announce(run, dry_run, as_json)
+            if dry_run:
+                return
+            calls = [one for _, listed in run.calls() for one in listed]
+            agree(home, calls, budget, yes, as_json)  # all collections share one budget
+            made = run.run()
+        finally:
+            for collection in collections:
+                collection.kb.close()
+    page = write_files(made, out or folder_of(kb.resolve() / ".surefind", made))
+    _show(made, page, as_json)
+
+
+def _options(study: Study, layout: str, encoders: list[str] | None, llm: bool) -> Options:
+    from surefind.study.desk import Options
+    from surefind.write.layout import Layout
+
+    if encoders and not study.compares_encoders:
+        raise UsageError("This study compares no encoders. Leave --encoder out, or take support-chatbot.")
+    if layout == "paper" and not study.layout:
+        raise UsageError("This study names no layout of its own. Give one: --layout 'fixed(tokens=500, overlap=50)'.")
+    text = study.layout if layout == "paper" else layout
+    return Options(str(Layout.read(text)) if text else "", llm, tuple(encoders or ()))
+
+
+def _flags(
+    split: str,
+    questions: int | None,
+    seed: int,
+    options: Options,
+    llm: str,
+    offline: bool,
+    groups: list[str] | None,
+) -> tuple[str, ...]:
+    """The options that the command of a table repeats."""
+    found: list[str] = []
+    found += ["--split", split] if split != "test" else []
+    found += ["--questions", str(questions), "--seed", str(seed)] if questions is not None else []
+    found += ["--layout", options.layout] if options.layout else []
+    found += [part for one in options.encoders for part in ("--encoder", one)]
+    found += ["--llm", llm] if llm else ["--offline"] if offline else []
+    found += [part for one in groups or () for part in ("--as", one)]
+    return tuple(found)
+
+
+def _announce(run: StudyRun, dry_run: bool, as_json: bool) -> None:
+    """Says what will run, and what is left out, before anything is computed; with `dry_run`, also how long it takes."""
+    numbers = [number for stage in run.stages for number in stage.numbers]
+    left_out = run.left_out()
+    if as_json:
+        calls = [{"collection": one.name, "calls": sum(c.calls for c in listed)} for one, listed in run.calls()]
+        about = {"study": run.name, "tables": numbers, "left_out": left_out}
+        print_json({**about, "llm_calls": calls, "minutes": round(run.minutes(), 2)})
+        return
+    asked = ", ".join(f"{one.name} ({len(one.exam.queries)} questions)" for one in run.collections)
+    typer.echo(f"{run.name}: {', '.join(numbers)}; on {asked}.", err=True)
+    if left_out:
+        typer.echo(f"Left out, because they need a language model (--llm): {', '.join(left_out)}.", err=True)
+    if dry_run:
+        count = sum(one.calls for _, listed in run.calls() for one in listed)
+        typer.echo(f"About {run.minutes():.1f} minutes, without training, and {count:,} calls to language models.")
+
+
+def _show(report: dict[str, Any], page: Path, as_json: bool) -> None:
+    from surefind.study.terminal import show
+
+    if as_json:
+        print_json({**report, "page": str(page)})
+        return
+    show(report, console())
+    typer.echo(f"Report: {page}")
+
+
+def _list(as_json: bool) -> None:
+    from surefind.study.stage import find_study, study_names
+
+    found = [(name, find_study(name)) for name in study_names()]
+    if as_json:
+        print_json([{"study": name, "source": one.source, "tables": one.numbers} for name, one in found])
+        return
+    for name, one in found:
+        typer.echo(f"{name}: {one.source}")
+        typer.echo(f"  {', '.join(one.numbers)}")
+    typer.echo("Repeat one with: surefind study NAME. Add --offline to use no language model.")

@@ -1,0 +1,83 @@
+"""Opens the collections of a study: exams of the knowledge base, or BEIR folders, each with a sample of questions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from surefind.access import Access
+from surefind.bench.run import beir_base, known_item_exam
+from surefind.errors import UsageError
+from surefind.exam.model import Exam
+from surefind.exam.store import ExamStore
+from surefind.kb import KnowledgeBase
+from surefind.protocols import OnProgress
+from surefind.study.desk import Collection
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The collections that the user asked for."""
+
+    exams: tuple[str, ...] = ()
+    beir: tuple[Path, ...] = ()
+    split: str = "test"
+    questions: int | None = None
+    """How many questions of each collection to ask; None means all."""
+    seed: int = 42
+    access: Access = field(default_factory=Access.public)
+    model: str = ""
+    """The language model; "" is the one of surefind.toml."""
+
+
+def open_collections(
+    home: Path, wanted: Wanted, report: OnProgress | None = None, tell: Callable[[str], None] | None = None
+) -> list[Collection]:
+    """Opens what the user asked for: the exams of the knowledge base in `home`, then the BEIR folders. Without either,
+    the known-item questions. All share one budget."""
+    if wanted.questions is not None and wanted.questions < 1:
+        raise UsageError(f"--questions must be at least 1, not {wanted.questions}.")
+    base = KnowledgeBase.open(home)
+    if wanted.model:
+        base.services.llm.settings = replace(base.services.llm.settings, model=wanted.model)
+    store = ExamStore(base.data / "exams")
+    exams = [store.load(name) for name in wanted.exams]
+    if not exams and not wanted.beir:
+        exams = [known_item_exam(base, access=wanted.access, tell=tell)]
+    found = [_collection(exam.name, base, exam, wanted, ("--exam", _versioned(exam))) for exam in exams]
+    for folder in wanted.beir:
+        kb, exam = beir_base(home, folder, wanted.split, report)
+        kb.services.llm.settings, kb.services.llm.meter = base.services.llm.settings, base.services.llm.meter
+        found.append(_collection(folder.resolve().name, kb, exam, wanted, ("--beir", str(folder))))
+    return _named_apart(found)
+
+
+def sampled(exam: Exam, questions: int | None, seed: int) -> Exam:
+    """The exam with at most this many questions, drawn with the seed and kept in their order."""
+    if questions is None or questions >= len(exam.queries):
+        return exam
+    drawn = sorted(random.Random(seed).sample(range(len(exam.queries)), questions))
+    return replace(exam, queries=tuple(exam.queries[i] for i in drawn))
+
+
+def _collection(name: str, kb: KnowledgeBase, exam: Exam, wanted: Wanted, flags: Sequence[str]) -> Collection:
+    drawn = sampled(exam, wanted.questions, wanted.seed)
+    asked = {query.id for query in drawn.queries}
+    rest = replace(exam, queries=tuple(query for query in exam.queries if query.id not in asked))
+    return Collection(name, kb, drawn, wanted.access, tuple(flags), rest)
+
+
+def _versioned(exam: Exam) -> str:
+    return f"{exam.name}@{exam.version}" if exam.version else exam.name
+
+
+def _named_apart(found: list[Collection]) -> list[Collection]:
+    """Numbers collections of the same name, because the name is the heading of a column."""
+    counts: dict[str, int] = {}
+    made = []
+    for one in found:
+        counts[one.name] = count = counts.get(one.name, 0) + 1
+        made.append(one if count == 1 else replace(one, name=f"{one.name} ({count})"))
+    return made

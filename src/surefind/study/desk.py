@@ -1,0 +1,115 @@
+"""Desk: what a stage of a study works with: one collection, the options, and short ways to score and to time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from surefind.abilities import Wrapping, implements
+from surefind.access import Access
+from surefind.bench.engine import OWNER, Bench, Scored
+from surefind.bench.plan import Contender, Plan, distinct, parse_measures
+from surefind.bench.run import unseen
+from surefind.exam.model import Exam
+from surefind.kb import KnowledgeBase
+from surefind.protocols import OnProgress, Priced
+from surefind.sealed import digest
+from surefind.search.pipeline import Pipeline
+from surefind.write.layout import Layout
+from surefind.write.quote import paid_extractor
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose; all of it is part of the key of a stored result."""
+
+    layout: str = ""
+    """How documents are cut; "" is the layout of the settings."""
+    llm: bool = False
+    """Whether steps that ask a language model run."""
+    encoders: tuple[str, ...] = ()
+    """Specs of encoders to compare, in studies that compare encoders."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Documents and questions: a column of each table."""
+
+    name: str
+    kb: KnowledgeBase
+    exam: Exam
+    access: Access
+    flags: tuple[str, ...]
+    """The options of the command line that choose it: `--exam sample@1`."""
+    rest: Exam | None = None
+    """The questions of the exam that were not drawn, for stages that tune something."""
+
+
+class Desk:
+    """One collection and the options of the run. Made once for each collection."""
+
+    def __init__(
+        self, collection: Collection, options: Options, report: OnProgress | None = None, fresh: bool = False
+    ) -> None:
+        self.collection = collection
+        self.options = options
+        self.kb, self.exam, self.access = collection.kb, collection.exam, collection.access
+        self.services = collection.kb.services
+        self.report: OnProgress = report or (lambda what, done, total: None)
+        self.bench = Bench(collection.kb, report, fresh)
+        self._fresh = fresh
+
+    def on(self, exam: Exam) -> Desk:
+        """The same desk with other questions."""
+        return Desk(replace(self.collection, exam=exam), self.options, self.report, self._fresh)
+
+    @cached_property
+    def layout(self) -> Layout | None:
+        """The layout of the options; None is that of the settings."""
+        return Layout.read(self.options.layout) if self.options.layout else None
+
+    def contender(self, name: str, pipeline: str, layout: str = "") -> Contender:
+        """A configuration under the name of its row. Without a layout it has that of the options."""
+        return Contender(name, Pipeline.parse(pipeline, name), Layout.read(layout) if layout else self.layout)
+
+    def contenders(self, pipelines: Mapping[str, str]) -> list[Contender]:
+        """Configurations by the names of their rows. Equal ones become one, with the other names as aliases."""
+        return distinct([self.contender(name, text) for name, text in pipelines.items()])
+
+    def plan(self, contenders: Sequence[Contender], measures: Iterable[str]) -> Plan:
+        """The plan of a comparison. Questions that a contender was trained on are left out."""
+        made = Plan(tuple(contenders), self.exam, parse_measures(list(measures)), self.access)
+        return unseen(made, self.services)
+
+    def score(self, contenders: Sequence[Contender], measures: Iterable[str]) -> Scored:
+        """Ranks and scores all questions with all contenders."""
+        return self.bench.score(self.plan(contenders, measures))
+
+    def latency(self, scored: Scored) -> list[dict[str, Any]]:
+        """Milliseconds per question of every contender, in total and by stage, as `bench.latency` measures them."""
+        return self.bench.latency(scored.plan)
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the documents, cut in the layout of the settings."""
+        return self.kb.reader().fingerprint
+
+    @property
+    def audience(self) -> str:
+        """The documents that the questions search, if they are not all, and who may read them."""
+        view = self.kb.reader().view
+        readable = sorted(view.admitted(self.access)) if view.withheld(self.access) else []
+        return f"{self.access} {digest(readable)} {self.kb.settings.isolated}"
+
+    def titles(self) -> dict[str, str]:
+        return {document.id: document.title for document in self.kb.documents(OWNER)}
+
+
+def asks_model(contender: Contender) -> bool:
+    """Whether a configuration asks a language model, to search or to index."""
+    layout, pipeline = contender.layout, contender.pipeline
+    stages: list[object] = [*pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ())]
+    stages += [stage.inner for stage in pipeline.stages if isinstance(stage, Wrapping)]
+    return any(implements(stage, Priced) for stage in stages) or any(map(paid_extractor, pipeline.retrieve))

@@ -1,0 +1,193 @@
+"""Runs a study: each stage once for each collection, stored when it is done; then the tables."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from surefind import __version__
+from surefind.abilities import stamp_of
+from surefind.bench.cache import RunCache
+from surefind.bench.cost import quote_for
+from surefind.bench.llm_calls import llm_calls
+from surefind.bench.plan import Contender, Plan, parse_measures
+from surefind.bench.report import environment
+from surefind.errors import SurefindError
+from surefind.prompts.values import Calls
+from surefind.protocols import OnProgress
+from surefind.sealed import digest
+from surefind.store.needs import identity
+from surefind.study.desk import Collection, Desk, Options, asks_model
+from surefind.study.stage import Before, Stage, Study
+from surefind.study.values import NEEDS_LLM, Column, Result, Table
+
+FOLDER = "studies"
+_ANY_MEASURE = parse_measures(["nDCG@10"])
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """A study on some collections: quotes it, then runs it."""
+
+    name: str
+    study: Study
+    collections: Sequence[Collection]
+    options: Options
+    only: tuple[str, ...] = ()
+    """The tables to make; all if empty."""
+    flags: tuple[str, ...] = ()
+    """The options of the command line besides those of the collections, to print the command of a table."""
+    report: OnProgress | None = None
+    fresh: bool = field(default=False, compare=False)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return self.study.chosen(self.only)
+
+    def calls(self) -> list[tuple[Collection, list[Calls]]]:
+        """The estimated calls to language models of each collection, as an upper bound. Stored stages cost nothing."""
+        return [(collection, self._calls(self._desk(collection))) for collection in self.collections]
+
+    def minutes(self) -> float:
+        """The estimated minutes of the comparisons, by a few questions that are timed. Training is not included."""
+        return sum(self._minutes(self._desk(collection)) for collection in self.collections)
+
+    def left_out(self) -> list[str]:
+        """The names of the steps that do not run because they need a language model."""
+        found: dict[str, None] = {}
+        if not self.options.llm:
+            for stage in self.stages:
+                every = stage.contenders(self._desk(self.collections[0]), {})
+                found |= dict.fromkeys(one.name for one in every if asks_model(one))
+        return list(found)
+
+    def run(self) -> dict[str, Any]:
+        """Runs what is not stored yet and returns the report of the study as plain data."""
+        columns = []
+        for collection in self.collections:
+            desk = self._desk(collection)
+            results: dict[str, Result] = {}
+            with desk.services.llm.replaying():
+                for stage in self.stages:
+                    results[stage.name] = self._result(desk, stage, results)
+            columns.append(Column(collection.name, results))
+        return self._reported(columns)
+
+    # ------------------------------------------------------------ one stage
+
+    def _desk(self, collection: Collection) -> Desk:
+        return Desk(collection, self.options, self.report, self.fresh)
+
+    def _result(self, desk: Desk, stage: Stage, before: Before) -> Result:
+        every = list(stage.contenders(desk, before))
+        allowed = [contender for contender in every if self.options.llm or not asks_model(contender)]
+        store, key = _store(desk), self._key(desk, stage, before, every)
+        known: Result | None = None if self.fresh else store.data(key)
+        if known is not None:
+            return known
+        desk.report(f"{desk.collection.name}: {stage.name}", 0, 1)
+        made = stage.measure(desk, before, allowed) if allowed or not every else {}
+        left_out = {contender.name: NEEDS_LLM for contender in every if contender not in allowed}
+        result = {**made, "left_out": {**left_out, **made.get("left_out", {})}}
+        if not (result.get("problems") or result.get("provisional")):  # the next run tries again
+            store.put_data(key, result)
+        desk.report(f"{desk.collection.name}: {stage.name}", 1, 1)
+        return result
+
+    def _key(self, desk: Desk, stage: Stage, before: Before, contenders: Sequence[Contender]) -> str:
+        """A hash of everything that a stage's result depends on."""
+        used = {name: before[name] for name in stage.after if name in before}
+        stamps = [f"{one.name} {one}{''.join(f' {stamp}' for stamp in _stamps(desk, one))}" for one in contenders]
+        about = __version__, self.name, stage.name, stage.version, desk.fingerprint, desk.exam.fingerprint
+        scope = asdict(self.options), desk.exam.label, desk.audience, digest(used)
+        return _store(desk).key(*about, *scope, rest.fingerprint if (rest := desk.collection.rest) else "", *stamps)
+
+    def _calls(self, desk: Desk) -> list[Calls]:
+        found: list[Calls] = []
+        for stage, contenders, before in self._waiting(desk) if self.options.llm else ():
+            paid = tuple(one for one in contenders if asks_model(one))
+            found += llm_calls(desk.kb, Plan(paid, desk.exam, _ANY_MEASURE, desk.access)) if paid else []
+            found += stage.calls(desk, before)
+        return found
+
+    def _minutes(self, desk: Desk) -> float:
+        plans = [
+            Plan(tuple(contenders), desk.exam, _ANY_MEASURE, desk.access)
+            for _, every, _ in self._waiting(desk)
+            if (contenders := [one for one in every if self.options.llm or not asks_model(one)])
+        ]
+        return sum(quote_for(desk.bench, plan).minutes for plan in plans)
+
+    def _waiting(self, desk: Desk) -> Iterator[tuple[Stage, list[Contender], Before]]:
+        """The stages that are not stored, with their contenders and the stored results before them."""
+        results: dict[str, Result] = {}
+        for stage in self.stages:
+            contenders = list(stage.contenders(desk, results))
+            known = None if self.fresh else _store(desk).data(self._key(desk, stage, results, contenders))
+            if known is not None:
+                results[stage.name] = known
+            else:
+                yield stage, contenders, results
+
+    # ------------------------------------------------------------ the report
+
+    def _reported(self, columns: Sequence[Column]) -> dict[str, Any]:
+        wanted = {one.strip().lower() for one in self.only}
+        tables = [
+            table
+            for stage in self.stages
+            for table in self._tables(stage, columns)
+            if not wanted or table.name.lower() in wanted
+        ]
+        return {
+            "surefind": __version__,
+            "created": datetime.now().astimezone().isoformat(timespec="seconds"),
+            "study": self.name,
+            "title": self.study.title,
+            "source": self.study.source,
+            "command": self.command(),
+            "environment": environment(),
+            "collections": [_about(collection) for collection in self.collections],
+            "tables": [asdict(table) for table in tables],
+            "results": {column.name: dict(column.results) for column in columns},
+        }
+
+    def _tables(self, stage: Stage, columns: Sequence[Column]) -> Iterator[Table]:
+        for table in stage.tables(columns):
+            yield replace(table, stage=stage.name, command=self.command(table.name))
+
+    def command(self, table: str = "") -> str:
+        """The command that makes the study again, or one of its tables."""
+        chosen = [flag for collection in self.collections for flag in collection.flags]
+        only = ["--only", table] if table else [part for one in self.only for part in ("--only", one)]
+        return shlex.join(["surefind", "study", self.name, *chosen, *self.flags, *only, "--fresh"])
+
+
+def _store(desk: Desk) -> RunCache:
+    return RunCache(desk.kb.data / FOLDER / "stages")
+
+
+def _stamps(desk: Desk, contender: Contender) -> Iterator[str]:
+    """Fingerprints of what the specs of a configuration only name: weights of models and texts of prompts."""
+    layout, pipeline = contender.layout, contender.pipeline
+    stages = (*pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ()))
+    asked = [partial(stamp_of, stage, desk.services) for stage in stages]
+    for ask in (*asked, *(partial(identity, retriever) for retriever in pipeline.retrieve)):
+        with contextlib.suppress(SurefindError, OSError):  # what is not set up fails when it runs, with its own message
+            yield ask()
+
+
+def _about(collection: Collection) -> dict[str, Any]:
+    exam = collection.exam
+    return {
+        "name": collection.name,
+        "exam": exam.label,
+        "questions": len(exam.queries),
+        "fingerprint": exam.fingerprint,
+        "audience": str(collection.access),
+    }

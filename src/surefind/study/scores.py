@@ -1,0 +1,105 @@
+"""Turns the scores of a stage into plain data, and says whether a collection agrees with a claim of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from surefind.bench.engine import Scored
+from surefind.bench.llm_value import calls_of, cost_of
+from surefind.bench.report import step_problems
+from surefind.exam.clusters import clusters_of
+from surefind.measure.statistics import ALPHA, bootstrap, compare_all
+from surefind.study.values import Column, Finding, Result, Verdict
+
+
+def summary(scored: Scored, latency: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """The scores of all contenders as plain data: means with intervals, the scores of each question by the primary
+    measure, and what was searched. With `latency`, also milliseconds, calls and dollars."""
+    plan, names = scored.plan, [contender.name for contender in scored.plan.contenders]
+    clusters = clusters_of(plan.exam.queries)
+    intervals = {measure: bootstrap(scores, clusters=clusters) for measure, scores in scored.scores.items()}
+    primary = str(plan.primary)
+    rows = {
+        name: {
+            "spec": str(contender),
+            "aliases": list(contender.aliases),
+            "measures": {measure: asdict(found[i]) for measure, found in intervals.items()},
+            "scores": [round(value, 6) for value in scored.scores[primary][:, i].tolist()],
+            **(_timed(latency[i]) if latency else {}),
+        }
+        for i, (name, contender) in enumerate(zip(names, plan.contenders, strict=True))
+    }
+    return {
+        "primary": primary,
+        "rows": rows,
+        "clusters": clusters.tolist(),
+        "families": [query.family for query in plan.exam.queries],
+        "questions": len(plan.exam.queries),
+        "dropped": scored.dropped,
+        "passages": len(scored.view),
+        "documents": len(scored.view.admitted(plan.access)),
+        "layout": scored.view.layout,
+        "problems": [*scored.problems, *step_problems(names, scored.steps)],
+    }
+
+
+def _timed(timing: dict[str, Any]) -> dict[str, Any]:
+    return {"latency_ms": timing, "calls": calls_of(timing), "cost_per_1k": cost_of(timing)}
+
+
+def mean(result: Result, name: str, measure: str) -> float | None:
+    """The mean of a row; None if the row was left out."""
+    row = row_of(result, name)
+    return None if row is None else float(row["measures"][measure]["mean"])
+
+
+def row_of(result: Result, name: str) -> dict[str, Any] | None:
+    """The row of this name, or of which it is an alias."""
+    rows: dict[str, dict[str, Any]] = result.get("rows", {})
+    return rows.get(name) or next((row for row in rows.values() if name in row["aliases"]), None)
+
+
+def best_of(result: Result, names: Sequence[str], measure: str) -> str | None:
+    """The row with the highest mean; the first of equal ones; None if all of them were left out."""
+    there = [name for name in names if row_of(result, name) is not None]
+    return max(there, key=lambda name: mean(result, name, measure) or 0.0, default=None)
+
+
+def finding(
+    claim: str, columns: Sequence[Column], stage: str, better: str, worse: str, family: str | None = None
+) -> Finding:
+    """A claim that one row is better than another, and whether each collection agrees."""
+    return Finding(claim, tuple(judge(column, stage, better, worse, family) for column in columns))
+
+
+def judge(column: Column, stage: str, better: str, worse: str, family: str | None = None) -> Verdict:
+    """Whether `better` beats `worse` in a collection, by the primary measure and an exact test over the questions."""
+    result = column.results.get(stage, {})
+    first, second = row_of(result, better), row_of(result, worse)
+    if first is None or second is None:
+        missing = better if first is None else worse
+        return Verdict(column.name, "left out", f"{missing} was not measured.")
+    pairs = np.array([first["scores"], second["scores"]], dtype=np.float64).T
+    clusters = np.array(result["clusters"])
+    if family is not None:
+        there = np.array(result["families"]) == family
+        pairs, clusters = pairs[there], clusters[there]
+    if not len(pairs):
+        return Verdict(column.name, "left out", f"There is no question of the kind {family}.")
+    measured = compare_all(pairs, clusters=clusters)[0]
+    means = pairs.mean(axis=0)
+    change = f"{measured.difference:+.3f} [{measured.low:+.3f}, {measured.high:+.3f}]"
+    text = (
+        f"{result['primary']} {means[0]:.3f} ({better}) against {means[1]:.3f} ({worse}): {change}, p {_p(measured.p)}."
+    )
+    if measured.p >= ALPHA:
+        return Verdict(column.name, "undecided", text)
+    return Verdict(column.name, "agrees" if measured.difference > 0 else "disagrees", text)
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"

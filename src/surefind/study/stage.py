@@ -1,0 +1,95 @@
+"""A study and its stages, and the list of all studies."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from surefind.bench.plan import Contender
+from surefind.errors import UsageError, choices
+from surefind.prompts.values import Calls
+from surefind.study import studies
+from surefind.study.desk import Desk
+from surefind.study.values import Column, Result, Table
+
+Before = Mapping[str, Result]
+"""The results of the stages before, by name."""
+
+
+def _none(desk: Desk, before: Before) -> Sequence[Contender]:
+    return ()
+
+
+def _no_calls(desk: Desk, before: Before) -> Sequence[Calls]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a study that is measured and stored as a whole."""
+
+    name: str
+    numbers: tuple[str, ...]
+    """The tables and figures of the paper that it makes."""
+    measure: Callable[[Desk, Before, Sequence[Contender]], dict[str, Any]]
+    tables: Callable[[Sequence[Column]], Sequence[Table]]
+    contenders: Callable[[Desk, Before], Sequence[Contender]] = _none
+    """The configurations that it compares. Those that ask a language model are quoted, or left out by name."""
+    after: tuple[str, ...] = ()
+    """The stages whose results it uses."""
+    calls: Callable[[Desk, Before], Sequence[Calls]] = _no_calls
+    """Further calls to language models, besides those of the contenders."""
+    version: int = 1
+    """Raise it when the stage measures something else than before: stored results are then measured again."""
+
+
+@dataclass(frozen=True)
+class Study:
+    title: str
+    source: str
+    """The full title of the paper, with its year where known."""
+    stages: tuple[Stage, ...]
+    questions: int | None = None
+    """How many questions of each collection are asked, unless the user says otherwise; None means all."""
+    compares_encoders: bool = False
+    """Whether `--encoder` chooses what it compares."""
+    layout: str = ""
+    """The layout of the paper, which `--layout paper` chooses; "" if it names none."""
+
+    @property
+    def numbers(self) -> list[str]:
+        """The tables and figures of the paper that the study makes."""
+        return [number for stage in self.stages for number in stage.numbers]
+
+    def chosen(self, only: Sequence[str]) -> tuple[Stage, ...]:
+        """The stages that make these tables, and the stages that they use; all if none is named."""
+        wanted = {stage.name for stage in self.stages if _makes(stage, only)} if only else set()
+        for name in only:
+            if not any(_makes(stage, [name]) for stage in self.stages):
+                raise UsageError(f"This study has no {name!r}. {choices(name, self.numbers)}")
+        for stage in reversed(self.stages):
+            wanted |= set(stage.after) if stage.name in wanted else set()
+        return tuple(stage for stage in self.stages if not only or stage.name in wanted)
+
+
+def _makes(stage: Stage, only: Sequence[str]) -> bool:
+    names = {_plain(number) for number in stage.numbers}
+    return any(_plain(one) in names for one in only)
+
+
+def _plain(number: str) -> str:
+    return number.strip().lower()
+
+
+def study_names() -> list[str]:
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(studies.__path__))
+
+
+def find_study(name: str) -> Study:
+    if name not in study_names():
+        raise UsageError(f"There is no study {name!r}. {choices(name, study_names())}")
+    found: Study = importlib.import_module(f"surefind.study.studies.{name.replace('-', '_')}").STUDY
+    return found

@@ -1,0 +1,151 @@
+"""The stages of the cascade study: static weights, fusions, the ablation, latency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from surefind.bench.engine import OWNER, Scored
+from surefind.bench.movement import Movement
+from surefind.bench.plan import Contender
+from surefind.fusion.weighing import rule_weights
+from surefind.measure.statistics import bootstrap
+from surefind.search.missing import score_missing
+from surefind.study.corpora import sampled
+from surefind.study.desk import Desk
+from surefind.study.scores import summary
+from surefind.study.stage import Before
+from surefind.study.studies.cascade import _paper as paper
+from surefind.train.lss import Labeller
+from surefind.train.material import Half, simplex
+from surefind.types import Query
+
+NDCG = "nDCG@10"
+MEASURES = tuple(f"{name}@{k}" for k in (10, 5, 1) for name in ("nDCG", "RR", "AP", "R", "P"))
+"""The five measures of the paper at 1, 5 and 10; the first one decides."""
+STATIC = (0.50, 0.35, 0.15)
+"""The weights of dense, sparse and graph in the paper."""
+_THREE = "dense + sparse + entity_overlap"
+_TRI = f"{_THREE} >> rrf(k=60)"
+_CE = f"{_TRI} >> cross_encoder(top=100, keep=10, blend=1.0)"
+PIPELINES = {
+    paper.DENSE: "dense",
+    paper.BI: "dense + sparse >> rrf(k=60)",
+    paper.TRI: _TRI,
+    paper.CE: _CE,
+    paper.FULL: f"{_CE} >> llm_listwise(top=10, keep=5, max_tokens=250)",
+}
+_PARTS = 20
+"""The simplex of weights in steps of 0.05."""
+_FEWEST, _MOST = 30, 300
+"""Questions to tune on: at least, and at most."""
+
+
+# ---------------------------------------------------------------- static weights
+
+
+def tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    """Scores every point of the simplex on questions that are not asked later. The retrievers run once."""
+    rest = desk.collection.rest
+    there = 0 if rest is None else len(rest.queries)
+    if rest is None or there < _FEWEST:
+        why = f"left out: {there} questions are left to tune on, and {_FEWEST} are needed; ask fewer with --questions"
+        return {"left_out": {paper.TUNED: why}}
+    scored = desk.on(sampled(rest, _MOST, 42)).score([desk.contender("three", _TRI)], [NDCG])
+    points = simplex(3, _PARTS)
+    means = half_of(desk, scored).sweep(points, "minmax").mean(axis=0)
+    listed = np.column_stack([points.round(2), means.round(5)])
+    return {
+        "weights": points[int(means.argmax())].round(2).tolist(),
+        "points": listed.tolist(),
+        "questions": len(scored.plan.exam.queries),
+    }
+
+
+def half_of(desk: Desk, scored: Scored) -> Half:
+    """The questions with the rankings of the three retrievers, in which every candidate has three scores."""
+    (contender, *_), exam = scored.plan.contenders, scored.plan.exam
+    pipeline, layout = contender.pipeline, str(contender.layout or "")
+    found = tuple(scored.retrieved[layout, str(retriever), pipeline.depth] for retriever in pipeline.retrieve)
+    queries = [Query(query.text, query.id) for query in exam.queries]
+    lists = score_missing(found, queries, pipeline.retrieve, scored.view, desk.access)
+    documents = {document.id: document.text for document in desk.bench.reader(contender).documents(OWNER)}
+    labeller = Labeller(exam.queries, scored.view.spans(), documents)
+    places = scored.judges[0].places
+    return Half(exam.queries, found, tuple(lists), scored.plan.primary, places, labeller, scored.view.parents)
+
+
+# ---------------------------------------------------------------- fusions on identical candidates
+
+
+def fusions(desk: Desk, before: Before) -> list[Contender]:
+    weights = {paper.STATIC: STATIC}
+    if tuned := before.get("tuning", {}).get("weights"):
+        weights[paper.TUNED] = tuple(tuned)
+    fusers = {name: f"weighted(weights={list(given)}, missing=score)" for name, given in weights.items()}
+    fusers[paper.DYNAMIC] = "llm_weights(mode=query, missing=score)"
+    fusers[paper.INFORMED] = "llm_weights(mode=informed, missing=score)"
+    return desk.contenders({name: f"{_THREE} >> {fuser}" for name, fuser in fusers.items()})
+
+
+def fuse(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    """All fusions of the same candidates, and the paper's rules for when its model fails, which need no model."""
+    scored = desk.score(allowed, [NDCG])
+    found = summary(scored)
+    half = half_of(desk, scored)
+    rules = np.array([rule_weights(text, [one.signal for one in half.found]) for text in half.texts])
+    scores = half.blended(rules, "minmax")
+    interval = bootstrap(scores[:, None], clusters=np.array(found["clusters"]))[0]
+    by_rule = {
+        "spec": "weights (0.30, 0.55, 0.15) for finance and numbers, else (0.55, 0.30, 0.15)",
+        "aliases": [],
+        "measures": {NDCG: {"mean": interval.mean, "low": interval.low, "high": interval.high}},
+        "scores": scores.round(6).tolist(),
+    }
+    return {
+        **found,
+        "rows": {**found["rows"], paper.RULE: by_rule},
+        "left_out": before.get("tuning", {}).get("left_out", {}),
+    }
+
+
+# ---------------------------------------------------------------- ablation
+
+
+def ablation(desk: Desk, before: Before) -> list[Contender]:
+    return desk.contenders(PIPELINES)
+
+
+def ablate(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    """The five configurations, and what the rerankers moved."""
+    scored = desk.score(allowed, MEASURES)
+    titles = desk.titles()
+    movement = Movement(scored.plan.exam.queries, scored.judges[0], scored.plan.primary, scored.view.spans(), titles)
+    names = [contender.name for contender in scored.plan.contenders]
+    steps = dict(zip(names, scored.steps, strict=True))
+    moved = {"cross_encoder": steps.get(paper.CE, ()), "llm": steps.get(paper.FULL, ())[1:]}
+    return {
+        **summary(scored),
+        "moved": {stage: movement.of(made[0]) for stage, made in moved.items() if made},
+    }
+
+
+# ---------------------------------------------------------------- latency
+
+
+def timed(desk: Desk, before: Before) -> list[Contender]:
+    weights = f"{_THREE} >> llm_weights(mode=query)"
+    return [desk.contender(name, text) for name, text in ((paper.CE, _CE), (paper.FULL, PIPELINES[paper.FULL]))] + [
+        desk.contender("Weight Assignment", weights)
+    ]
+
+
+def clock(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    """The milliseconds of each stage for one question at a time."""
+    plan = desk.plan(allowed, [NDCG])
+    desk.bench.build(plan)
+    found = dict(zip((contender.name for contender in allowed), desk.bench.latency(plan), strict=True))
+    stages = {name: times for timing in found.values() for name, times in timing["stages"].items()}
+    return {"stages": stages}

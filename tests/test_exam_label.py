@@ -1,0 +1,194 @@
+"""`surefind exam label`: a pool that every judge sees, agreement between judges, and the exam that comes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exam_helpers import surefind
+from helpers import Home
+from study_helpers import THINGS
+from surefind.errors import ExamError
+from surefind.exam.labels import Labels, Passage, Pooled, agreement, cohen
+from surefind.exam.store import ExamStore
+
+PAIR = ("--pipeline", "bm25", "--pipeline", "tfidf")
+QUESTIONS = ("Who approves a loan?", "Where is the vault ledger kept?", "What does the teller count?")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    home = Home(tmp_path / "kb")
+    for n, thing in enumerate(THINGS):
+        home.write(f"docs/{thing}.md", f"# The {thing}\n\nRule {n}: Mia approves each {thing}; the teller counts it.\n")
+    home.sync("docs")
+    (tmp_path / "asked.txt").write_text("\n".join(QUESTIONS))
+    assert surefind("exam", "collect", "gold", tmp_path / "asked.txt", kb=home.folder).code == 0
+    return home.folder
+
+
+def seen_by(folder: Path, judge: str, *more: str) -> list[dict[str, Any]]:
+    shown = surefind("exam", "label", "gold", "--judge", judge, *PAIR, *more, "--json", kb=folder)
+    assert shown.code == 0, shown.err
+    found: list[dict[str, Any]] = shown.json["questions"]
+    return found
+
+
+def judged(folder: Path, judge: str, wanted: dict[str, set[str]]) -> Any:
+    """Labels by file: the documents that a judge finds relevant to each question."""
+    rows = []
+    for one in seen_by(folder, judge):
+        numbers = [
+            n for n, passage in enumerate(one["passages"], 1) if Path(passage["document"]).stem in wanted[one["query"]]
+        ]
+        rows.append({"query": one["query"], "relevant": numbers})
+    path = folder / f"{judge}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return surefind("exam", "label", "gold", "--judge", judge, "--labels", path, kb=folder)
+
+
+def test_judges_see_the_same_passages_in_another_order(folder: Path) -> None:
+    ann, bob = seen_by(folder, "ann"), seen_by(folder, "bob")
+    assert [one["query"] for one in ann] == [one["query"] for one in bob] == list(QUESTIONS)
+    for mine, theirs in zip(ann, bob, strict=True):
+        documents = [[passage["document"] for passage in one["passages"]] for one in (mine, theirs)]
+        assert sorted(documents[0]) == sorted(documents[1])
+    assert max(len(one["passages"]) for one in ann) == 10
+    orders = [[[p["document"] for p in one["passages"]] for one in shown] for shown in (ann, bob)]
+    assert orders[0] != orders[1]
+    assert orders[0] == [[p["document"] for p in one["passages"]] for one in seen_by(folder, "ann", "--hits", "3")]
+
+
+def test_what_half_of_the_judges_marked_is_gold(folder: Path) -> None:
+    first, second, third = QUESTIONS
+    other = next(p for p in (Path(p["document"]).stem for p in seen_by(folder, "ann")[0]["passages"]) if p != "loan")
+    judged(folder, "ann", {first: {"loan", other}, second: {"vault"}, third: set()})
+    both = judged(folder, "bob", {first: {"loan"}, second: {"ledger"}, third: set()})
+    assert both.code == 0, both.err
+    assert "ann: 3 of 3 questions labelled." in both.out and "gold v" in both.out
+    exam = ExamStore(folder / ".surefind" / "exams").load("gold")
+    gold = {query.text: {Path(j.document).stem for j in query.judgments} for query in exam.queries}
+    assert gold == {first: {"loan", other}, second: {"vault", "ledger"}}  # one of two is half; nothing for the third
+    third_judge = judged(folder, "cat", {first: {"loan"}, second: {"vault"}, third: set()})
+    assert third_judge.code == 0 and "ann and cat agree on" in third_judge.out
+    again = ExamStore(folder / ".surefind" / "exams").load("gold")
+    assert {q.text: {Path(j.document).stem for j in q.judgments} for q in again.queries} == {
+        first: {"loan"},
+        second: {"vault"},
+    }
+    assert surefind("bench", "--exam", "gold", "-p", "bm25", "--json", kb=folder).code == 0
+
+
+def test_kappa_by_hand() -> None:
+    """Cohen's example: 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no. p_o = 35/50; p_e = .5 · .6 + .5 · .4; κ = 0.4."""
+    pairs = [(True, True)] * 20 + [(True, False)] * 5 + [(False, True)] * 10 + [(False, False)] * 15
+    observed, kappa = cohen(pairs)
+    assert observed == pytest.approx(0.7) and kappa == pytest.approx(0.4)
+    assert cohen([(True, True)] * 3) == (1.0, None)
+    assert cohen([(True, False), (False, True)]) == (0.0, -1.0)
+
+
+def test_agreement_is_over_what_both_have_judged() -> None:
+    passages = tuple(Passage(f"{i}.md", 0, 5) for i in range(4))
+    pool = [Pooled("one", passages), Pooled("two", passages)]
+    labels = {"ann": {"one": [0, 1], "two": [0]}, "bob": {"one": [1, 0]}, "cat": {}}
+    (pair,) = agreement(pool, labels)
+    assert (pair.first, pair.second, pair.questions, pair.passages) == ("ann", "bob", 1, 4)
+    assert (pair.observed, pair.kappa) == (1.0, 1.0)
+
+
+def test_a_damaged_label_file_is_named(tmp_path: Path) -> None:
+    kept = Labels(tmp_path)
+    kept.mark("ann", "one", [1])
+    assert kept.of("ann") == {"one": [1]} and kept.judges() == ["ann"]
+    path = tmp_path / "labels-ann.json"
+    path.write_text(path.read_text().replace("[1]", "[2]"))
+    with pytest.raises(ExamError, match=r"labels-ann\.json is damaged or was edited"):
+        kept.of("ann")
+
+
+def test_the_doctor_finds_damaged_labels(folder: Path) -> None:
+    seen_by(folder, "ann")
+    path = folder / ".surefind" / "exams" / "gold" / "pool.json"
+    assert surefind("doctor", kb=folder).code == 0
+    path.write_text(path.read_text().replace("Who", "Why"))
+    broken = surefind("doctor", kb=folder)
+    assert broken.code == 1 and "pool.json is damaged or was edited" in broken.out + broken.err
+
+
+def test_changed_documents_end_the_pool(folder: Path) -> None:
+    seen_by(folder, "ann")
+    Home(folder).write("docs/new.md", "# New\n\nA new document.\n")
+    assert surefind("sync", folder / "docs", kb=folder).code == 0
+    refused = surefind("exam", "label", "gold", "--judge", "ann", "--json", kb=folder)
+    assert refused.code == 2 and "The documents have changed since the pool of gold was made" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"query": "Unknown?", "relevant": [1]}', "not in the pool"),
+        (json.dumps({"query": QUESTIONS[0], "relevant": [11]}), "a number from 1 to 10"),
+        (json.dumps({"query": QUESTIONS[0]}), "'relevant'"),
+        ("not JSON", "line 1"),
+    ],
+)
+def test_bad_labels_are_named_and_nothing_is_stored(folder: Path, line: str, message: str) -> None:
+    path = folder / "bad.jsonl"
+    good = json.dumps({"query": QUESTIONS[1], "relevant": [1]})
+    path.write_text(f"{line}\n{good}\n")
+    seen_by(folder, "ann")
+    refused = surefind("exam", "label", "gold", "--judge", "ann", "--labels", path, kb=folder)
+    assert refused.code == 2 and message in refused.err
+    assert Labels(folder / ".surefind" / "exams" / "gold").of("ann") == {}
+
+
+def test_wrong_calls_are_explained(folder: Path) -> None:
+    for words, message in (
+        (("gold", "--judge", "../ann", "--json"), "A judge cannot be called '../ann'"),
+        (("none", "--judge", "ann", "--json"), "There are no questions to label"),
+        (("gold", "--judge", "ann", "--hits", "1", "--json"), "--hits at least 2"),
+    ):
+        wrong = surefind("exam", "label", *words, kb=folder)
+        assert wrong.code == 2 and message in wrong.err
+
+
+def test_labels_at_a_terminal(folder: Path) -> None:
+    seen_by(folder, "ann")
+    screen, theirs = pty.openpty()
+    command = [sys.executable, "-m", "surefind", "exam", "label", "gold", "--judge", "ann", "--kb", str(folder)]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "dumb"})
+    os.close(theirs)
+    shown = _until(screen, "q = stop: ")
+    assert QUESTIONS[0] in shown and "1 of 3" in shown and "bm25" not in shown
+    os.write(screen, b"99\n")
+    assert "Cannot read '99'" in _until(screen, "q = stop: ")
+    os.write(screen, b"2 1\n")
+    assert QUESTIONS[1] in _until(screen, "q = stop: ")
+    os.write(screen, b"q\n")
+    assert "ann: 1 of 3 questions labelled." in _until(screen, "bench --exam gold")
+    assert process.wait(60) == 0
+    os.close(screen)
+    (marks,) = Labels(folder / ".surefind" / "exams" / "gold").of("ann").values()
+    pool = Labels(folder / ".surefind" / "exams" / "gold").pool()
+    order = pool[0].order_for("ann")
+    assert marks == [order[1], order[0]]
+
+
+def _until(screen: int, mark: str) -> str:
+    """The screen's text up to `mark`."""
+    text, last = "", time.monotonic() + 60
+    while mark not in text:
+        ready, _, _ = select.select([screen], [], [], max(0, last - time.monotonic()))
+        assert ready, f"{mark!r} did not come: {text}"
+        text += os.read(screen, 65536).decode("utf-8", "replace")
+    return text

@@ -1,0 +1,158 @@
+"""`surefind study cascade`: its tables, with and without a language model, on a small corpus."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from exam_helpers import Ran, surefind
+from helpers import WORDS
+from llm_server import LLMServer
+from llm_steps import passages
+from study_helpers import THINGS, make_base, tables_of
+from surefind.study.corpora import Wanted, open_collections
+from surefind.study.desk import Desk, Options
+from surefind.study.studies.cascade import _paper as paper
+from surefind.study.studies.cascade._measure import half_of, tune
+from surefind.train.material import simplex
+
+KINDS = ("plain", "coded")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_base(tmp_path_factory.mktemp("cascade"))
+
+
+WORDS_OF = ("study", "cascade", "--exam", "mine", "--questions", "12")
+
+
+@pytest.fixture(scope="module")
+def ran(base: Path) -> Ran:
+    return surefind(*WORDS_OF, "--offline", "--json", kb=base)
+
+
+def test_every_table_of_the_paper_is_there(ran: Ran) -> None:
+    numbers = [f"Table {n}" for n in ("A", "I", "II", "IV", "V", "VI", "III", "VII")]
+    assert [number for number in tables_of(ran) if number.startswith("Table")] == numbers
+
+
+def test_what_needs_a_model_is_named_in_each_table(ran: Ran) -> None:
+    left_out = {
+        number: [row["name"] for row in table["rows"] if "needs a language model" in row["left_out"]]
+        for number, table in tables_of(ran).items()
+    }
+    assert left_out == {
+        "Table A": ["Full Pipeline"],
+        "Table I": ["+ LLM Reranking (Full)"],
+        "Table II": ["Full Pipeline"],
+        "Measures": ["Full Pipeline"],
+        "Table IV": ["LLM: average swaps", "LLM: top-1 changed, %"],
+        "Table V": list(paper.DEGRADED),
+        "Table VI": ["LLM"],
+        "Degraded by kind": ["LLM"],
+        "Static weights": [],
+        "Table III": ["Dynamic (query alone)", "Dynamic (with score distributions)"],
+        "Table VII": ["Weight Assignment", "LLM Reranking"],
+    }
+
+
+def test_the_papers_figures_stand_beside_ours(ran: Ran) -> None:
+    tables = tables_of(ran)
+    rows = {row["name"]: row["cells"] for row in tables["Table II"]["rows"]}
+    assert rows["Dense Only"][1:] == [0.3850, 0.6996, 0.3537]
+    assert rows["Full Pipeline"] == [None, 0.3873, 0.7556, 0.3981]
+    assert all(0 < rows[name][0] <= 1 for name in paper.CONFIGURATIONS[:4])
+    heads = tables["Table II"]["heads"]
+    assert [head["paper"] for head in heads] == [False, True, True, True]
+    totals = {row["name"]: row["cells"] for row in tables["Table VII"]["rows"]}
+    assert totals["Total"][1:] == [43807, 13196, 23951]
+    assert totals["Total"][0] == pytest.approx(totals["Retrieval"][0] + totals["Cross-Encoder"][0])
+
+
+def test_the_papers_figures_add_up() -> None:
+    """What the text derives from the tables, to find a figure that was copied wrongly."""
+    by_set = [[paper.ABLATION[name][one] for name in (paper.TRI, paper.CE, paper.FULL)] for one in paper.SETS]
+    gains = [(round(100 * (ce / tri - 1), 1), round(100 * (full / ce - 1), 1)) for tri, ce, full in by_set]
+    assert gains == [(36.8, 7.7), (4.6, 4.8), (35.9, 0.1)]
+    differences = [paper.WEIGHTS[paper.DYNAMIC][one] - paper.WEIGHTS[paper.STATIC][one] for one in paper.SETS]
+    assert differences == pytest.approx([-0.0102, -0.0708, -0.0557], abs=0.0002)
+    assert paper.WEIGHTS[paper.DYNAMIC] == paper.ABLATION[paper.TRI]
+    for one in paper.SETS:
+        stages = [row[one] for name, row in paper.LATENCY.items() if name != "Total"]
+        assert sum(stages) == pytest.approx(paper.LATENCY["Total"][one], abs=1)
+
+
+def test_static_weights_are_tuned_on_questions_that_are_not_asked(base: Path, ran: Ran) -> None:
+    found = ran.json["results"]["mine"]
+    assert found["tuning"]["questions"] == 3 * len(THINGS) - 12
+    assert len(found["tuning"]["points"]) == 231
+    best = max(point[3] for point in found["tuning"]["points"])
+    assert [*found["tuning"]["weights"], best] in found["tuning"]["points"]
+    spec = found["fusion"]["rows"]["Static (tuned here)"]["spec"]
+    assert "weights=[" + ", ".join(f"{weight}" for weight in found["tuning"]["weights"]) in spec
+
+
+def test_the_simplex_in_steps_of_a_twentieth() -> None:
+    points = simplex(3, 20)
+    assert points.shape == (231, 3) and np.allclose(points.sum(axis=1), 1)
+    assert len({tuple(point) for point in points.round(2).tolist()}) == 231
+    assert [0.5, 0.35, 0.15] in points.round(2).tolist()
+
+
+def test_the_sweep_scores_as_a_search_does(base: Path) -> None:
+    """A point of the grid scores what the same weights score as a pipeline."""
+    (mine,) = open_collections(base, Wanted(("mine",), questions=12))
+    with mine.kb:
+        desk = Desk(mine, Options())
+        text = "dense + sparse + entity_overlap >> weighted(weights=[0.5, 0.35, 0.15], missing=score)"
+        scored = desk.score([desk.contender("static", text)], ["nDCG@10"])
+        swept = half_of(desk, scored).blended(np.array([0.5, 0.35, 0.15]), "minmax")
+    assert swept == pytest.approx(scored.scores["nDCG@10"][:, 0])
+
+
+def test_too_few_questions_to_tune_on_are_named(base: Path) -> None:
+    (mine,) = open_collections(base, Wanted(("mine",), questions=20))
+    with mine.kb:
+        found = tune(Desk(mine, Options()), {}, ())
+    assert list(found["left_out"]) == ["Static (tuned here)"] and "25 questions are left" in str(found["left_out"])
+    shown = surefind("study", "cascade", "--exam", "mine", "--questions", "40", "--only", "Static weights", kb=base)
+    assert "best here: left out: 5 questions are left to tune on" in shown.out
+
+
+def test_degraded_questions_are_counted_by_kind(ran: Ran) -> None:
+    table = tables_of(ran)["Degraded by kind"]
+    found = ran.json["results"]["mine"]["ablation"]
+    counted = [row for row in table["rows"] if row["name"] in KINDS]
+    assert [row["name"] for row in counted] == sorted({*found["families"]})
+    pairs = zip(found["rows"]["Tri-Modal"]["scores"], found["rows"]["Tri-Modal + CE"]["scores"], strict=True)
+    worse = sum(after < before for before, after in pairs)
+    assert sum(int(row["cells"][0].split()[0]) for row in counted) == worse
+
+
+def _model(prompt: str) -> str:
+    """Prefers the last passage, and gives the graph no weight."""
+    if "<passage" in prompt:
+        return json.dumps({"ranking": sorted(passages(prompt), reverse=True)})
+    return json.dumps({"dense": 0.6, "sparse": 0.4, "entity_overlap": 0.0})
+
+
+def test_with_a_model_nothing_is_left_out(base: Path, llm: LLMServer) -> None:
+    llm.reply = _model
+    (base / "surefind.toml").write_text(f'{WORDS}\n[llm.prices]\n"{llm.model}" = [1, 1]\n')
+    try:
+        refused = surefind(*WORDS_OF, "--llm", llm.model, "--json", kb=base)
+        assert refused.code == 2 and "Add --yes to continue" in refused.err and not llm.bodies
+        ran = surefind(*WORDS_OF, "--llm", llm.model, "--yes", "--json", kb=base)
+    finally:
+        (base / "surefind.toml").write_text(WORDS)
+    tables = tables_of(ran)
+    assert not [row for table in tables.values() for row in table["rows"] if row["left_out"]]
+    rows = {row["name"]: row["cells"] for row in tables["Table IV"]["rows"]}
+    assert rows["LLM: top-1 changed, %"][0] == 100 and rows["LLM: average swaps"][0] > 1
+    assert {row["name"] for row in tables["Table III"]["rows"]} >= {paper.DYNAMIC, paper.INFORMED}
+    assert tables["Table VII"]["rows"][3]["cells"][0] > 0
+    assert f"--llm '{llm.model}'" in tables["Table I"]["command"]
