@@ -246,6 +246,10 @@ def test_exam_of_three_families(desks: Home, llm: LLMServer) -> None:
         gold = query.judgments[0]
         assert texts[gold.document][gold.start : gold.end] == query.metadata["answer"]
         assert len(query.judgments) == (1 if query.family == "sf1h" else 2)
+        assert [j.role for j in query.judgments] == ["answer", "support"][: len(query.judgments)]
+        for judgment, segment in zip(query.judgments, query.segments, strict=True):
+            assert segment.document == judgment.document
+            assert (segment.start or 0) <= (judgment.start or 0) < (judgment.end or 0) <= (segment.end or 0)
         documents = {judgment.document for judgment in query.judgments}
         assert len(documents) == (2 if query.family == "mf2h" else 1)
     sent = len(llm.bodies)

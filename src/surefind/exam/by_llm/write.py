@@ -7,7 +7,8 @@
 The seed decides the order of the passages. Rules find names, and the model adds more up to five, as in the study. Each
 question must pass the rules (the answer is an exact substring, the question does not mention its passage, it is not a
 duplicate); two-hop questions must also pass the necessity check. The gold is the answer's span and, for two hops, the
-sentence of the other passage that names the shared entity. Every answer of the model is cached: a stopped run continues
+sentence of the other passage that names the shared entity, as supporting evidence. A question keeps its passages as
+segments. Every answer of the model is cached: a stopped run continues
 where it was, and repeating a run is free.
 """
 
@@ -27,7 +28,7 @@ from surefind.exam.by_llm.necessity import ANSWER, necessary
 from surefind.exam.by_llm.pairs import ENTITIES, Pair, entities_by_rule, pairs
 from surefind.exam.by_llm.passages import Passage, drawn, passages
 from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions
-from surefind.exam.model import Exam, ExamQuery, Judgment
+from surefind.exam.model import Exam, ExamQuery, Judgment, Role
 from surefind.exam.overlap import overlap
 from surefind.kb import KnowledgeBase
 from surefind.llm.chat import complete_many
@@ -265,16 +266,17 @@ class Writer:
     def _query(self, family: str, question: Question) -> ExamQuery:
         first = question.passages[0]
         gold = [self._judge(first.document, question.start, question.end)]
-        gold += [self._judge(p.document, *self._evidence(p, question.shared)) for p in question.passages[1:]]
+        gold += [self._judge(p.document, *self._evidence(p, question.shared), "support") for p in question.passages[1:]]
         shared = max(overlap(question.text, self._texts[j.document], j.start, j.end) for j in gold)
         digest = hashlib.blake2b(f"{question.text}\0{first.document}".encode(), digest_size=5).hexdigest()
         metadata = {"answer": question.answer, "model": self.model or self.kb.settings.llm.model}
         if question.shared:
             metadata["shared"] = ", ".join(question.shared)
-        return ExamQuery(f"{family}-{digest}", question.text, tuple(gold), family, shared, metadata)
+        segments = tuple(self._judge(p.document, p.start, p.end) for p in question.passages)
+        return ExamQuery(f"{family}-{digest}", question.text, tuple(gold), family, shared, metadata, segments)
 
-    def _judge(self, document: str, start: int, end: int) -> Judgment:
-        return Judgment(document, start, end, 1, self._texts[document][start:end][:_QUOTE])
+    def _judge(self, document: str, start: int, end: int, role: Role = "answer") -> Judgment:
+        return Judgment(document, start, end, 1, self._texts[document][start:end][:_QUOTE], role)
 
     def _evidence(self, passage: Passage, shared: Sequence[str]) -> tuple[int, int]:
         """The first sentence of the other passage that names a shared entity."""
