@@ -2,7 +2,8 @@
 
 The table of the company-context-layer study (1,706 questions over the manuals of a credit union). In that study, convex
 fusion with α = 0.3 reached 0.729 nDCG@10, and the RRF in production (k = 60, vectors counted twice) 0.082. RSF of two
-retrievers is convex fusion with α = 0.5, so the two share a row.
+retrievers is convex fusion with α = 0.5, so the two share a row. The study's DBSN is the sum of z-scores (`dbsn`); the
+row here is `dbsf`, which limits them.
 """
 
 from __future__ import annotations
