@@ -63,6 +63,8 @@ class GraphLocal(Aided, Stage):
     llm: str | None = None
     prompt: str = "v1"
     edges: Literal["related", "stated"] = "related"
+    temperature: float | None = None
+    """The temperature at which the model names entities; None means 0. The study has 0.2."""
 
     def __post_init__(self) -> None:
         require(self.fan is None or self.fan > 0, self, "fan must be at least 1")
@@ -104,7 +106,7 @@ class GraphLocal(Aided, Stage):
         return estimate.calls(self.llm, 0 if self.inner is None else work.queries, 0, _ANSWER)
 
     def _reader(self) -> LLM:
-        return LLM(self.llm, self.prompt)
+        return LLM(self.llm, self.prompt, self.temperature)
 
     def _near(self) -> Dense:
         return Dense(self.model)
