@@ -8,8 +8,8 @@ For a threshold τ, n(τ) questions have at least this confidence, and k(τ) of 
 interval: with many τ, one passes by luck. So they are tested in a fixed sequence, from the largest τ down, and the
 first one that fails ends it. Then the probability that any accepted τ breaks the promise is at most that of one test
 (Bauer 1991; Maurer, Hothorn and Lehmacher 1995). The sequence depends on the confidences alone, not on the successes.
-It has at most `STEPS` steps of equal numbers of questions, and begins with the first step that can pass although some
-questions fail, half as many as β allows.
+It has at most `STEPS` steps of equal numbers of questions. It begins with the first step that could pass and skips
+30% of the questions: a sequence that begins with few questions often ends at once, by one failure among them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from surefind.types import BoolArray, Floats
 LEAST = 30
 """Fewest questions above a threshold."""
 STEPS = 20
+FIRST = 0.3
+"""The share of questions that the first tested threshold skips, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +66,12 @@ def _threshold(confidences: Floats, success: BoolArray, below: float, level: flo
 def chosen(tested: Sequence[Threshold], beta: float, level: float = 0.95) -> Threshold | None:
     """The smallest threshold that keeps the promise, by fixed-sequence testing; None if the first one fails."""
     best = None
+    most = max((threshold.skipped for threshold in tested), default=0)
     for threshold in tested:
-        if threshold.skipped < _first(beta, level):
-            continue
+        n = threshold.skipped
+        if n < FIRST * most or wilson(n, n, z_of(level)).low < beta:
+            continue  # too few questions: the second test fails even if all of them succeed
         if not threshold.keeps(beta):
             break
         best = threshold
     return best
-
-
-def _first(beta: float, level: float) -> int:
-    """The fewest questions at which the test can pass although some fail, half as many as β allows."""
-    n = LEAST
-    while n < 10_000 and wilson(round(n * (1 + beta) / 2), n, z_of(level)).low < beta:
-        n += 1
-    return n
