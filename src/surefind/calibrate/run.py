@@ -1,0 +1,145 @@
+"""`surefind calibrate`: chooses a threshold for `conditional`, checks it on held-out questions and saves it."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from surefind import __version__
+from surefind.bench.plan import Plan
+from surefind.calibrate.choice import Choice, Evidence, Rows, checked, choose
+from surefind.calibrate.evidence import Asked, ask, dollars
+from surefind.confidence.measures import MEASURED, When
+from surefind.confidence.saved import write_calibration
+from surefind.errors import ExamError, SpecError, choices
+from surefind.exam.model import Exam
+from surefind.exam.split import held_out
+from surefind.fuse.learned import question_key
+from surefind.kb import KnowledgeBase
+from surefind.measure.names import Measure
+from surefind.measure.thresholds import LEAST
+from surefind.protocols import OnProgress
+from surefind.train.fusion import check_name
+
+WHENS: tuple[When, ...] = (*MEASURED, "predicted")
+EVERY_QUESTION = "every question is reranked"
+
+
+def success_of(exam: Exam) -> Measure:
+    """Whether a ranking succeeds: its first five passages contain the answer (T5EM), or, if gold is not given as
+    passages, its first five documents contain a relevant one."""
+    spans = all(any(j.is_answer and j.is_span for j in query.judgments) for query in exam.queries)
+    return Measure("T5EM", 5) if spans else Measure("Success", 5)
+
+
+def check_options(name: str, when: str, beta: float, level: float) -> None:
+    check_name(name)
+    if when not in WHENS:
+        raise SpecError(f"There is no measure of confidence {when!r}. {choices(when, WHENS)}")
+    for option, value in (("--beta", beta), ("--confidence", level)):
+        if not 0 < value < 1:
+            raise SpecError(f"{option} must be between 0 and 1, not {value:g}.")
+
+
+def calibrate(
+    kb: KnowledgeBase,
+    plan: Plan,
+    name: str,
+    when: When = "predicted",
+    beta: float = 0.9,
+    level: float = 0.95,
+    report: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Saves the calibration and returns it with its report. The plan comes from `evidence.plan_of`."""
+    check_options(name, when, beta, level)
+    folder = kb.services.models_folder
+    assert folder is not None  # a knowledge base has one
+    asked = ask(kb, plan, report)
+    out = np.array(held_out(asked.queries))
+    tuning, held = np.flatnonzero(~out), np.flatnonzero(out)
+    if len(tuning) < LEAST or len(held) < LEAST:
+        raise ExamError(
+            f"The exam {plan.exam.label} has {len(asked.queries)} questions about the current documents; calibrating "
+            f"needs at least {LEAST} in each half. Add questions, or write some: surefind exam write."
+        )
+    made = {each: choose(asked.evidence, tuning, each, beta, level) for each in WHENS}
+    data = _about(kb, plan, asked, name, beta, level) | {
+        "when": when,
+        "below": None if made[when].threshold is None else made[when].below,
+        "predictor": None if (predictor := made[when].predictor) is None else predictor.as_data(),
+        "questions": {"tuning": len(tuning), "held_out": len(held), "dropped": asked.dropped},
+        "rows": [_row(asked, made[each], tuning, held, level, beta) for each in WHENS],
+        "curve": _curve(asked.evidence, made[when], held, level),
+        "learnt": sorted(question_key(asked.queries[i].text) for i in tuning),
+    }
+    write_calibration(folder, data)
+    return data
+
+
+def _about(kb: KnowledgeBase, plan: Plan, asked: Asked, name: str, beta: float, level: float) -> dict[str, Any]:
+    pipeline = plan.contenders[1].pipeline
+    success, quality = plan.measures
+    return {
+        "name": name,
+        "surefind": __version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "stage": str(pipeline.rerank[0]),
+        "path": pipeline.path,
+        "corpus": asked.corpus,
+        "exam": {"name": plan.exam.label, "fingerprint": plan.exam.fingerprint},
+        "success": str(success),
+        "quality": str(quality),
+        "beta": beta,
+        "confidence": level,
+        "seconds": asked.seconds,
+        "dollars": dollars(kb, plan),
+    }
+
+
+def _row(asked: Asked, choice: Choice, tuning: Rows, held: Rows, level: float, beta: float) -> dict[str, Any]:
+    """One measure of confidence: its threshold, and what it does on both parts."""
+    found = checked(asked.evidence, held, choice, level)
+    return {
+        "when": choice.when,
+        "below": None if choice.threshold is None else choice.below,
+        "tuning": checked(asked.evidence, tuning, choice, level),
+        "held_out": found,
+        "kept": found["success"] is None or found["success"] >= beta,
+    }
+
+
+def _curve(evidence: Evidence, choice: Choice, held: Rows, level: float) -> list[dict[str, Any]]:
+    """Each threshold that was tested, with its effect on the held-out questions."""
+    return [
+        {
+            "below": tested.below,
+            "skipped": tested.skipped,
+            "success": tested.successes / tested.skipped,
+            "low": tested.low,
+            "held_out": checked(evidence, held, replace(choice, threshold=tested), level),
+        }
+        for tested in choice.tested
+    ]
+
+
+def sentence(made: dict[str, Any]) -> str:
+    """What the calibration promises, and whether the held-out questions kept it."""
+    beta, level = made["beta"], made["confidence"]
+    row = next(row for row in made["rows"] if row["when"] == made["when"])
+    if made["below"] is None:
+        return (
+            f"No threshold promises with {level:.0%} confidence that {beta:.0%} of the skipped questions succeed, so "
+            f"{EVERY_QUESTION}. Try a lower --beta, another --when, or an exam with more questions."
+        )
+    found = row["held_out"]
+    if not found["skipped"]:
+        return f"Questions with a confidence of {made['below']:.3g} or more are not reranked; no held-out question is."
+    told = (
+        f"Questions with a confidence of {made['below']:.3g} or more are not reranked: {found['skip_rate']:.0%} of the "
+        f"held-out questions. Of these, {found['success']:.1%} succeed without it [{found['low']:.3f}, "
+        f"{found['high']:.3f}]"
+    )
+    return f"{told}, so the promise of {beta:.0%} was {'kept' if row['kept'] else 'not kept'} on them."

@@ -1,0 +1,163 @@
+"""`surefind calibrate`: finds the confidence from which on questions need not be reranked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from surefind.serve.cli import _complete
+from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
+from surefind.serve.cli._money import Budget, Yes, agree
+from surefind.serve.cli._train import ExamName, load_exam
+
+if TYPE_CHECKING:
+    from surefind.confidence.measures import When
+    from surefind.kb import KnowledgeBase
+    from surefind.search.pipeline import Pipeline
+
+
+def register(app: typer.Typer) -> None:
+    app.command("calibrate")(calibrate)
+
+
+def calibrate(
+    stage: Annotated[
+        str,
+        typer.Argument(
+            help="The reranker to skip, such as cross_encoder or 'llm_listwise(top=20)'.",
+            autocompletion=_complete.stages("rerank"),
+        ),
+    ],
+    exam: ExamName,
+    beta: Annotated[float, typer.Option("--beta", help="The share of skipped questions that must succeed.")] = 0.9,
+    confidence: Annotated[float, typer.Option("--confidence", help="How sure the promise is.")] = 0.95,
+    when: Annotated[
+        str,
+        typer.Option("--when", help="The measure of confidence: max, margin, agreement, raw or predicted."),
+    ] = "predicted",
+    pipeline: Annotated[
+        str,
+        typer.Option(
+            "--pipeline",
+            "-p",
+            help="The stages before the reranker, by name or spec.",
+            show_default="the default pipeline without its rerankers",
+            autocompletion=_complete.pipelines,
+        ),
+    ] = "",
+    success: Annotated[
+        str,
+        typer.Option(
+            "--success", help="When a ranking succeeds.", show_default="T5EM; Success@5 if gold is whole documents"
+        ),
+    ] = "",
+    measure: Annotated[str, typer.Option("--measure", "-m", help="The quality that is reported.")] = "nDCG@10",
+    name: Annotated[str, typer.Option("--name", help="The name of the calibration.", show_default="STAGE-EXAM")] = "",
+    budget: Budget = None,
+    yes: Yes = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Find the confidence from which on questions need not be reranked, with a promise about their quality.
+
+    The promise: of the questions that are not reranked, a share of at least BETA succeeds, at this confidence level.
+    The threshold is chosen on one half of the exam and checked on the other, and saved with the knowledge base: use it
+    as `conditional(stage=STAGE, calibrated=NAME)`. It is refused once the documents change.
+    """
+    from surefind.bench.llm_calls import llm_calls
+    from surefind.calibrate.evidence import plan_of
+    from surefind.calibrate.run import calibrate as run
+    from surefind.calibrate.run import check_options, success_of
+    from surefind.kb import KnowledgeBase
+    from surefind.measure.names import parse_measure
+
+    questions = load_exam(kb, exam)
+    name = name or f"{stage.partition('(')[0]}-{questions.name}"
+    check_options(name, when, beta, confidence)
+    wanted = parse_measure(success) if success else success_of(questions)
+    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        plan = plan_of(_before(base, pipeline), stage, questions, wanted, parse_measure(measure))
+        agree(base, llm_calls(base, plan), budget, yes, as_json)
+        made = run(base, plan, name, cast("When", when), beta, confidence, report)
+    if as_json:
+        print_json(made)
+    else:
+        _show(made)
+
+
+def _before(base: KnowledgeBase, text: str) -> Pipeline:
+    """The named pipeline; without a name, the default one without its rerankers."""
+    from dataclasses import replace
+
+    from surefind.bench.plan import from_texts
+
+    if text:
+        return from_texts([text], base.settings.pipelines)[0].pipeline
+    (current,) = from_texts([base.settings.pipeline], base.settings.pipelines)
+    return replace(current.pipeline, rerank=(), name="")
+
+
+def _show(made: dict[str, Any]) -> None:
+    from surefind.calibrate.run import sentence
+
+    counts = made["questions"]
+    typer.echo(f"{made['exam']['name']}: the threshold is chosen on {counts['tuning']} questions and checked on "
+               f"{counts['held_out']} others. Success: {made['success']}.")  # fmt: skip
+    _table(made)
+    typer.echo(f"\nThresholds of {made['when']}, tested from the largest down; the first that fails ends it:")
+    _curve(made)
+    typer.echo(sentence(made))
+    typer.echo(f"Pipeline: {made['path']} >> conditional(stage={made['stage']}, calibrated={made['name']})")
+
+
+def _table(made: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("held-out half")
+    headings = ("τ", "skipped", f"{made['success']} of skipped", made["quality"], "gain kept", "s saved", "$/1k saved")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for row in made["rows"]:
+        found, rate = row["held_out"], row["held_out"]["skip_rate"]
+        table.add_row(
+            row["when"] + (" *" if row["when"] == made["when"] else ""),
+            "none" if row["below"] is None else f"{row['below']:.3f}",
+            f"{rate:.0%}",
+            _success(found),
+            f"{found['quality']['conditional']:.3f}",
+            _kept(found),
+            f"{rate * made['seconds']:.3f} of {made['seconds']:.3f}",
+            f"{1000 * rate * made['dollars']:.2f}",
+        )
+    console().print(table)
+    quality = made["rows"][0]["held_out"]["quality"]
+    typer.echo(f"{made['quality']} without reranking {quality['never']:.3f}, always reranking {quality['always']:.3f}. "
+               "* is saved.")  # fmt: skip
+
+
+def _curve(made: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("τ", "skipped", "success", "at least", "held out: skipped", "success", made["quality"]):
+        table.add_column(heading, justify="right")
+    for point in made["curve"]:
+        found = point["held_out"]
+        passed = "✓" if point["low"] >= made["beta"] else " "
+        table.add_row(
+            f"{point['below']:.3f}", str(point["skipped"]), f"{point['success']:.3f}", f"{point['low']:.3f} {passed}",
+            f"{found['skip_rate']:.0%}", _success(found), f"{found['quality']['conditional']:.3f}",
+        )  # fmt: skip
+    console().print(table)
+
+
+def _success(found: dict[str, Any]) -> str:
+    if found["success"] is None:
+        return "–"
+    return f"{found['success']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+
+
+def _kept(found: dict[str, Any]) -> str:
+    return "–" if found["gain_kept"] is None else f"{found['gain_kept']:.0%}"
