@@ -54,6 +54,7 @@ def bash(line: str, cwd: Path) -> list[str]:
         ("surefind search x --json -k 3 --pipeline qui", ["quick", "quiet"]),
         ("surefind bench -p quie", ["quiet"]),
         ("surefind bench --preset c", ["cascade", "champion", "chunking", "context-layer"]),
+        ("surefind study s", ["support-chatbot"]),
         ("surefind bench --exam ", ["mine", "theirs"]),
         ("surefind exam show m", ["mine"]),
         ("surefind train fusion --exam th", ["theirs"]),

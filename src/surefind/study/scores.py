@@ -10,6 +10,7 @@ import numpy as np
 
 from surefind.bench.engine import Scored
 from surefind.bench.llm_value import calls_of, cost_of
+from surefind.bench.plan import short
 from surefind.bench.report import step_problems
 from surefind.exam.clusters import clusters_of
 from surefind.measure.statistics import ALPHA, bootstrap, compare_all
@@ -23,9 +24,11 @@ def summary(scored: Scored, latency: Sequence[dict[str, Any]] = ()) -> dict[str,
     clusters = clusters_of(plan.exam.queries)
     intervals = {measure: bootstrap(scores, clusters=clusters) for measure, scores in scored.scores.items()}
     primary = str(plan.primary)
+    same = len({contender.layout for contender in plan.contenders}) == 1
     rows = {
         name: {
             "spec": str(contender),
+            "shown": short(contender.pipeline) if same else f"{contender.layout} | {short(contender.pipeline)}",
             "aliases": list(contender.aliases),
             "measures": {measure: asdict(found[i]) for measure, found in intervals.items()},
             "scores": [round(value, 6) for value in scored.scores[primary][:, i].tolist()],

@@ -46,7 +46,7 @@ def measured_rows(
         ]
         cells += [paper.get(name, {}).get(one) for one in paper_names]
         shown = label(name, [one for one in first["aliases"] if one in names]) if first is not None else name
-        made.append(Row(shown, tuple(cells), first["spec"] if first else "", why_left_out(columns, stage, name)))
+        made.append(Row(shown, tuple(cells), first["shown"] if first else "", why_left_out(columns, stage, name)))
     return made
 
 

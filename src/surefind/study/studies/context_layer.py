@@ -84,7 +84,7 @@ def _results(columns: Sequence[Column]) -> Table:
 def _milliseconds(columns: Sequence[Column], row: Row) -> list[Cell]:
     tables = [column.results[_STAGE].get("rows", {}) for column in columns]
     return [
-        next((one["latency_ms"]["p50"] for one in rows.values() if one["spec"] == row.spec), None) for rows in tables
+        next((one["latency_ms"]["p50"] for one in rows.values() if one["shown"] == row.spec), None) for rows in tables
     ]
 
 

@@ -99,7 +99,8 @@ def fuse(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, 
     scores = half.blended(rules, "minmax")
     interval = bootstrap(scores[:, None], clusters=np.array(found["clusters"]))[0]
     by_rule = {
-        "spec": "weights (0.30, 0.55, 0.15) for finance and numbers, else (0.55, 0.30, 0.15)",
+        "spec": paper.RULE,
+        "shown": "weights (0.30, 0.55, 0.15) for finance and numbers, else (0.55, 0.30, 0.15)",
         "aliases": [],
         "measures": {NDCG: {"mean": interval.mean, "low": interval.low, "high": interval.high}},
         "scores": scores.round(6).tolist(),

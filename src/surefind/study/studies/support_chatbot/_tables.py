@@ -238,4 +238,4 @@ def _cells(columns: Sequence[Column], stage: str, name: str, measures: tuple[str
 
 def _spec(columns: Sequence[Column], stage: str, name: str) -> str:
     rows = [row_of(column.results.get(stage, {}), name) for column in columns]
-    return next((str(row["spec"]) for row in rows if row is not None), "")
+    return next((str(row["shown"]) for row in rows if row is not None), "")
