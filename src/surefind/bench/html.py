@@ -11,11 +11,18 @@ from importlib.resources import files
 from typing import Any
 
 _SLOT = '<script type="application/json" id="report">null</script>'
+_STYLE = "/* page.css */"
+
+
+def template(package: str, name: str) -> str:
+    """A page of a package, with the style that all pages share."""
+    page = files(package).joinpath(name).read_text(encoding="utf-8")
+    return page.replace(_STYLE, files("surefind.bench").joinpath("page.css").read_text(encoding="utf-8"))
 
 
 def render(report: dict[str, Any]) -> str:
     """The whole page. Raises ValueError for NaN or infinity, which browsers cannot parse as JSON: use None instead."""
-    page = files("surefind.bench").joinpath("report.html").read_text(encoding="utf-8")
+    page = template("surefind.bench", "report.html")
     before, slot, after = page.partition(_SLOT)
     return before + slot.replace("null", _embeddable(report)) + after
 

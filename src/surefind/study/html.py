@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
+from surefind.bench.html import template
 from surefind.study.chart import draw
 from surefind.study.values import Head
 
@@ -17,7 +17,7 @@ _TITLE = "<!-- title -->"
 
 
 def render(report: dict[str, Any]) -> str:
-    page = files("surefind.study").joinpath("study.html").read_text(encoding="utf-8")
+    page = template("surefind.study", "study.html")
     body = "".join([_header(report), _contents(report), '<main class="page" id="main">', *_sections(report), "</main>"])
     return page.replace(_TITLE, escape(report["title"])).replace(_SLOT, body + _footer(report))
 

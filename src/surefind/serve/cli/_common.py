@@ -54,6 +54,14 @@ Folder = Annotated[
         callback=_chosen,
     ),
 ]
+Readers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as",
+        help="Also show documents restricted to this access group; '*' shows all. May be repeated.",
+        show_default="none",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 HERE = Path()
 _shown: list[Progress] = []

@@ -12,7 +12,7 @@ import typer
 
 from surefind.errors import ExamError, UsageError
 from surefind.serve.cli import _complete
-from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, Readers, print_json, progress
 
 if TYPE_CHECKING:
     from surefind.exam.asking import Ask, Asking
@@ -133,14 +133,7 @@ def grow(
             autocompletion=_complete.pipelines,
         ),
     ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--as",
-            help="Also show documents restricted to this access group; '*' shows all. May be repeated.",
-            show_default="none",
-        ),
-    ] = None,
+    group: Readers = None,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from surefind.errors import ExamError, UsageError
 from surefind.serve.cli import _complete
-from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, Readers, console, print_json, progress
 
 if TYPE_CHECKING:
     from surefind.exam.labels import Agreement, Labels, Passage, Pooled
@@ -46,14 +46,7 @@ def label(
     labels: Annotated[
         Path | None, typer.Option("--labels", help="Take the labels from this JSONL file instead of asking.")
     ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--as",
-            help="Also show documents restricted to this access group; '*' shows all. May be repeated.",
-            show_default="none",
-        ),
-    ] = None,
+    group: Readers = None,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
