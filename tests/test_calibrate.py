@@ -17,13 +17,14 @@ from rerank_helpers import Shelf
 from surefind import Access, KnowledgeBase, spec
 from surefind.calibrate.choice import Evidence, checked, choose
 from surefind.calibrate.run import success_of
-from surefind.confidence.saved import find_calibration, write_calibration
+from surefind.confidence.saved import FILE, find_calibration, write_calibration
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
 from surefind.measure.statistics import wilson
 from surefind.measure.thresholds import LEAST, Threshold, chosen, thresholds, z_of
 from surefind.notes import collecting
 from surefind.search.pipeline import Pipeline
+from surefind.serve.integrity import CHECKS, DamageError
 from surefind.services import LocalServices
 from surefind.testing import rankings_of
 from surefind.types import Query
@@ -299,3 +300,14 @@ def test_too_few_questions_are_refused(asked: Home) -> None:
     store.save(replace(exam, queries=exam.queries[:20]))
     done = calibrated(asked)
     assert done.code == 2 and "needs at least 30 in each half" in done.err
+
+
+@pytest.mark.usefixtures("toys")
+def test_doctor_finds_a_damaged_calibration(asked: Home) -> None:
+    assert calibrated(asked, "--when", "max", "--name", "quick").code == 0
+    with asked.open() as kb:
+        assert CHECKS["trained models"](kb) == "1 trained models, prompts and calibrations match their checksums"
+        path = kb.data / "models" / "quick" / FILE
+        path.write_text(path.read_text(encoding="utf-8").replace('"beta": 0.8', '"beta": 0.1'), encoding="utf-8")
+        with pytest.raises(DamageError, match="its checksum differs"):
+            CHECKS["trained models"](kb)
