@@ -77,6 +77,13 @@ def test_sequence_begins_with_a_share_of_the_questions() -> None:
     assert chosen([unlucky, *rest], 0.9) == rest[0]
 
 
+def test_share_that_is_skipped_can_be_limited() -> None:
+    made = [Threshold(1 - n / 100, n, n, wilson(n, n).low) for n in range(40, 101, 10)]
+    assert chosen(made, 0.8) == made[-1]
+    assert chosen(made, 0.8, most=0.5) == made[1]
+    assert chosen(made, 0.8, most=0.3) is None
+
+
 # ---------------------------------------------------------------- the promise
 
 
@@ -283,6 +290,7 @@ def test_command_shows_the_thresholds_and_the_pipeline(asked: Home) -> None:
     [
         (("--beta", "1.5"), "--beta must be between 0 and 1, not 1.5."),
         (("--confidence", "0"), "--confidence must be between 0 and 1, not 0."),
+        (("--most-skipped", "0"), "--most-skipped must be above 0 and at most 1, not 0."),
         (("--when", "luck"), "There is no measure of confidence 'luck'."),
         (("--name", "a/b"), "cannot be called 'a/b'"),
         (("--pipeline", "bm25 >> shared_words"), "The pipeline already reranks"),
