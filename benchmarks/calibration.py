@@ -38,6 +38,8 @@ QUALITY = parse_measure("nDCG@10")
 STAGE = "cross_encoder"
 SPLITS = 100
 LEVEL = 0.95
+LEAST_GAIN = 0.002
+"""The smallest gain in nDCG@10 of which shares are given."""
 
 
 def collect(data: Path, work: Path, only: list[str]) -> None:
@@ -74,6 +76,11 @@ class Tally:
     success: float = 0.0
     gain: float = 0.0
     possible: float = 0.0
+
+    @property
+    def gain_kept(self) -> str:
+        """The share of the gain of always reranking; a dash if that is next to nothing."""
+        return f"{self.gain / self.possible:.1%}" if self.possible > LEAST_GAIN * SPLITS else "–"
 
     def add(self, found: dict[str, Any], beta: float) -> None:
         quality = found["quality"]
@@ -123,8 +130,8 @@ def about(paths: list[Path]) -> None:
 
 
 def promise(paths: list[Path], success: str, beta: float, most: float = 1.0) -> None:
-    print(f"\n{success}, β = {beta:g}, at most {most:.0%} skipped: kept in … of {SPLITS} splits (splits with a threshold), "
-          "skipped, success of the skipped, gain kept\n")  # fmt: skip
+    print(f"\n{success}, β = {beta:g}, at most {most:.0%} skipped\n")
+    print("kept in … of 100 splits (splits with a threshold), skipped, success of the skipped, gain kept\n")
     print(f"| collection | {' | '.join(WHENS)} |\n|---|{'---|' * len(WHENS)}")
     for path in paths:
         evidence = load(path, success)
@@ -134,8 +141,7 @@ def promise(paths: list[Path], success: str, beta: float, most: float = 1.0) -> 
             for tuning, held in halves(evidence):
                 tally.add(checked(evidence, held, choose(evidence, tuning, when, beta, LEVEL, most), LEVEL), beta)
             share = f"{tally.success / tally.used:.3f}" if tally.used else "–"
-            gain = f"{tally.gain / tally.possible:.0%}" if tally.possible > 0 else "–"
-            cells.append(f"{tally.kept} ({tally.used}), {tally.skipped:.0%}, {share}, {gain}")
+            cells.append(f"{tally.kept} ({tally.used}), {tally.skipped:.0%}, {share}, {tally.gain_kept}")
         print(f"| {path.stem} | {' | '.join(cells)} |")
 
 
@@ -151,8 +157,7 @@ def half_the_time(paths: list[Path]) -> None:
             tally = Tally()
             for tuning, held in halves(evidence):
                 tally.add(checked(evidence, held, surer_half(evidence, tuning, when), LEVEL), 0.0)
-            kept = f"{tally.gain / tally.possible:.0%}" if gain > 0 else "–"
-            cells.append(f"{kept} ({1 - tally.skipped:.0%})")
+            cells.append(f"{tally.gain_kept} ({1 - tally.skipped:.0%})")
         print(f"| {path.stem} | {gain:+.4f} | {' | '.join(cells)} |")
 
 
