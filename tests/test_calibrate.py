@@ -17,13 +17,14 @@ from rerank_helpers import Shelf
 from surefind import Access, KnowledgeBase, spec
 from surefind.calibrate.choice import Evidence, checked, choose
 from surefind.calibrate.run import success_of
-from surefind.confidence.saved import find_calibration, write_calibration
+from surefind.confidence.saved import FILE, find_calibration, write_calibration
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
 from surefind.measure.statistics import wilson
 from surefind.measure.thresholds import LEAST, Threshold, chosen, thresholds, z_of
 from surefind.notes import collecting
 from surefind.search.pipeline import Pipeline
+from surefind.serve.integrity import CHECKS, DamageError
 from surefind.services import LocalServices
 from surefind.testing import rankings_of
 from surefind.types import Query
@@ -74,6 +75,13 @@ def test_sequence_begins_with_a_share_of_the_questions() -> None:
     unlucky = Threshold(0.99, 50, 47, wilson(47, 50).low)
     rest = [Threshold(0.8, 150, 146, wilson(146, 150).low), Threshold(0.1, 400, 350, wilson(350, 400).low)]
     assert chosen([unlucky, *rest], 0.9) == rest[0]
+
+
+def test_share_that_is_skipped_can_be_limited() -> None:
+    made = [Threshold(1 - n / 100, n, n, wilson(n, n).low) for n in range(40, 101, 10)]
+    assert chosen(made, 0.8) == made[-1]
+    assert chosen(made, 0.8, most=0.5) == made[1]
+    assert chosen(made, 0.8, most=0.3) is None
 
 
 # ---------------------------------------------------------------- the promise
@@ -282,6 +290,7 @@ def test_command_shows_the_thresholds_and_the_pipeline(asked: Home) -> None:
     [
         (("--beta", "1.5"), "--beta must be between 0 and 1, not 1.5."),
         (("--confidence", "0"), "--confidence must be between 0 and 1, not 0."),
+        (("--most-skipped", "0"), "--most-skipped must be above 0 and at most 1, not 0."),
         (("--when", "luck"), "There is no measure of confidence 'luck'."),
         (("--name", "a/b"), "cannot be called 'a/b'"),
         (("--pipeline", "bm25 >> shared_words"), "The pipeline already reranks"),
@@ -299,3 +308,14 @@ def test_too_few_questions_are_refused(asked: Home) -> None:
     store.save(replace(exam, queries=exam.queries[:20]))
     done = calibrated(asked)
     assert done.code == 2 and "needs at least 30 in each half" in done.err
+
+
+@pytest.mark.usefixtures("toys")
+def test_doctor_finds_a_damaged_calibration(asked: Home) -> None:
+    assert calibrated(asked, "--when", "max", "--name", "quick").code == 0
+    with asked.open() as kb:
+        assert CHECKS["trained models"](kb) == "1 trained models, prompts and calibrations match their checksums"
+        path = kb.data / "models" / "quick" / FILE
+        path.write_text(path.read_text(encoding="utf-8").replace('"beta": 0.8', '"beta": 0.1'), encoding="utf-8")
+        with pytest.raises(DamageError, match="its checksum differs"):
+            CHECKS["trained models"](kb)

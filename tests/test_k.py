@@ -31,6 +31,7 @@ FUSERS = [
     "tm2c2(alpha=0.4)",
     "rsf",
     "dbsf",
+    "dbsn",
     "combsum",
     "combmnz",
     "weighted(weights=[2, 1])",
@@ -48,6 +49,7 @@ PIPELINES = [
     "bm25 + dense(model=toy) @4 >> convex(alpha=0.5) >> shared_words",
     "bm25 >> failing",
     'bm25 >> conditional(stage="shared_words", when=margin, below=0.9)',
+    'bm25 + dense(model=toy) @9 >> rrf(k=60) >> conditional(stage="shared_words", when=agreement, below=0.5)',
 ]
 QUERIES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 FUSED_BY_MODELS = {"learned", "llm_weights"}

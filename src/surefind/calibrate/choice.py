@@ -59,7 +59,8 @@ class Choice:
         return _where_sure(evidence, self.predictor(evidence.features))
 
 
-def choose(evidence: Evidence, tuning: Rows, when: When, beta: float, level: float) -> Choice:
+def choose(evidence: Evidence, tuning: Rows, when: When, beta: float, level: float, most: float = 1.0) -> Choice:
+    """The choice by the tuning questions; at most the share `most` of them is skipped."""
     success = evidence.success[tuning]
     predictor = None
     if when == "predicted":
@@ -70,7 +71,7 @@ def choose(evidence: Evidence, tuning: Rows, when: When, beta: float, level: flo
     else:
         found = evidence.confidences[when][tuning]
     tested = thresholds(found, success, level)
-    return Choice(when, chosen(tested, beta, level), tuple(tested), predictor)
+    return Choice(when, chosen(tested, beta, level, most), tuple(tested), predictor)
 
 
 def _where_sure(evidence: Evidence, predicted: Floats) -> Floats:

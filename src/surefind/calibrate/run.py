@@ -35,13 +35,15 @@ def success_of(exam: Exam) -> Measure:
     return Measure("T5EM", 5) if spans else Measure("Success", 5)
 
 
-def check_options(name: str, when: str, beta: float, level: float) -> None:
+def check_options(name: str, when: str, beta: float, level: float, most: float = 1.0) -> None:
     check_name(name)
     if when not in WHENS:
         raise SpecError(f"There is no measure of confidence {when!r}. {choices(when, WHENS)}")
     for option, value in (("--beta", beta), ("--confidence", level)):
         if not 0 < value < 1:
             raise SpecError(f"{option} must be between 0 and 1, not {value:g}.")
+    if not 0 < most <= 1:
+        raise SpecError(f"--most-skipped must be above 0 and at most 1, not {most:g}.")
 
 
 def calibrate(
@@ -51,10 +53,11 @@ def calibrate(
     when: When = "predicted",
     beta: float = 0.9,
     level: float = 0.95,
+    most: float = 1.0,
     report: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Saves the calibration and returns it with its report. The plan comes from `evidence.plan_of`."""
-    check_options(name, when, beta, level)
+    check_options(name, when, beta, level, most)
     folder = kb.services.models_folder
     assert folder is not None  # a knowledge base has one
     asked = ask(kb, plan, report)
@@ -65,11 +68,12 @@ def calibrate(
             f"The exam {plan.exam.label} has {len(asked.queries)} questions about the current documents; calibrating "
             f"needs at least {LEAST} in each half. Add questions, or write some: surefind exam write."
         )
-    made = {each: choose(asked.evidence, tuning, each, beta, level) for each in WHENS}
+    made = {each: choose(asked.evidence, tuning, each, beta, level, most) for each in WHENS}
     data = _about(kb, plan, asked, name, beta, level) | {
         "when": when,
         "below": None if made[when].threshold is None else made[when].below,
         "predictor": None if (predictor := made[when].predictor) is None else predictor.as_data(),
+        "most_skipped": most,
         "questions": {"tuning": len(tuning), "held_out": len(held), "dropped": asked.dropped},
         "rows": [_row(asked, made[each], tuning, held, level, beta) for each in WHENS],
         "curve": _curve(asked.evidence, made[when], held, level),

@@ -76,7 +76,7 @@ def find_calibration(folder: Path | None, name: str) -> Calibration:
 def _read(path: Path, version: FileVersion) -> Calibration:
     """`version` is part of the cache key, so that a new calibration of the same name is read."""
     try:
-        data = unsealed(json.loads(path.read_text(encoding="utf-8")), "format")
+        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
         if data.get("format") != FORMAT:
             raise ValueError("another version of Surefind wrote it")
         when, below, predictor = data["when"], data["below"], data["predictor"]

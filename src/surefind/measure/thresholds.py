@@ -63,13 +63,16 @@ def _threshold(confidences: Floats, success: BoolArray, below: float, level: flo
     return Threshold(below, n, k, wilson(k, n, z_of(level)).low)
 
 
-def chosen(tested: Sequence[Threshold], beta: float, level: float = 0.95) -> Threshold | None:
-    """The smallest threshold that keeps the promise, by fixed-sequence testing; None if the first one fails."""
+def chosen(tested: Sequence[Threshold], beta: float, level: float = 0.95, most: float = 1.0) -> Threshold | None:
+    """The smallest threshold that keeps the promise and skips at most the share `most`, by fixed-sequence testing; None
+    if the first one fails."""
     best = None
-    most = max((threshold.skipped for threshold in tested), default=0)
+    questions = max((threshold.skipped for threshold in tested), default=0)
     for threshold in tested:
         n = threshold.skipped
-        if n < FIRST * most or wilson(n, n, z_of(level)).low < beta:
+        if n > most * questions:
+            break
+        if n < min(FIRST, most / 2) * questions or wilson(n, n, z_of(level)).low < beta:
             continue  # too few questions: the second test fails even if all of them succeed
         if not threshold.keeps(beta):
             break

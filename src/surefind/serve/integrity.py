@@ -115,6 +115,7 @@ def _reports(kb: KnowledgeBase) -> str:
 
 
 def _models(kb: KnowledgeBase) -> str:
+    from surefind.confidence import saved
     from surefind.fuse.learned import MANIFEST, read_manifest
     from surefind.inference.record import RECORD, check_record
     from surefind.llm.trained import FILE, read_prompt
@@ -129,8 +130,10 @@ def _models(kb: KnowledgeBase) -> str:
             work.append(partial(check_record, path.parent))
         elif path.name == FILE:
             work.append(partial(read_prompt, path, file_version(path)))
+        elif path.name == saved.FILE:
+            work.append(partial(saved.find_calibration, folder, path.parent.name))
     _all(work)
-    return f"{len(work)} trained models and prompts match their checksums"
+    return f"{len(work)} trained models, prompts and calibrations match their checksums"
 
 
 def _records(kb: KnowledgeBase) -> str:

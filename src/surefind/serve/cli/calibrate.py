@@ -32,6 +32,9 @@ def calibrate(
     exam: ExamName,
     beta: Annotated[float, typer.Option("--beta", help="The share of skipped questions that must succeed.")] = 0.9,
     confidence: Annotated[float, typer.Option("--confidence", help="How sure the promise is.")] = 0.95,
+    most: Annotated[
+        float, typer.Option("--most-skipped", help="The largest share of questions to skip, to keep more of the gain.")
+    ] = 1.0,
     when: Annotated[
         str,
         typer.Option("--when", help="The measure of confidence: max, margin, agreement, raw or predicted."),
@@ -74,12 +77,12 @@ def calibrate(
 
     questions = load_exam(kb, exam)
     name = name or f"{stage.partition('(')[0]}-{questions.name}"
-    check_options(name, when, beta, confidence)
+    check_options(name, when, beta, confidence, most)
     wanted = parse_measure(success) if success else success_of(questions)
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         plan = plan_of(_before(base, pipeline), stage, questions, wanted, parse_measure(measure))
         agree(base, llm_calls(base, plan), budget, yes, as_json)
-        made = run(base, plan, name, cast("When", when), beta, confidence, report)
+        made = run(base, plan, name, cast("When", when), beta, confidence, most, report)
     if as_json:
         print_json(made)
     else:
