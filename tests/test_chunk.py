@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from math import ceil
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -260,27 +261,76 @@ def test_sentence_window_returns_the_sentences_around_inside_the_section() -> No
 # ---------------------------------------------------------------- semantic
 
 
+WINDOWS = st.sampled_from(["joined", "averaged"])
 TOPICS = ["cash deposit teller vault branch", "server restart kernel patch cluster", "oven bread flour yeast salt"]
 STORY = " ".join(f"{topic.capitalize()} {i}." for topic in TOPICS for i in range(6))
 """Eighteen sentences that change their subject twice."""
 
 
 @pytest.mark.usefixtures("toys")
-@given(no_definitions | st.just(STORY), st.integers(1, 60), st.floats(0, 100), st.integers(0, 3))
+@given(no_definitions | st.just(STORY), st.integers(1, 60), st.floats(0, 100), st.integers(0, 3), WINDOWS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_semantic_keeps_the_contract_on_any_markdown(text: str, most: int, threshold: float, buffer: int) -> None:
-    chunker = Semantic(threshold, buffer, most, min_tokens=0, model="toy")
+def test_semantic_keeps_the_contract_on_any_markdown(
+    text: str, most: int, threshold: float, buffer: int, windows: Any
+) -> None:
+    chunker = Semantic(threshold, buffer, most, min_tokens=0, model="toy", windows=windows)
     check_chunker(chunker, [document(text), document(text, "text")])
     assert all(count_tokens(chunk.text) <= most for chunk in chunker.chunk(document(text), SERVICES))
 
 
 @pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("windows", ["joined", "averaged"])
 @pytest.mark.parametrize("buffer", [0, 1])
-def test_semantic_cuts_where_the_subject_changes(buffer: int) -> None:
+def test_semantic_cuts_where_the_subject_changes(buffer: int, windows: Any) -> None:
     # Two of seventeen distances stand out: those above the 88th percentile.
-    chunks = Semantic(88.0, buffer, max_tokens=60, min_tokens=0, model="toy").chunk(document(STORY), SERVICES)
-    firsts = [chunk.text.split()[0] for chunk in chunks]
-    assert firsts == ["Cash", "Server", "Oven"]
+    chunker = Semantic(88.0, buffer, max_tokens=60, min_tokens=0, model="toy", windows=windows)
+    # With a buffer, the joined texts change in two steps: from the sentence before the new subject on.
+    firsts = [chunk.text.split()[0] for chunk in chunker.chunk(document(STORY), SERVICES)]
+    assert firsts[0] == "Cash" and {"Server", "Oven"} <= set(firsts)
+    assert len(firsts) == 3 or (buffer, windows) == (1, "joined")
+
+
+class Recording(LocalServices):
+    """Remembers the texts that were embedded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def embedder(self, model: str) -> Embedder:
+        inner = super().embedder(model)
+        made = SimpleNamespace(embed=lambda texts: self.texts.extend(texts) or inner.embed(texts))
+        return cast(Embedder, made)
+
+
+@pytest.mark.usefixtures("toys")
+def test_joined_windows_are_embedded_as_one_text() -> None:
+    services = Recording()
+    long = "Words " + " ".join(f"word{i}" for i in range(50)) + "."
+    text = f"First one. {long} Third one. {long} Fifth one."
+    Semantic(80.0, 1, max_tokens=60, min_tokens=0, model="toy", windows="joined").chunk(document(text), services)
+    first, last = services.texts[0], services.texts[-1]
+    assert first == f"First one. {long}"  # a sentence is not cut
+    assert last == f"{long} Fifth one."
+    assert services.texts[2] == f"{long} Third one. {long}"
+
+
+@pytest.mark.usefixtures("toys")
+def test_percentile_of_joined_windows_is_over_the_document() -> None:
+    calm = " ".join(f"Cash deposit teller {i % 2}." for i in range(12))
+    text = f"# A\n\n{calm}\n\n# B\n\n{STORY}"
+    made = {
+        windows: Semantic(90.0, 0, max_tokens=40, min_tokens=0, model="toy", windows=windows).chunk(
+            document(text), SERVICES
+        )
+        for windows in ("joined", "averaged")
+    }
+    sizes = {
+        windows: [count_tokens(chunk.text) for chunk in chunks if "deposit" in chunk.text and "vault" not in chunk.text]
+        for windows, chunks in made.items()
+    }
+    # The calm section has no change that stands out in the document, so only `max_tokens` cuts it.
+    assert len(sizes["joined"]) < len(sizes["averaged"])
 
 
 @pytest.mark.usefixtures("toys")

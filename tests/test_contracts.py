@@ -41,6 +41,7 @@ VARIANTS = {
         "hierarchical(parent=30, child=10, overlap=3)",
         "hierarchical(parent=2, child=1, overlap=0)",
         "semantic(threshold=50, buffer=0, max_tokens=40, min_tokens=0)",
+        "semantic(threshold=50, buffer=2, max_tokens=40, min_tokens=0, windows=joined)",
         "sentence_window(window=0)",
         "markdown(tokens=1, min_tokens=0)",
         "markdown(tokens=20, min_tokens=20)",
@@ -51,6 +52,7 @@ VARIANTS = {
         "bm25(k1=3, b=1, analyzer=plain)",
         "entity_overlap(window=0, least=1)",
         "ppr(seed=[dense])",
+        "graph_local(hops=2, fan=null, pool=null, edges=stated)",
     ],
     "fuse": [
         "rrf(k=0)",
@@ -58,6 +60,7 @@ VARIANTS = {
         "convex(alpha=0)",
         "convex(alpha=1)",
         "rsf(weights=[1, 3])",
+        "dbsn(weights=[1, 3])",
         "weighted(weights=[3, 1])",
         "weighted(weights=[3, 1], norm=floor)",
         "weighted(sparse=3, dense=1)",

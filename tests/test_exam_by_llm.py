@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ from exam_helpers import surefind
 from helpers import Home
 from llm_server import LLMServer
 from surefind import Access
+from surefind.errors import MissingPartError
 from surefind.exam.by_llm.necessity import answers, necessary
-from surefind.exam.by_llm.pairs import entities_by_rule, pairs
+from surefind.exam.by_llm.pairs import entities_by_rule, entities_of, pairs
 from surefind.exam.by_llm.passages import Passage, drawn, passages
 from surefind.exam.by_llm.questions import Question, Seen, find_answer, read_questions
 from surefind.exam.store import ExamStore
+from surefind.services import LocalServices
 from surefind.types import Document
 
 WIRES = Passage(
@@ -94,12 +97,59 @@ def _question(text: str, passages: tuple[Passage, ...] = (WIRES,), answer: str =
 def test_passages_are_sections_and_long_ones_are_cut_between_sentences() -> None:
     words = "The teller counts the drawer and signs the log before leaving. "
     text = f"# Cash\n\n{words * 60}\n\n## Short\n\nToo short.\n"
-    found = passages([Document("a.md", text, "Cash", "markdown", {"tags": ["Cash", "branch"]})])
+    found = passages([Document("a.md", text, "Cash", "markdown", {"tags": ["Cash", "branch"]})], "sections")
     assert len(found) == 2
     assert all(text[p.start : p.end] == p.text for p in found)
     assert all(25 <= len(p.text.split()) <= 350 for p in found)
     assert found[0].text.rstrip().endswith("leaving.")
     assert found[0].tags == {"cash", "branch"}
+
+
+def test_segments_have_about_a_thousand_words_across_sections_and_at_least_five_hundred() -> None:
+    words = "The teller counts the drawer and signs the log before leaving. "
+    text = "\n\n".join(f"# Part {i}\n\n{words * 15}" for i in range(16))
+    found = passages([Document("a.md", text, "Cash"), Document("b.md", words * 40, "Short")])
+    sizes = [len(p.text.split()) for p in found]
+    assert [p.document for p in found] == ["a.md"] * 3  # the document of 440 words has no segment
+    assert sizes[:2] == pytest.approx([1000, 1000], abs=12) and 500 <= sizes[2] <= 1000
+    assert found[0].start == 0 and found[0].end == found[1].start
+    assert all(text[p.start : p.end] == p.text and p.text.rstrip().endswith("leaving.") for p in found)
+
+
+def test_short_documents_name_the_way_out(desks: Home) -> None:
+    done = surefind("exam", "write", "--per-family", "4", kb=desks.folder)
+    assert done.code == 2
+    assert "they have no segments of 500 words or more. Try --passages sections." in done.err
+
+
+def test_unknown_passages_are_refused(desks: Home) -> None:
+    done = surefind("exam", "write", "--passages", "pages", kb=desks.folder)
+    assert done.code == 2
+    assert "There are no passages called 'pages'" in done.err and "sections" in done.err
+
+
+class Ruled:
+    """Stands in for a spaCy pipeline, which this machine may not have: it finds two entities in any text."""
+
+    max_length = 10
+
+    def pipe(self, texts: Sequence[str]) -> list[SimpleNamespace]:
+        entities = [("Dana Whitfield", "PERSON"), ("Oak Street", "FAC"), ("Oak Credit", "ORG"), ("Oak Credit", "ORG")]
+        found = [SimpleNamespace(text=name, label_=label, start_char=0) for name, label in entities]
+        return [SimpleNamespace(text=text, ents=found) for text in texts]
+
+
+def test_entities_are_those_of_spacy_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefind.extract.spacy._loaded", lambda model: Ruled())
+    assert entities_of([WIRES], LocalServices()) == {WIRES: ("Oak Credit", "Dana Whitfield")}
+
+
+def test_without_spacy_rules_find_the_entities(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(model: str) -> Any:
+        raise MissingPartError("not installed")
+
+    monkeypatch.setattr("surefind.extract.spacy._loaded", missing)
+    assert entities_of([WIRES], LocalServices()) == {WIRES: entities_by_rule(WIRES)}
 
 
 def test_drawing_takes_documents_in_turn_and_depends_on_the_seed_alone() -> None:
@@ -232,7 +282,7 @@ def desks(home: Home, llm: LLMServer) -> Home:
 
 
 def _write(home: Home, *more: str) -> Any:
-    return surefind("exam", "write", "--per-family", "4", *more, "--json", kb=home.folder)
+    return surefind("exam", "write", "--per-family", "4", "--passages", "sections", *more, "--json", kb=home.folder)
 
 
 def test_exam_of_three_families(desks: Home, llm: LLMServer) -> None:
@@ -246,6 +296,10 @@ def test_exam_of_three_families(desks: Home, llm: LLMServer) -> None:
         gold = query.judgments[0]
         assert texts[gold.document][gold.start : gold.end] == query.metadata["answer"]
         assert len(query.judgments) == (1 if query.family == "sf1h" else 2)
+        assert [j.role for j in query.judgments] == ["answer", "support"][: len(query.judgments)]
+        for judgment, segment in zip(query.judgments, query.segments, strict=True):
+            assert segment.document == judgment.document
+            assert (segment.start or 0) <= (judgment.start or 0) < (judgment.end or 0) <= (segment.end or 0)
         documents = {judgment.document for judgment in query.judgments}
         assert len(documents) == (2 if query.family == "mf2h" else 1)
     sent = len(llm.bodies)
@@ -322,7 +376,7 @@ def test_budget_stops_and_keeps_what_was_written(desks: Home, llm: LLMServer) ->
     _priced(desks, llm)
     done = surefind(
         "exam", "write", "--per-family", "4", "--budget", "0.8", "--yes", "--family", "sf1h", "--family", "sf2h",
-        kb=desks.folder,
+        "--passages", "sections", kb=desks.folder,
     )  # fmt: skip
     assert done.code == 1
     assert "The budget of $0.80 is too small for the next call" in done.err

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from exam_helpers import BODY, document
+from exam_helpers import BODY, document, few_documents
 from surefind.errors import ExamError
-from surefind.exam.known_item import FAMILIES, VERBATIM, generate
+from surefind.exam.known_item import EVERY, VERBATIM, generate
+from surefind.text.tokens import token_spans
 from surefind.types import Document
 
 
@@ -26,7 +27,7 @@ def asked(*documents: Document, family: str) -> dict[str, tuple[str, str]]:
 
 
 def test_verbatim_families_exist() -> None:
-    assert set(FAMILIES) - VERBATIM == {"heading_paraphrase", "anchor_text", "alias"} and set(FAMILIES) > VERBATIM
+    assert set(EVERY) - VERBATIM == {"heading_paraphrase", "anchor_text", "alias"} and set(EVERY) > VERBATIM
 
 
 # ---------------------------------------------------------------- links
@@ -131,3 +132,24 @@ def test_tags_are_not_aliases() -> None:
 
 def test_alias_of_two_documents_is_dropped() -> None:
     assert asked(named("a.md", aliases=["batch"]), named("b.md", aliases=["Batch"]), family="alias") == {}
+
+
+# ---------------------------------------------------------------- chunk_opening
+
+
+def test_chunk_opening_asks_for_the_first_whole_sentence_of_each_window() -> None:
+    sentences = [f"The clerk files the yellow form number {i} before the desk closes for the day." for i in range(60)]
+    text = "# Forms\n\n" + " ".join(sentences)
+    exam = generate([document("a.md", text)], families=["chunk_opening"])
+    asked = {query.text for query in exam.queries}
+    tokens = token_spans(text)
+    windows = [tokens[at][0] for at in (0, 450)]
+    expected = {next(s for s in sentences if text.index(s) >= start).rstrip(".") for start in windows}
+    assert expected <= asked
+    assert {(j.document, text[j.start : j.end][:7]) for query in exam.queries for j in query.judgments} == {
+        ("a.md", "# Forms")
+    }
+
+
+def test_chunk_opening_is_written_on_request_only() -> None:
+    assert "chunk_opening" not in generate(few_documents()).families()

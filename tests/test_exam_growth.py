@@ -14,7 +14,7 @@ from surefind.exam import _documents
 from surefind.exam._documents import ExamDocuments
 from surefind.exam._headings import headings_of, possible_headings
 from surefind.exam._readable import readable
-from surefind.exam.known_item import FAMILIES, candidates, generate
+from surefind.exam.known_item import EVERY, candidates, generate
 from surefind.text.sections import sections
 from surefind.types import Document
 
@@ -41,7 +41,7 @@ def all_candidates(family: str, documents: Sequence[Document]) -> Callable[[], o
     return work
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_time_grows_with_the_documents_and_not_with_their_square(family: str) -> None:
     many, few = (all_candidates(family, with_own_names(count)) for count in (3_200, 200))
     assert times_slower(many, few, enough=50) <= 50  # the square would be 256

@@ -73,6 +73,23 @@ def test_convex_written_out() -> None:
     )
 
 
+def test_dbsn_written_out() -> None:
+    spread = {"lexical": 6**0.5, "meaning": (14 / 300) ** 0.5}  # of 9, 6, 3 and of 0.9, 0.5, 0.4
+    assert fused(spec.make("fuse", "dbsn"), LEXICAL, MEANING) == pytest.approx(
+        {
+            7: (9 - 3) / spread["lexical"] + 0,
+            5: 0 + (0.9 - 0.4) / spread["meaning"],
+            3: (6 - 3) / spread["lexical"],
+            9: (0.5 - 0.4) / spread["meaning"],
+        }
+    )
+
+
+def test_dbsn_counts_a_row_of_equal_scores_as_found() -> None:
+    found = fused(spec.make("fuse", "dbsn"), rankings_of([([1, 2], [4.0, 4.0])]), dense(([2], [0.1])))
+    assert found == pytest.approx({2: 1 + 1, 1: 1})
+
+
 def test_convex_finds_the_dense_ranking_wherever_it_stands() -> None:
     assert fused(Convex(0.3), MEANING, LEXICAL) == fused(Convex(0.3), LEXICAL, MEANING)
 

@@ -183,6 +183,27 @@ def test_local_search_takes_a_bounded_pool_nearest_hops_first() -> None:
     assert set(stage.candidates(found, found.named_in("What does Dana Whitfield do?"))) == {0, 1, 2}
 
 
+CROWD = [
+    *(passage(i, f"Visit {i}", f"There Dana Whitfield met Guest{i}x.") for i in range(40)),
+    *(passage(100 + i, f"Call {i}", f"Then Guest{i}x called Friend{i}x.") for i in range(40)),
+    *(passage(200 + i, f"Weather {i}", f"It rained in Town{i}x.") for i in range(80)),
+]
+"""Dana Whitfield is related to forty guests, and each guest to a friend."""
+
+
+def test_local_search_without_limits_follows_every_relation() -> None:
+    found = graph(CROWD)
+    named = found.named_in("Whom did Dana Whitfield meet?")
+    limited, every = (spec.make("retrieve", f"graph_local(hops=1{limits})") for limits in ("", ", fan=null, pool=null"))
+    assert len(limited.candidates(found, named)) < 80
+    assert set(every.candidates(found, named)) == set(range(80))
+
+
+def test_local_search_over_stated_relations_needs_them() -> None:
+    stage, found = spec.make("retrieve", "graph_local(hops=2, edges=stated)"), graph(PATH)
+    assert set(stage.candidates(found, found.named_in("What does Dana Whitfield do?"))) == {0, 1}
+
+
 def test_local_search_ranks_by_likeness_to_the_query() -> None:
     stage = spec.make("retrieve", "graph_local(hops=1)")
     index = built(stage, PATH, SERVICES)

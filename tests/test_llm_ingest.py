@@ -8,10 +8,10 @@ import pytest
 
 from helpers import Home
 from llm_server import LLMServer
-from llm_steps import BLOCK, BROKEN, services_for
+from llm_steps import BLOCK, BROKEN, run, services_for
 from surefind import spec
 from surefind.enrich.llm_context import around
-from surefind.errors import BudgetError
+from surefind.errors import BudgetError, SpecError
 from surefind.llm.prices import Price
 from surefind.notes import collecting
 from surefind.testing import DOCUMENTS, check_chunker, check_enricher
@@ -207,3 +207,24 @@ def test_a_spent_budget_ends_a_sync_and_keeps_what_was_paid_for(home: Home, llm:
     assert paid == 1
     home.sync("docs")
     assert len(llm.bodies) == 2
+
+
+# ---------------------------------------------------------------- temperature
+
+
+@pytest.mark.parametrize("given", ["", "temperature=0.2"])
+def test_steps_ask_at_the_temperature_that_is_given(llm: LLMServer, given: str) -> None:
+    services = services_for(llm)
+    llm.say("5, 10")
+    spec.make("chunk", f"llm_segments({given})").chunk(DOCUMENT, services)
+    spec.make("enrich", f"llm_context({given})").enrich(DOCUMENT, chunks_of(), services)
+    spec.make("extract", f"llm({given})").extract(["Some text."], services)
+    run(f"bm25 >> llm_listwise({given})", services)
+    run(f"bm25 >> slidegar({given})", services)
+    assert len(llm.bodies) > 4
+    assert {body["temperature"] for body in llm.bodies} == {0.2 if given else 0.0}
+
+
+def test_temperature_that_no_service_takes_is_refused() -> None:
+    with pytest.raises(SpecError, match="temperature must be from 0 to 2"):
+        spec.make("enrich", "llm_context(temperature=3)")

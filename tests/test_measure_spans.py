@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exam_helpers import query
 from surefind.measure.names import SPAN_MEASURES
 from surefind.measure.spans import SpanJudge, _lcs
 from surefind.testing import rankings_of
@@ -31,7 +30,7 @@ def fast_lcs(a: Sequence[int], b: Sequence[int]) -> int:
 
 def scores(answers: Sequence[str], *chunks: str, k: int = 5, found: Sequence[float] | None = None) -> dict[str, float]:
     """The measures of one question whose hits are these chunks, in this order."""
-    judge = SpanJudge([query("q", "?")], [answers], lambda ordinal: chunks[ordinal])
+    judge = SpanJudge([answers], lambda ordinal: chunks[ordinal])
     rows = (list(range(len(chunks))), list(found or [1.0 - 0.1 * i for i in range(len(chunks))]))
     return {name: float(values[0]) for name, values in judge.scores(rankings_of([rows]), k).items()}
 
@@ -146,7 +145,7 @@ def test_question_without_hits_scores_nothing() -> None:
 
 
 def test_each_question_is_measured_on_its_own_answer() -> None:
-    judge = SpanJudge([query("1", "?"), query("2", "?")], [["alpha"], ["beta"]], lambda i: ["alpha", "beta"][i])
+    judge = SpanJudge([["alpha"], ["beta"]], lambda i: ["alpha", "beta"][i])
     rows = [([0, 1], [2.0, 1.0]), ([0, 1], [2.0, 1.0])]
     assert judge.scores(rankings_of(rows), 5)["MRR"].tolist() == [1, 1 / 2]
 

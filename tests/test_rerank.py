@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from helpers import Home, ask
 from rerank_helpers import Shelf, tiny_cross_encoder, tokenizer
 from surefind import spec
+from surefind.confidence.measures import confidence
 from surefind.errors import CorruptIndexError, MissingPartError, SpecError, SurefindError
 from surefind.inference import cross_encoder as rerank_onnx
 from surefind.inference import encoder as embed_onnx
 from surefind.inference.pairs import PairTokenizer, best_window
 from surefind.notes import collecting
 from surefind.rerank._order import reordered
-from surefind.rerank.conditional import Conditional, confidence
+from surefind.rerank.conditional import Conditional
 from surefind.rerank.cross_encoder import CrossEncoder
 from surefind.services import LocalServices
 from surefind.testing import check_rankings, check_reranker, check_stage, rankings_of
@@ -378,7 +379,8 @@ def test_trace_says_why_a_query_was_left_alone(model: str) -> None:
     ],
 )
 def test_confidence(scores: list[float], when: str, expected: float) -> None:
-    assert confidence(np.array(scores), when) == pytest.approx(expected)
+    ranking = rankings_of([(list(range(len(scores))), scores)])
+    assert confidence(ranking, [], when) == pytest.approx([expected])  # type: ignore[arg-type]
 
 
 def test_equal_conditions_have_equal_specs() -> None:

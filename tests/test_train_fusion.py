@@ -613,3 +613,33 @@ def test_the_quote_counts_the_questions_that_will_be_asked(
     call = ["bench", "--exam", "known-item", "-p", "bm25 + tfidf >> learned(model=ridge-known-item, missing=score)"]
     ran = surefind(*call, "--dry-run", kb=kb.folder)
     assert f"1 configurations × {sum(held_out(exam.queries))} questions" in ran.out, ran.err
+
+
+# ---------------------------------------------------------------- the study's split
+
+
+def test_split_of_the_study_is_over_all_questions(kb: KnowledgeBase, exam: Exam) -> None:
+    made = gather(kb, exam, PAIR, NDCG, split="70/15/15")
+    assert made.validation is not None
+    total = len(exam.queries)
+    assert len(made.held.queries) == pytest.approx(0.15 * total, abs=5)
+    assert len(made.validation) == pytest.approx(0.15 * total, abs=5)
+    assert len(made.tuning.queries) + len(made.held.queries) == total
+    assert not {q.id for q in made.tuning.queries} & {q.id for q in made.held.queries}
+    families = {q.family for q in exam.queries if sum(p.family == q.family for p in exam.queries) >= 7}
+    for part in (made.held.queries, [made.tuning.queries[i] for i in made.validation]):
+        assert families <= {q.family for q in part}
+
+
+def test_model_is_chosen_and_tested_by_the_study_split(kb: KnowledgeBase, exam: Exam) -> None:
+    made = train_fusion(kb, exam, "ridge", PAIR, name="studied", split="70/15/15")
+    assert made["judged"] == "15% of the questions, chosen at random"
+    assert made["metrics"]["r2_test"] == pytest.approx(made["metrics"]["r2_held_out"])
+    assert made["questions"]["tuning"] > 5 * made["questions"]["held_out"]
+
+
+def test_cross_needs_halves(kb: KnowledgeBase, exam: Exam) -> None:
+    with pytest.raises(SpecError, match="cannot be combined"):
+        train_fusion(kb, exam, "ridge", PAIR, cross=True, split="70/15/15")
+    with pytest.raises(SpecError, match="There is no split 'thirds'"):
+        train_fusion(kb, exam, "ridge", PAIR, split="thirds")  # type: ignore[arg-type]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
-from surefind.protocols import Analyzer, Embedder, QueryEmbedder, Reader, ScoringIndex, Services
+from surefind.protocols import Analyzer, Embedder, Passages, QueryEmbedder, Reader, ScoringIndex, Services
 
 if TYPE_CHECKING:
-    from surefind.types import BoolArray, FloatArray, Signal
+    from surefind.types import BoolArray, FloatArray, Query, Rankings, Signal
 
 
 @runtime_checkable
@@ -141,6 +141,25 @@ class Reacher(Protocol):
     @property
     def reaches(self) -> bool:
         """Whether it looks beyond its ranking."""
+        ...
+
+
+@runtime_checkable
+class Sourced(Passages, Protocol):
+    """Passages that know where the ranking comes from. A pipeline hands them to every reranker."""
+
+    @property
+    def path(self) -> str:
+        """The stages before the rerankers, in the text form of a pipeline."""
+        ...
+
+    @property
+    def corpus(self) -> str:
+        """The fingerprint of the documents."""
+        ...
+
+    def retrieved(self, queries: Sequence[Query]) -> list[Rankings]:
+        """Returns the rankings of each retriever."""
         ...
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surefind.abilities import Local
-from surefind.bench.engine import OWNER, Bench, path_of
+from surefind.bench.engine import OWNER, Bench
 from surefind.bench.ingestion import PROBE, seconds_per_character
 from surefind.bench.llm_calls import llm_calls
 from surefind.bench.plan import Contender, Plan
@@ -93,7 +93,7 @@ def _rerank_seconds(bench: Bench, plan: Plan) -> float:
     if not plan.exam.queries:
         return 0.0
     work = {
-        (str(contender.layout), path_of(contender.pipeline), reranker.work): (contender, reranker)
+        (str(contender.layout), contender.pipeline.path, reranker.work): (contender, reranker)
         for contender in plan.contenders
         for reranker in contender.pipeline.rerank
         if isinstance(reranker, Local)

@@ -27,7 +27,6 @@ from surefind.measure.ranks import MEASURES
 from surefind.notes import Collected, collecting
 from surefind.protocols import OnProgress, Retriever
 from surefind.search.parents import fold
-from surefind.search.pipeline import Pipeline
 from surefind.search.reach import Reach
 from surefind.search.reader import Reader
 from surefind.store.backend import View
@@ -265,7 +264,7 @@ class Bench:
     def reranking(self, contender: Contender, plan: Plan) -> Reranking:
         view = self.view(contender)
         reach = Reach(contender.pipeline, view, self.kb.services, plan.access)
-        path = " ".join([path_of(contender.pipeline), *self.audience(plan, contender)])
+        path = " ".join([contender.pipeline.path, *self.audience(plan, contender)])
         scope = view.fingerprint, plan.exam.fingerprint, path
         return Reranking(reach, self.kb.services, self.cache, *scope)
 
@@ -333,11 +332,6 @@ class Bench:
         """Size of all indexes that the contender's retrievers need."""
         sizes = self.kb.index_sizes(contender.layout)
         return sum(sizes.get(one.index_spec, 0) for one in needed(contender.pipeline.retrieve))
-
-
-def path_of(pipeline: Pipeline) -> str:
-    """The spec of the pipeline without its rerankers."""
-    return str(replace(pipeline, rerank=()))
 
 
 def stack(parts: Sequence[Rankings]) -> Rankings:

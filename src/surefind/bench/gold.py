@@ -45,11 +45,11 @@ def locate_gold(
 def _gold(query: ExamQuery, here: Mapping[str, str], there: Mapping[str, str]) -> Gold:
     found = [moved for j in query.judgments if (moved := locate(j, here) or _edited(j, here, there))]
     present = dict.fromkeys(j.document for j in found if j.grade > 0)
-    lost: dict[str, int] = {}
-    for j in query.judgments:
+    lost: dict[str, Judgment] = {}
+    for j in sorted(query.judgments, key=lambda j: (j.is_answer, j.grade)):  # the best of a document comes last
         if j.grade > 0 and j.document not in present:
-            lost[j.document] = max(j.grade, lost.get(j.document, 0))
-    missing = [Judgment(f"{_LOST}{document}", grade=grade) for document, grade in lost.items()]
+            lost[j.document] = j
+    missing = [Judgment(f"{_LOST}{document}", grade=j.grade, role=j.role) for document, j in lost.items()]
     return Gold(replace(query, judgments=(*found, *missing)), tuple(present), tuple(lost))
 
 
@@ -60,4 +60,4 @@ def _edited(j: Judgment, here: Mapping[str, str], there: Mapping[str, str]) -> J
     if other is None or text is None or j.grade < 1:
         return None
     passage = " ".join(there[j.document][other.start : other.end].split()[:WINDOW])
-    return Judgment(j.document, grade=j.grade) if overlap(passage, text) >= _SAME else None
+    return Judgment(j.document, grade=j.grade, role=j.role) if overlap(passage, text) >= _SAME else None

@@ -21,7 +21,7 @@ import numpy as np
 from surefind.bench.prior import Belief, Choice, Kind, choose, design_effect, evidence, regret_after, sampling_error
 from surefind.bench.prior_table import MEASURE, known
 from surefind.exam.clusters import clusters_of
-from surefind.exam.known_item import FAMILIES
+from surefind.exam.known_item import EVERY
 from surefind.exam.model import ExamQuery
 from surefind.types import Floats
 
@@ -155,7 +155,7 @@ def _group(query: ExamQuery) -> str:
     counts as evidence, or "" for a question that never chooses."""
     if query.family in WRITTEN:
         return query.family
-    if query.family in FAMILIES:
+    if query.family in EVERY:
         return ""
     return _CHOSEN if query.metadata.get("chosen") == "disagreement" else _REAL
 

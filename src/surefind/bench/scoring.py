@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from surefind.bench.plan import Plan
+from surefind.exam.model import Judgment
 from surefind.measure.gains import Places
 from surefind.measure.names import SPAN_MEASURES, Measure
 from surefind.measure.overlap import OverlapJudge
@@ -44,11 +45,13 @@ class SpanScores:
     def _texts(self) -> Any:
         from surefind.measure.spans import SpanJudge
 
-        answers = [
-            [self._documents[j.document][j.start : j.end] for j in query.judgments if j.grade > 0]
-            for query in self._plan.exam.queries
-        ]
-        return SpanJudge(self._plan.exam.queries, answers, self._text)
+        queries = self._plan.exam.queries
+        answers = [[self._passage(j) for j in query.judgments if j.is_answer] for query in queries]
+        segments = [[self._passage(j) for j in query.segments] for query in queries]
+        return SpanJudge(answers, self._text, segments)
+
+    def _passage(self, j: Judgment) -> str:
+        return self._documents[j.document][j.start : j.end]
 
     def _text(self, id: int) -> str:
         spans, at = self._spans, int(self._spans.at(id))

@@ -6,7 +6,7 @@
 If an answer is outside that range, or is not a list of sentence numbers, the model is asked again and told what was
 wrong, `tries` times in all; then `base` cuts the document. A document of more than `part_words` words is sent in parts.
 With `llm_context` as enricher this is "agentic-2" of the agentic-knowledge-base study (3.1.4.2). One call per part if
-the first answer is valid.
+the first answer is valid. The study asks at `temperature=0.2`; without it, the temperature is 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from surefind.chunk._breakpoints import chunk_range, read_breakpoints
 from surefind.chunk._spans import make_chunk
 from surefind.errors import SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask
+from surefind.llm.ask import ask, check_temperature
 from surefind.llm.reply import without_reasoning
 from surefind.notes import count_without_model, note
 from surefind.prompts.fence import Data
@@ -53,12 +53,14 @@ class LLMSegments(Stage):
     base: str = "markdown(tokens=250, min_tokens=50)"
     part_words: int = 8000
     prompt: str = "v1"
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", str(spec.make("chunk", self.base)))  # written out in full
         require(self.words >= 10, self, "words must be at least 10")
         require(self.tries >= 1, self, "tries must be at least 1")
         require(self.part_words >= self.words, self, "part_words must be at least words")
+        check_temperature(self, self.temperature)
 
     def llm_calls(self, work: Workload) -> Calls:
         """An upper bound: `tries` calls per part, though only an invalid answer is asked for again."""
@@ -120,7 +122,9 @@ class LLMSegments(Stage):
                 max_breakpoints=min(high, len(sentences)) - 1,
                 correction=f"\nTry {turn + 1}: the answer before was wrong, since {complaint}." if complaint else "",
             )  # fmt: skip
-            (answer,) = ask(services, self.model, [asked], max_tokens=_MAX_TOKENS, usable=right)
+            (answer,) = ask(
+                services, self.model, [asked], max_tokens=_MAX_TOKENS, temperature=self.temperature or 0.0, usable=right
+            )
             if isinstance(answer, SurefindError):
                 return answer
             found = read(answer)

@@ -3,17 +3,19 @@
 The context is indexed with the chunk's text ("agentic-1" of the agentic-knowledge-base study, on any chunker). In the
 prompt the document is first and the chunk last, so that the prompts of all chunks of a document begin alike; endpoints
 with a prefix cache charge less for that. One call per chunk, of about document_tokens + chunk tokens. If the model
-fails, the chunk gets no context and the sync reports it. Anthropic, Introducing contextual retrieval, 2024.
+fails, the chunk gets no context and the sync reports it. The study asks at `temperature=0.2`; without it, the
+temperature is 0. Anthropic, Introducing contextual retrieval, 2024.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from surefind.errors import SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, note_failures
+from surefind.llm.ask import ask, check_temperature, note_failures
 from surefind.llm.reply import without_reasoning
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
@@ -37,9 +39,11 @@ class LLMContext(Stage):
     model: str | None = None
     document_tokens: int = 8000
     prompt: str = "v1"
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
         require(self.document_tokens >= 100, self, "document_tokens must be at least 100")
+        check_temperature(self, self.temperature)
 
     def llm_calls(self, work: Workload) -> Calls:
         document = min(work.document_tokens, estimate.text(self.document_tokens))
@@ -55,11 +59,12 @@ class LLMContext(Stage):
             for chunk in chunks
         ]
         # The first prompt goes alone: it fills the endpoint's prefix cache, and if it fails, so would the others.
-        answers = ask(services, self.model, prompts[:1], max_tokens=2 * _LONGEST)
+        send = partial(ask, services, self.model, max_tokens=2 * _LONGEST, temperature=self.temperature or 0.0)
+        answers = send(prompts[:1])
         if answers and isinstance(answers[0], SurefindError):
             answers *= len(prompts)
         else:
-            answers += ask(services, self.model, prompts[1:], max_tokens=2 * _LONGEST)
+            answers += send(prompts[1:])
         failed = [answer for answer in answers if isinstance(answer, SurefindError)]
         note_failures(failed, len(chunks), f"no context in {document.id}")
         return [

@@ -13,8 +13,8 @@ from surefind.exam.model import ExamQuery
 def clusters_of(queries: Sequence[ExamQuery]) -> NDArray[np.int64]:
     """A number for each query; queries with the same gold document have the same number.
 
-    The gold document is the first judged document with the highest grade. A query without a relevant document gets a
-    number of its own.
+    The gold document is the first judged document with the highest grade; documents with the answer come before
+    supporting ones. A query without a relevant document gets a number of its own.
     """
     numbers: dict[tuple[str, int], int] = {}
     keys = [(document, -1) if (document := _gold(query)) is not None else ("", i) for i, query in enumerate(queries)]
@@ -22,5 +22,5 @@ def clusters_of(queries: Sequence[ExamQuery]) -> NDArray[np.int64]:
 
 
 def _gold(query: ExamQuery) -> str | None:
-    best = max(query.judgments, key=lambda judgment: judgment.grade, default=None)
+    best = max(query.judgments, key=lambda judgment: (judgment.is_answer, judgment.grade), default=None)
     return best.document if best is not None and best.grade > 0 else None

@@ -16,6 +16,7 @@ from surefind.errors import ExamError, choices
 from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
 from surefind.exam.families.alias import alias
 from surefind.exam.families.anchor_text import anchor_text
+from surefind.exam.families.chunk_opening import chunk_opening
 from surefind.exam.families.entity_lookup import entity_lookup
 from surefind.exam.families.exact_phrase import exact_phrase
 from surefind.exam.families.faq import faq
@@ -36,7 +37,10 @@ FAMILIES: dict[str, Callable[[ExamDocuments], Drafts]] = {
     "anchor_text": anchor_text,
     "alias": alias,
 }
-VERBATIM = frozenset({"exact_phrase", "first_sentence", "entity_lookup", "heading_direct", "faq"})
+ON_REQUEST: dict[str, Callable[[ExamDocuments], Drafts]] = {"chunk_opening": chunk_opening}
+"""Families that are written only if they are named."""
+EVERY = FAMILIES | ON_REQUEST
+VERBATIM = frozenset({"exact_phrase", "first_sentence", "chunk_opening", "entity_lookup", "heading_direct", "faq"})
 """Families whose questions are made of the words of the passage. They show whether something broke, not which
 configuration answers people's questions best."""
 PER_FAMILY = 200
@@ -55,8 +59,8 @@ def generate(
 ) -> Exam:
     families = tuple(dict.fromkeys(families))
     for family in families:
-        if family not in FAMILIES:
-            raise ExamError(f"There is no question family called {family!r}. {choices(family, FAMILIES)}")
+        if family not in EVERY:
+            raise ExamError(f"There is no question family called {family!r}. {choices(family, EVERY)}")
     if per_family < 1:
         raise ExamError(f"--per-family must be at least 1, not {per_family}.")
     corpus = ExamDocuments(documents, seed)
@@ -87,7 +91,7 @@ def candidates(family: str, corpus: ExamDocuments, tries: int) -> Iterator[Candi
     The order of the documents, and of the drafts within a document, depends on the seed and on their own ids and texts.
     So an edit of one document hardly changes the questions about others. A document is read when its turn comes.
     """
-    drafts = FAMILIES[family](corpus)
+    drafts = EVERY[family](corpus)
     lot = partial(_lot, corpus.seed, family)
     documents = sorted(corpus.documents, key=lambda document: lot(document.id))
     queues = deque(_in_order(drafts, document, lot) for document in documents)

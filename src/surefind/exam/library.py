@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import ExamError
-from surefind.exam.model import ExamQuery, Judgment
+from surefind.exam.model import ROLES, ExamQuery, Judgment
 from surefind.exam.overlap import overlap
 from surefind.types import Document
 
@@ -55,14 +55,22 @@ class Library:
         raise ExamError(f"there is no document {name!r} in the knowledge base")
 
     def judge(
-        self, name: str, text: str = "", start: int | None = None, end: int | None = None, grade: int = 1
+        self,
+        name: str,
+        text: str = "",
+        start: int | None = None,
+        end: int | None = None,
+        grade: int = 1,
+        role: str = "answer",
     ) -> Judgment:
         """A judgment of a span, given by its offsets or its exact text, or of the whole document."""
         document = self.find(name)
         if grade < 0:
             raise ExamError(f"the grade {grade} of {name!r} is negative")
+        if role not in ROLES:
+            raise ExamError(f"the role {role!r} of {name!r} is not one of: {', '.join(ROLES)}")
         if start is None and not text:
-            return Judgment(document.id, grade=grade)
+            return Judgment(document.id, grade=grade, role=role)
         if start is None:
             start = document.text.find(text)
             if start < 0:
@@ -74,7 +82,7 @@ class Library:
             raise ExamError(f"the span {start}–{end} is not inside {name!r} ({len(document.text)} characters)")
         if text and document.text[start:end] != text:
             raise ExamError(f"the text of {name!r} at {start}–{end} is not {text[:60]!r}")
-        return Judgment(document.id, start, end, grade, document.text[start:end][:_QUOTE])
+        return Judgment(document.id, start, end, grade, document.text[start:end][:_QUOTE], role)
 
     def query(
         self,
@@ -83,7 +91,9 @@ class Library:
         judgments: Sequence[Judgment],
         family: str = "questions",
         metadata: Mapping[str, Any] | None = None,
+        segments: Sequence[Judgment] = (),
     ) -> ExamQuery:
         gold = [j for j in judgments if j.grade > 0]
         shared = [overlap(text, self._by_id[j.document].text, j.start, j.end) for j in gold]
-        return ExamQuery(id, text, tuple(judgments), family, max(shared, default=None), metadata or {})
+        known = metadata or {}
+        return ExamQuery(id, text, tuple(judgments), family, max(shared, default=None), known, tuple(segments))

@@ -12,7 +12,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
+
+Role = Literal["answer", "support"]
+"""What a gold passage does: it contains the answer, or evidence that is needed besides (two-hop questions)."""
+ROLES: tuple[Role, ...] = ("answer", "support")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +28,16 @@ class Judgment:
     grade: int = 1
     quote: str = ""
     """The beginning of the passage, used to find it again after the document was edited."""
+    role: Role = "answer"
 
     @property
     def is_span(self) -> bool:
         return self.start is not None
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the passage is relevant and contains the answer."""
+        return self.grade > 0 and self.role == "answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,8 @@ class ExamQuery:
     overlap: float | None = None
     """The share of the query's content words that are in its gold passage (`overlap`); None if it is not known."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    segments: tuple[Judgment, ...] = ()
+    """The passages that the question was written from, if they are known; they contain the gold."""
 
 
 @dataclass(frozen=True)
@@ -70,21 +82,28 @@ class Exam:
 
 
 def query_to_json(query: ExamQuery) -> dict[str, Any]:
-    gold = []
-    for j in query.judgments:
-        span = {"start": j.start, "end": j.end, "quote": j.quote} if j.is_span else {}
-        gold.append({"document": j.document, **span, "grade": j.grade})
+    gold = [_judgment_to_json(j) for j in query.judgments]
     row: dict[str, Any] = {"id": query.id, "query": query.text, "family": query.family, "gold": gold}
+    if query.segments:
+        row["segments"] = [_judgment_to_json(j) for j in query.segments]
     if query.overlap is not None:
         row["overlap"] = round(query.overlap, 4)
     return {**row, "metadata": dict(query.metadata)} if query.metadata else row
 
 
+def _judgment_to_json(j: Judgment) -> dict[str, Any]:
+    """Without a role where it is the usual one, so that the fingerprints of earlier exams stay the same."""
+    span = {"start": j.start, "end": j.end, "quote": j.quote} if j.is_span else {}
+    role = {"role": j.role} if j.role != "answer" else {}
+    return {"document": j.document, **span, "grade": j.grade, **role}
+
+
 def query_from_json(row: Mapping[str, Any]) -> ExamQuery:
-    judgments = tuple(
-        Judgment(g["document"], g.get("start"), g.get("end"), g.get("grade", 1), g.get("quote", ""))
-        for g in row["gold"]
-    )
-    return ExamQuery(
-        row["id"], row["query"], judgments, row.get("family", "questions"), row.get("overlap"), row.get("metadata", {})
-    )
+    judgments, segments = (tuple(map(_judgment_from_json, row.get(key, ()))) for key in ("gold", "segments"))
+    family, metadata = row.get("family", "questions"), row.get("metadata", {})
+    return ExamQuery(row["id"], row["query"], judgments, family, row.get("overlap"), metadata, segments)
+
+
+def _judgment_from_json(row: Mapping[str, Any]) -> Judgment:
+    place = row["document"], row.get("start"), row.get("end")
+    return Judgment(*place, row.get("grade", 1), row.get("quote", ""), row.get("role", "answer"))

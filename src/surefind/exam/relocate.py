@@ -16,10 +16,15 @@ def relocate(exam: Exam, texts: Mapping[str, str]) -> tuple[Exam, int]:
 
 
 def _query(query: ExamQuery, texts: Mapping[str, str]) -> ExamQuery | None:
-    judgments = tuple(moved for j in query.judgments if (moved := locate(j, texts)))
-    if not any(j.grade > 0 for j in judgments):
+    judgments, segments = (
+        tuple(moved for j in places if (moved := locate(j, texts))) for places in (query.judgments, query.segments)
+    )
+    answered = any(j.is_answer for j in query.judgments)
+    if not any(j.is_answer if answered else j.grade > 0 for j in judgments):
         return None
-    return query if judgments == query.judgments else replace(query, judgments=judgments)
+    if (judgments, segments) == (query.judgments, query.segments):
+        return query
+    return replace(query, judgments=judgments, segments=segments)
 
 
 def locate(j: Judgment, texts: Mapping[str, str]) -> Judgment | None:

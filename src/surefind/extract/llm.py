@@ -2,7 +2,8 @@
 
 The extraction of the agentic-knowledge-base study: JSON with entity text, type and relationships, one call per passage.
 An entity that does not occur in the passage is rejected with all its relations: the study found that such phantom edges
-lead searches to irrelevant passages. `phrases` extracts definitions, and reads passages for which the model fails.
+lead searches to irrelevant passages. `phrases` extracts definitions, and reads passages for which the model fails. The
+study asks at `temperature=0.2`; without it, the temperature is 0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from surefind.errors import AnswerError, SurefindError
 from surefind.extract.phrases import Phrases
 from surefind.llm import estimate
-from surefind.llm.ask import ask, note_failures
+from surefind.llm.ask import ask, check_temperature, note_failures
 from surefind.llm.reply import read_object
 from surefind.prompts.fence import Data
 from surefind.prompts.prompt import Prompt
@@ -70,6 +71,10 @@ class LLM(Stage):
 
     model: str | None = None
     prompt: str = "v1"
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        check_temperature(self, self.temperature)
 
     def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
         shaped = Phrases().extract(texts, services)
@@ -96,7 +101,10 @@ class LLM(Stage):
         for start in range(0, len(texts), _BATCH):
             part = texts[start : start + _BATCH]
             prompts = [template.messages(chunk=Data("chunk", text)) for text in part]
-            answers = ask(services, self.model, prompts, schema=_SCHEMA, max_tokens=_TOKENS, usable=_lists)
+            answers = ask(
+                services, self.model, prompts, schema=_SCHEMA, max_tokens=_TOKENS, usable=_lists,
+                temperature=self.temperature or 0.0,
+            )  # fmt: skip
             found += [_read(text, answer) for text, answer in zip(part, answers, strict=True)]
             if progress:
                 progress(len(found), len(texts))

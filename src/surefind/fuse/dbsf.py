@@ -4,8 +4,8 @@
     score(d) = Σ_i  w_i · clip((z_i(d) + 3) / 6, 0, 1)
 
 Three standard deviations below the mean become 0, three above become 1. So one outlier does not flatten the other
-scores, as it does in min-max. If all scores of a ranking are equal, each becomes ½. (Mazzeschi 2023; the
-company-context-layer study calls it DBSN.)
+scores, as it does in min-max. If all scores of a ranking are equal, each becomes ½. (Mazzeschi 2023. The sum of
+z-scores without limits, as in the company-context-layer study, is `dbsn`.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefind.fusion.join import join, present, weights_for
+from surefind.fusion.join import join, present, weights_for, z_scores
 from surefind.spec import Stage, require
 from surefind.types import Floats, Rankings
 
@@ -39,11 +39,4 @@ class DBSF(Stage):
 
 
 def _three_sigma(ranking: Rankings) -> Floats:
-    there = present(ranking)
-    scores = np.where(there, ranking.scores, 0.0).astype(np.float64)
-    count = np.maximum(there.sum(axis=1, keepdims=True), 1)
-    mean = scores.sum(axis=1, keepdims=True) / count
-    deviation = np.where(there, scores - mean, 0.0)
-    std = np.sqrt((deviation**2).sum(axis=1, keepdims=True) / count)
-    z = deviation / np.where(std > 1e-9, std, np.inf)
-    return np.where(there, np.clip((z + 3) / 6, 0.0, 1.0), 0.0)
+    return np.where(present(ranking), np.clip((z_scores(ranking) + 3) / 6, 0.0, 1.0), 0.0)

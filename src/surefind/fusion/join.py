@@ -58,6 +58,17 @@ def dense_weights(stage: Stage, alpha: float, rankings: Sequence[Rankings]) -> l
     return [alpha if is_dense else 1 - alpha for is_dense in dense]
 
 
+def z_scores(ranking: Rankings) -> Floats:
+    """How many standard deviations each score is above the mean of its row; 0 where all scores are equal."""
+    there = present(ranking)
+    scores = np.where(there, ranking.scores, 0.0).astype(np.float64)
+    count = np.maximum(there.sum(axis=1, keepdims=True), 1)
+    mean = scores.sum(axis=1, keepdims=True) / count
+    deviation = np.where(there, scores - mean, 0.0)
+    std = np.sqrt((deviation**2).sum(axis=1, keepdims=True) / count)
+    return np.asarray(deviation / np.where(std > 1e-9, std, np.inf))
+
+
 def weights_for(stage: Stage, weights: tuple[float, ...] | None, rankings: Sequence[Rankings]) -> tuple[float, ...]:
     if weights is None:
         return (1.0,) * len(rankings)

@@ -7,7 +7,8 @@ entity. A title and the headings above a passage count as part of each of its se
 only occur together, and 0 for two that occur together by chance (Bouma, Normalized (pointwise) mutual information in
 collocation extraction, 2009). n is the number of sentences with both; n/(n + 1) keeps a pair seen once from counting
 like a rule (Pantel and Lin 2002). Each entity keeps its `MOST` strongest relations, which limits how far a step over
-relations can reach. A relation that an extractor read in the text has weight 1.
+relations can reach (`relate_all` keeps them all). A relation that an extractor read in the text has weight 1;
+`relate_stated` keeps only these.
 """
 
 from __future__ import annotations
@@ -42,6 +43,20 @@ class Relations:
 
 
 def relate(graph: Graph) -> Relations:
+    return _strongest(graph, *_pairs(graph), MOST)
+
+
+def relate_all(graph: Graph) -> Relations:
+    return _strongest(graph, *_pairs(graph), len(graph.keys))
+
+
+def relate_stated(graph: Graph) -> Relations:
+    stated = _stated(graph)
+    return _strongest(graph, stated[:, 0], stated[:, 1], np.ones(len(stated)), len(graph.keys))
+
+
+def _pairs(graph: Graph) -> tuple[IntArray, IntArray, NDArray[np.float64]]:
+    """Pairs of related entities and their weights."""
     starts, entities = _sentences(graph)
     held = np.bincount(entities, minlength=len(graph.keys)).astype(np.float64)
     pairs, together = np.unique(kernels.pairs(starts, entities, len(graph.keys)), return_counts=True)
@@ -52,7 +67,7 @@ def relate(graph: Graph) -> Relations:
     useful = (weight > 0) & ((graph.degrees[a] > 1) | (graph.degrees[b] > 1))
     stated = _stated(graph)
     a, b = np.concatenate([a[useful], stated[:, 0]]), np.concatenate([b[useful], stated[:, 1]])
-    return _strongest(graph, a, b, np.concatenate([weight[useful], np.ones(len(stated))]))
+    return a, b, np.concatenate([weight[useful], np.ones(len(stated))])
 
 
 def npmi(
@@ -97,9 +112,9 @@ def _stated(graph: Graph) -> IntArray:
     return np.asarray(pairs[both], np.int32)
 
 
-def _strongest(graph: Graph, a: IntArray, b: IntArray, weight: NDArray[np.float64]) -> Relations:
+def _strongest(graph: Graph, a: IntArray, b: IntArray, weight: NDArray[np.float64], most: int) -> Relations:
     """The relations in both directions, each pair once with its greatest weight. An edge is kept if it is among the
-    strongest of either end."""
+    `most` strongest of either end."""
     source, target, both = np.concatenate([a, b]), np.concatenate([b, a]), np.concatenate([weight, weight])
     order = np.lexsort((-both, target, source))
     source, target, both = source[order], target[order], both[order]
@@ -109,7 +124,7 @@ def _strongest(graph: Graph, a: IntArray, b: IntArray, weight: NDArray[np.float6
     order = np.lexsort((target, -both, source))
     source, target, both = source[order], target[order], both[order]
     place = np.arange(len(source)) - np.searchsorted(source, source)
-    near = place < MOST
+    near = place < most
     n = max(1, len(graph.keys))
     code = source.astype(np.int64) * n + target
     chosen = np.isin(code, np.concatenate([code[near], target[near].astype(np.int64) * n + source[near]]))

@@ -16,6 +16,7 @@ from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageE
 from surefind.llm.chat import Usable, complete_many
 from surefind.notes import count_without_model, note
 from surefind.prompts.values import Completion, Message
+from surefind.spec import Stage, require
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
@@ -61,6 +62,11 @@ def ask(
         if isinstance(answer, UsageError | MissingPartError):
             raise answer
     return answers
+
+
+def check_temperature(stage: Stage, temperature: float | None) -> None:
+    """Refuses a temperature that no service takes."""
+    require(temperature is None or 0 <= temperature <= 2, stage, "temperature must be from 0 to 2")
 
 
 def _with_final_sum(services: Services, refused: BudgetError) -> BudgetError:

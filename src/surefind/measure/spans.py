@@ -9,8 +9,10 @@ For an answer a, chunks c_1 … c_k and words(·), the lower-cased words:
     MC    coverage of all chunks joined in rank order  MRR   1 / rank of the first chunk that contains it
     AT1S  score of c_1                                 T1O   overlap of c_1        BO  greatest  AO  mean
 
-LCS is the true longest common subsequence of words. For a question with several gold spans, the best counts (for AO the
-mean). The segment s in overlap(c) is the gold span itself. White space is folded before "contains" is tested.
+LCS is the true longest common subsequence of words. For a question with several answers or segments, the best counts
+(for AO the mean). Supporting evidence of a two-hop question is not an answer. The segment s in overlap(c) is the
+passage that the question was written from; if the exam does not have it, s is the answer. White space is folded before
+"contains" is tested.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from surefind.exam.model import ExamQuery
 from surefind.text.scripts import words
 from surefind.types import Rankings
 
@@ -70,12 +71,19 @@ class SpanJudge:
     """Computes the eleven measures for many configurations; each (question, chunk) pair is compared once."""
 
     def __init__(
-        self, queries: Sequence[ExamQuery], answers: Sequence[Sequence[str]], chunk_text: Callable[[int], str]
+        self,
+        answers: Sequence[Sequence[str]],
+        chunk_text: Callable[[int], str],
+        segments: Sequence[Sequence[str]] | None = None,
     ) -> None:
-        """`answers[q]` are the texts of query q's gold spans."""
-        self._queries = queries
+        """`answers[q]` are the texts of query q's answers, `segments[q]` of its segments; without segments, the answers
+        take their place."""
         self._ids: dict[str, int] = {}
         self._answers = [[(self._fold(text), self._words(text)) for text in texts] for texts in answers]
+        self._segments = [
+            [self._words(text) for text in (own or texts)]
+            for texts, own in zip(answers, segments or [()] * len(answers), strict=True)
+        ]
         self._chunk_text = chunk_text
         self._chunk = lru_cache(maxsize=200_000)(self._read_chunk)
         self._pair = lru_cache(maxsize=2_000_000)(self._compare)
@@ -108,7 +116,7 @@ class SpanJudge:
         contains = any(answer in text for answer, _ in self._answers[q])
         common = [(_lcs(words, answer), len(answer)) for _, answer in self._answers[q]]
         coverage = max(lcs / max(1, n) for lcs, n in common)
-        overlaps = [2 * lcs / max(1, n + len(words)) for lcs, n in common]
+        overlaps = [2 * _lcs(words, segment) / max(1, len(segment) + len(words)) for segment in self._segments[q]]
         return float(contains), coverage, max(overlaps), float(np.mean(overlaps))
 
     def _joined(self, q: int, ordinals: Sequence[int]) -> float:

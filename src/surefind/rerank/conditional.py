@@ -2,30 +2,34 @@
 
     rerank(q)  if  confidence(q) < below,  else the previous ranking
 
-`when` selects the measure of confidence. `max` is the highest score, as in the agentic-knowledge-base study, where
-`below` is τ. It needs scores that are comparable between queries (`dense` or `bm25` alone, `tm2c2`, `convex`, where 1
-means that both retrievers rank the same passage first). `margin` is the first passage's lead over the second, divided
-by its lead over the tenth: it is comparable for any scores. A query with fewer than two passages has nothing to
-reorder.
+`when` selects the measure of confidence (`surefind.confidence.measures`). `max` is the highest score, as in the
+agentic-knowledge-base study, where `below` is τ. It needs scores that are comparable between queries (`dense` or `bm25`
+alone, `tm2c2`, `convex`, where 1 means that both retrievers rank the same passage first). `margin` is the first
+passage's lead over the second, divided by its lead over the tenth: it is comparable for any scores. `agreement` and
+`raw` read the rankings of the retrievers. A query with fewer than two passages has nothing to reorder.
+
+`calibrated=NAME` takes measure and threshold from `surefind calibrate`. They are refused if the reranker, the stages
+before it or the documents are others than those of the calibration: every query is reranked then, which breaks no
+promise, and the trace says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import Local, learnt_by, reaches, runs_here, stamp_of
+from surefind.abilities import Local, Sourced, implements, learnt_by, reaches, runs_here, stamp_of
+from surefind.confidence.measures import OF_RETRIEVERS, When, confidence, features
+from surefind.confidence.saved import Calibration, find_calibration
+from surefind.errors import SpecError
 from surefind.notes import note
 from surefind.protocols import Passages, Reranker, Services
-from surefind.spec import Stage
-from surefind.types import PAD, Query, Rankings
-
-_SPREAD = 10
-"""The place in the ranking whose score the margin is scaled by."""
+from surefind.spec import Stage, require
+from surefind.types import PAD, Floats, Query, Rankings
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,14 @@ class Conditional(Stage):
     name: ClassVar[str] = "conditional"
 
     stage: str = "cross_encoder"
-    when: Literal["max", "margin"] = "max"
+    when: Literal["max", "margin", "agreement", "raw"] = "max"
     below: float = 0.95
+    calibrated: str | None = None
 
     def __post_init__(self) -> None:
         # Written out in full, so that equal stages have equal specs.
         object.__setattr__(self, "stage", str(self.inner))
+        require(self.calibrated != "", self, "calibrated must name a calibration")
 
     @property
     def inner(self) -> Reranker:
@@ -55,38 +61,67 @@ class Conditional(Stage):
 
     @property
     def reaches(self) -> bool:
-        return reaches(self.inner)
+        return reaches(self.inner) or self.when in OF_RETRIEVERS or bool(self.calibrated)
 
     def stamp(self, services: Services) -> str:
-        return stamp_of(self.inner, services)
+        own = self._calibration(services).stamp if self.calibrated else ""
+        return f"{stamp_of(self.inner, services)} {own}".strip()
 
     def learnt(self, services: Services) -> frozenset[str]:
-        return learnt_by(self.inner, services)
+        """The questions that the inner stage or the threshold learnt from."""
+        own = self._calibration(services).learnt if self.calibrated else frozenset()
+        return learnt_by(self.inner, services) | own
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
     ) -> Rankings:
-        confidences = [confidence(rankings.row(i)[1], self.when) for i in range(len(queries))]
-        unsure = [i for i, value in enumerate(confidences) if value < self.below]
-        if len(queries) == 1:
-            note(f"{self.when} {confidences[0]:.3f}, {'under' if unsure else 'not under'} {self.below:g}")
+        name, below, confidences = self._confidences(queries, rankings, passages, services)
+        unsure = np.flatnonzero(confidences < below).tolist()
+        if not name:
+            pass
+        elif len(queries) == 1:
+            note(f"{name} {confidences[0]:.3f}, {'under' if unsure else 'not under'} {below:g}")
         else:
-            note(f"{self.when} under {self.below:g} for {len(unsure)} of {len(queries)} queries")
+            note(f"{name} under {below:g} for {len(unsure)} of {len(queries)} queries")
         if not unsure:
             return _head(rankings, k)
         selected = [queries[i] for i in unsure]
         reranked = self.inner.rerank(selected, _rows(rankings, unsure), passages, k, services)
         return _merged(_head(rankings, k), reranked, unsure)
 
+    def _confidences(
+        self, queries: Sequence[Query], rankings: Rankings, passages: Passages, services: Services
+    ) -> tuple[str, float, Floats]:
+        """The name of the measure, the threshold, and the confidence in each query's ranking. Without a name, every
+        query is reranked."""
+        when: When = self.when
+        below: float | None = self.below
+        if self.calibrated:
+            made = self._calibration(services)
+            reason = self._refused(made, passages)
+            if reason or made.below is None:
+                note(f"every question is reranked: {reason or f'no threshold of {made.name} keeps its promise'}")
+                return "", np.inf, np.where((rankings.ids != PAD).sum(axis=1) < 2, np.inf, -np.inf)
+            when, below = made.when, made.below
+            if made.predictor is not None:
+                found = made.predictor(features(rankings, self._retrieved(queries, passages)))
+                return when, below, np.where((rankings.ids != PAD).sum(axis=1) < 2, np.inf, found)
+        lists = self._retrieved(queries, passages) if when in OF_RETRIEVERS else []
+        return when, cast(float, below), confidence(rankings, lists, when)
 
-def confidence(scores: Any, when: str) -> float:
-    """The confidence in one query's scores, best first; infinite if there is nothing to reorder."""
-    if len(scores) < 2:
-        return float("inf")
-    if when == "max":
-        return float(scores[0])
-    spread = float(scores[0] - scores[min(_SPREAD, len(scores)) - 1])
-    return float(scores[0] - scores[1]) / spread if spread > 0 else 0.0
+    def _calibration(self, services: Services) -> Calibration:
+        return find_calibration(services.models_folder, self.calibrated or "")
+
+    def _refused(self, made: Calibration, passages: Passages) -> str:
+        if not implements(passages, Sourced):
+            return "the stages before it are not known"
+        reason = made.refused(self.stage, passages.path, passages.corpus)
+        return f"{reason}. Run surefind calibrate again" if reason else ""
+
+    def _retrieved(self, queries: Sequence[Query], passages: Passages) -> list[Rankings]:
+        if not implements(passages, Sourced):
+            raise SpecError(f"{self.name} reads the rankings of the retrievers, so it works only inside a pipeline.")
+        return passages.retrieved(queries)
 
 
 def _head(rankings: Rankings, k: int) -> Rankings:

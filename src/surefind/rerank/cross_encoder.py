@@ -7,7 +7,8 @@ places; everything else follows in its previous order. A passage is read with it
 it is too long (`surefind.inference.pairs`). With `max_ms` the model reads, in order, as many passages as it can begin
 in time, and the trace says how many.
 
-Nogueira and Cho, Passage Re-ranking with BERT, 2019. The cascade study reads 100 and keeps 10, without blending.
+Nogueira and Cho, Passage Re-ranking with BERT, 2019. The cascade study reads 100 and keeps 10, without blending, and up
+to 512 tokens of query and passage: `cross_encoder(top=100, keep=10, blend=1.0, max_tokens=512)`.
 """
 
 from __future__ import annotations

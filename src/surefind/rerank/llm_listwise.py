@@ -10,7 +10,9 @@ number. They come first, in its order; everything else follows in its previous o
     reverse=true      asks a second time with the passages reversed, and merges the orders by mean position, because
                       models favour what they read first (two calls per query instead of one)
 
-One call per query, of about top · passage_tokens tokens. Sun et al., EMNLP 2023; the agentic-knowledge-base study,
+One call per query, of about top · passage_tokens tokens. The agentic-knowledge-base study shows whole chunks at
+`temperature=0.2` with `max_tokens=1000`, and the support-chatbot study 512 tokens of each passage: set `passage_tokens`
+to read as much. Without `temperature` it is 0. Sun et al., EMNLP 2023; the agentic-knowledge-base study,
 3.4.1; the support-chatbot study, 4.6.2 and 4.7.
 """
 
@@ -22,7 +24,7 @@ from typing import ClassVar, Literal
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, note_failures
+from surefind.llm.ask import ask, check_temperature, note_failures
 from surefind.llm.listwise import SCHEMA, ListPrompt
 from surefind.llm.permutation import NO_ORDER, in_order, merge, read_order
 from surefind.llm.trained import trained_prompt
@@ -48,11 +50,13 @@ class LLMListwise(Stage):
     passage_tokens: int = 300
     max_tokens: int = 500
     prompt: str = "v1"
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
         require(self.top >= 2, self, "top must be at least 2")
         require(1 <= self.keep <= self.top, self, "keep must be from 1 to top")
         require(self.passage_tokens >= 1 and self.max_tokens >= 1, self, "token limits must be at least 1")
+        check_temperature(self, self.temperature)
         made = self.mode == "zero_shot" or bool(self.trained)
         require(made, self, f"mode={self.mode} needs trained=NAME, made by: surefind train prompt --exam EXAM")
 
@@ -84,6 +88,7 @@ class LLMListwise(Stage):
         sizes = [len(heads[i]) for i in active for _ in range(passes)]
         answers = ask(
             services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens,
+            temperature=self.temperature or 0.0,
             usable=lambda at, answer: read_order(answer.text, sizes[at], self.keep) is not None,
         )  # fmt: skip
         decided: list[list[tuple[int, float]]] = [[] for _ in queries]

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, note_failures
+from surefind.llm.ask import ask, check_temperature, note_failures
 from surefind.llm.listwise import SCHEMA, ListPrompt
 from surefind.llm.permutation import NO_ORDER, in_order, read_order
 from surefind.notes import note
@@ -47,12 +47,14 @@ class SlideGAR(Stage):
     passage_tokens: int = 300
     max_tokens: int = 500
     prompt: str = "v1"
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
         require(2 <= self.window <= self.top, self, "window must be from 2 to top")
         require(1 <= self.step < self.window, self, "step must be at least 1 and below window")
         require(self.neighbours >= 0, self, "neighbours must be at least 0")
         require(self.passage_tokens >= 1 and self.max_tokens >= 1, self, "token limits must be at least 1")
+        check_temperature(self, self.temperature)
 
     def llm_calls(self, work: Workload) -> Calls:
         tokens = estimate.passages(work, self.window, self.passage_tokens)
@@ -104,6 +106,7 @@ class SlideGAR(Stage):
         sizes = [len(slides[i].window) for i in active]
         answers = ask(
             services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens,
+            temperature=self.temperature or 0.0,
             usable=lambda at, answer: read_order(answer.text, sizes[at], sizes[at]) is not None,
         )  # fmt: skip
         failed: list[SurefindError] = []

@@ -3,9 +3,11 @@
     C_0 = chunks that hold an entity of the query              E_1 = entities related to those of the query
     C_n = chunks that hold an entity of E_n                    C = C_0 ∪ … ∪ C_hops, ranked by cos(query, chunk)
 
-Local search of the agentic-knowledge-base study (eqs. 5 to 10) after GraphRAG (Edge et al. 2024). The study has no
-limits; here a hop follows the `fan` strongest relations of each entity (`surefind.graph.relations`), and C keeps its
-first `pool` chunks: nearer hops first, then rarer entities. A query that names no entity finds nothing.
+Local search of the agentic-knowledge-base study (eqs. 5 to 10) after GraphRAG (Edge et al. 2024). A hop follows the
+`fan` strongest relations of each entity (`surefind.graph.relations`), and C keeps its first `pool` chunks: nearer hops
+first, then rarer entities. A query that names no entity finds nothing. The study has no limits: `fan=null` follows
+every relation, and `pool=null` keeps every chunk. Its relations are those that the extractor read in the text:
+`edges=stated`, with `extract=llm`.
 
 A query's entities are the names from the graph that occur in the query. With `entities=llm`, a language model (`llm`,
 or the one in surefind.toml) names them instead, as in the study: one call per query, with the prompt that also reads
@@ -53,17 +55,20 @@ class GraphLocal(Aided, Stage):
     signal: ClassVar[Signal] = "graph"
 
     hops: Literal[0, 1, 2] = 1
-    fan: int = 8
-    pool: int = 500
+    fan: int | None = 8
+    pool: int | None = 500
     model: str = "minilm"
     extract: str = "phrases"
     entities: Literal["lexicon", "llm"] = "lexicon"
     llm: str | None = None
     prompt: str = "v1"
+    edges: Literal["related", "stated"] = "related"
+    temperature: float | None = None
+    """The temperature at which the model names entities; None means 0. The study has 0.2."""
 
     def __post_init__(self) -> None:
-        require(self.fan > 0, self, "fan must be at least 1")
-        require(self.pool > 0, self, "pool must be at least 1")
+        require(self.fan is None or self.fan > 0, self, "fan must be at least 1")
+        require(self.pool is None or self.pool > 0, self, "pool must be at least 1")
         spec.make("extract", self.extract)
         self._near()
 
@@ -101,7 +106,7 @@ class GraphLocal(Aided, Stage):
         return estimate.calls(self.llm, 0 if self.inner is None else work.queries, 0, _ANSWER)
 
     def _reader(self) -> LLM:
-        return LLM(self.llm, self.prompt)
+        return LLM(self.llm, self.prompt, self.temperature)
 
     def _near(self) -> Dense:
         return Dense(self.model)
@@ -148,16 +153,17 @@ class GraphLocal(Aided, Stage):
 
     def candidates(self, graph: Graph, ring: Sequence[int]) -> list[int]:
         """The chunks within `hops` of some entities, at most `pool`, in the order in which they are reached."""
-        from surefind.graph.relations import relate
+        from surefind.graph.relations import relate, relate_all, relate_stated
 
+        related = graph.once(relate_stated if self.edges == "stated" else relate if self.fan else relate_all)
         reached: dict[int, None] = {}
         known: set[int] = set()
         for _ in range(self.hops + 1):
             for entity in sorted(ring, key=lambda e: (graph.degrees[e], e)):
                 reached.update(dict.fromkeys(graph.chunks_of(entity).tolist()))
-                if len(reached) >= self.pool:
+                if self.pool and len(reached) >= self.pool:
                     return list(reached)[: self.pool]
             known.update(ring)
-            related = (graph.once(relate).of(entity)[0][: self.fan].tolist() for entity in ring)
-            ring = sorted({other for others in related for other in others} - known)
+            nearest = (related.of(entity)[0][: self.fan].tolist() for entity in ring)
+            ring = sorted({other for others in nearest for other in others} - known)
         return list(reached)

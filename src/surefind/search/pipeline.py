@@ -114,6 +114,11 @@ class Pipeline:
         first = " + ".join(map(str, self.retrieve)) + (f" @{self.depth}" if self.depth != DEPTH else "")
         return " >> ".join([first, *map(str, [self.fuse] if self.fuse else []), *map(str, self.rerank)])
 
+    @cached_property
+    def path(self) -> str:
+        """The text form without the rerankers."""
+        return str(replace(self, rerank=()))
+
     @property
     def stages(self) -> tuple[Any, ...]:
         """All stages, in order."""
@@ -129,7 +134,7 @@ class Pipeline:
         if self.fuse is not None:
             best = run.record("fuse", self.fuse, partial(self.join, queries, found, view, services, access))
         for reranker in self.rerank:
-            work = partial(self.rerank_by, reranker, queries, best, view, services, access)
+            work = partial(self.rerank_by, reranker, queries, best, view, services, access, found)
             best = run.record("rerank", reranker, work, fallback=best)
         parents = view.parents(best.ids)
         if parents is not None:
@@ -181,9 +186,11 @@ class Pipeline:
         view: View,
         services: Services,
         access: Access,
+        found: Sequence[Rankings] = (),
     ) -> Rankings:
-        """Runs a reranker on all candidates; its k is their number, so none is lost."""
-        reach = Reach(self, view, services, access)
+        """Runs a reranker on all candidates; its k is their number, so none is lost. `found` are the rankings of the
+        retrievers, for rerankers that ask for them."""
+        reach = Reach(self, view, services, access, queries, found)
         return reranker.rerank(queries, best, reach, max(1, best.ids.shape[1]), services)
 
     @property

@@ -2,7 +2,9 @@
 
 Every reranker gets passages by id. An adaptive reranker (`slidegar`) asks for the neighbours of a good hit, and one
 that searches again (`agentic`) asks for the rankings of other queries. Both requests use the access of the search
-itself, so neither the result nor a model's prompt can contain a passage that the caller may not read.
+itself, so neither the result nor a model's prompt can contain a passage that the caller may not read. `conditional`
+asks for the rankings of the retrievers, and for what a calibrated threshold depends on: the stages before it and the
+documents.
 """
 
 from __future__ import annotations
@@ -28,19 +30,32 @@ class Retrieving(Protocol):
     @property
     def depth(self) -> int: ...
 
+    @property
+    def path(self) -> str: ...
+
     def found(
         self, queries: Sequence[Query], depth: int, view: View, services: Services, access: Access
     ) -> Rankings: ...
 
 
 class Reach:
-    """Implements `Reaching` for one search, with its pipeline and its access."""
+    """Implements `Reaching` and `Sourced` for one search, with its pipeline and its access."""
 
-    def __init__(self, pipeline: Retrieving, view: View, services: Services, access: Access) -> None:
+    def __init__(
+        self,
+        pipeline: Retrieving,
+        view: View,
+        services: Services,
+        access: Access,
+        queries: Sequence[Query] = (),
+        found: Sequence[Rankings] = (),
+    ) -> None:
+        """`found` are the rankings of the retrievers for `queries`, if they are known."""
         self._pipeline = pipeline
         self._view = view
         self._services = services
         self._access = access
+        self._known = tuple(queries), tuple(found)
 
     def __getitem__(self, ids: Sequence[int]) -> list[Chunk]:
         return self._view.chunks(ids, self._access)
@@ -58,3 +73,21 @@ class Reach:
         found = self._view.near(retriever, ids, k + 1, self._access)
         rows = [found.row(i)[0].tolist() for i in range(len(ids))]
         return [[other for other in row if other != own][:k] for own, row in zip(ids, rows, strict=True)]
+
+    @property
+    def path(self) -> str:
+        """The stages before the rerankers, in the text form of a pipeline."""
+        return self._pipeline.path
+
+    @property
+    def corpus(self) -> str:
+        """The fingerprint of the documents."""
+        return self._view.fingerprint
+
+    def retrieved(self, queries: Sequence[Query]) -> list[Rankings]:
+        """Returns the rankings of each retriever."""
+        known, found = self._known
+        if found and tuple(queries) == known:
+            return list(found)
+        depth = self._pipeline.depth
+        return [self._view.search(retriever, queries, depth, self._access) for retriever in self._pipeline.retrieve]

@@ -1,9 +1,10 @@
 """Models that predict α*: ridge on 4 features, XGBoost on 25, an MLP on the query's vector.
 
-Hyperparameters are chosen on the validation part of a 70/15/15 split of the tuning half (stratified by family, seed
-42), as in the agentic-knowledge-base study (4.2). The grids are the study's, with two changes. XGBoost's 54 settings
-need 18 fits, because 50 and 100 trees are the first of 200. The MLP is scikit-learn's, which has no dropout and a
-linear output (clipped), so only the study's 6 combinations of layer widths and learning rates are tried.
+Hyperparameters are chosen on the validation part of a 70/15/15 split (stratified by family, seed 42), as in the
+agentic-knowledge-base study (4.2): of the tuning half, or of all questions with `split=70/15/15`. The grids are the
+study's, with two changes. XGBoost's 54 settings need 18 fits, because 50 and 100 trees are the first of 200. The MLP is
+scikit-learn's, which has no dropout and a linear output (clipped), so only the study's 6 combinations of layer widths
+and learning rates are tried.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from surefind.fusion.features import SCORE_NAMES, WORD_NAMES, of_scores, of_word
 from surefind.fusion.predictors import MLP, Predictor, Ridge, XGBoost
 from surefind.fusion.trees import Trees
 from surefind.protocols import OnProgress
-from surefind.train.material import Material, parts, sklearn, xgboost
+from surefind.train.material import Half, Material, parts, sklearn, xgboost
 from surefind.types import Floats
 
 LAMBDAS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -48,10 +49,16 @@ class _Parts:
     test: tuple[Floats, Floats]
 
     @classmethod
-    def of(cls, material: Material, features: Floats) -> _Parts:
-        rows = parts([query.family for query in material.tuning.queries], SEED)
-        train, validation, test = ((features[i], material.tuning.alphas[i]) for i in rows)
-        return cls(train, validation, test)
+    def of(cls, material: Material, features: Callable[[Half], Floats]) -> _Parts:
+        tuning, held = material.tuning, material.held
+        found = features(tuning)
+        if material.validation is None:
+            rows = parts([query.family for query in tuning.queries], SEED)
+            train, validation, test = ((found[i], tuning.alphas[i]) for i in rows)
+            return cls(train, validation, test)
+        chosen = np.isin(np.arange(len(found)), material.validation)
+        train, validation = ((found[i], tuning.alphas[i]) for i in (~chosen, chosen))
+        return cls(train, validation, (features(held), held.alphas))
 
     def metrics(self, predict: Callable[[Floats], Floats]) -> dict[str, float]:
         return {
@@ -66,7 +73,7 @@ def r_squared(truth: Floats, predicted: Floats) -> float:
 
 
 def fit_ridge(material: Material, report: OnProgress) -> Fitted:
-    data = _Parts.of(material, of_words(material.tuning.texts))
+    data = _Parts.of(material, lambda half: of_words(half.texts))
     linear = sklearn("linear_model")
     tried = []
     for i, strength in enumerate(LAMBDAS):
@@ -81,7 +88,7 @@ def fit_ridge(material: Material, report: OnProgress) -> Fitted:
 
 def fit_xgboost(material: Material, report: OnProgress) -> Fitted:
     module = xgboost()
-    data = _Parts.of(material, of_scores(material.tuning.texts, material.tuning.rankings))
+    data = _Parts.of(material, lambda half: of_scores(half.texts, half.rankings))
     train = module.DMatrix(*data.train, feature_names=list(SCORE_NAMES))
     best: tuple[float, dict[str, Any], Any] = (-np.inf, {}, None)
     grid = list(product(DEPTHS, RATES, SUBSAMPLES))
@@ -112,7 +119,7 @@ def shap(booster: Any, features: Floats, names: tuple[str, ...]) -> dict[str, fl
 def fit_mlp(material: Material, report: OnProgress) -> Fitted:
     network = sklearn("neural_network")
     # Single precision halves the time; the vectors have no more precision.
-    data = _Parts.of(material, np.asarray(material.embed(material.tuning.texts), dtype=np.float32))
+    data = _Parts.of(material, lambda half: np.asarray(material.embed(half.texts), dtype=np.float32))
     grid = list(product(LAYERS, MLP_RATES))
     tried = []
     for i, (layers, rate) in enumerate(grid):

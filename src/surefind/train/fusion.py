@@ -36,7 +36,7 @@ from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost, r_squa
 from surefind.train.gain import fit_ndcg
 from surefind.train.judge import compare, refusal, verdict
 from surefind.train.lambdamart import fit_lambdamart
-from surefind.train.material import Material, Missing, best_static, gather, simplex
+from surefind.train.material import SPLITS, Material, Missing, Split, best_static, gather, simplex
 from surefind.types import Floats
 
 MODELS: dict[str, Callable[[Material, OnProgress], Fitted]] = {
@@ -68,6 +68,7 @@ def train_fusion(
     missing: Missing | Literal["auto"] = "auto",
     cross: bool = False,
     report: OnProgress | None = None,
+    split: Split = "halves",
 ) -> dict[str, Any]:
     """Fits a model on the tuning half, tests it on the other and saves it. Returns the manifest, which is the report.
 
@@ -76,14 +77,21 @@ def train_fusion(
 
     With `cross`, a second model is fitted on the other half, only to test on the first half. So every question is
     scored by a model that has not seen it, and there are twice as many test questions.
+
+    With `split=70/15/15`, 70% of all questions fit the model, 15% choose its hyperparameters and 15% test it, as in the
+    agentic-knowledge-base study.
     """
     progress: OnProgress = report or (lambda what, done, total: None)
     name = name or f"{model}-{exam.name}"
     _check(model, name, retrieve)
+    if split not in SPLITS:
+        raise SpecError(f"There is no split {split!r}. {choices(split, SPLITS)}")
+    if cross and split != "halves":
+        raise SpecError("--cross exchanges two halves, so it cannot be combined with --split 70/15/15. Leave one out.")
     if missing == "auto":
         missing = "score" if model in ANY_NUMBER else None
     with training_lock(kb.data, name):
-        material = gather(kb, exam, retrieve, measure, missing, report)
+        material = gather(kb, exam, retrieve, measure, missing, report, split)
         if model == "mlp" and not material.embedder:
             raise SpecError(
                 "mlp reads the query's vector, so one of the retrievers must be dense. Add --retrieve dense."
@@ -185,12 +193,18 @@ def _judged(pairs: Sequence[tuple[Material, Fitted]], name: str) -> dict[str, An
         sentence, use = verdict(rows, _BEST_STATIC, str(material.held.measure), alone)
     return {
         "measure": str(material.held.measure),
-        "judged": "both halves, each by a model trained on the other" if len(pairs) > 1 else "the held-out half",
+        "judged": _judged_on(pairs),
         "rows": [row.as_data() for row in rows],
         "verdict": sentence,
         "use": use,
         "metrics": _metrics(material, fitted),
     }
+
+
+def _judged_on(pairs: Sequence[tuple[Material, Fitted]]) -> str:
+    if len(pairs) > 1:
+        return "both halves, each by a model trained on the other"
+    return "the held-out half" if pairs[0][0].validation is None else "15% of the questions, chosen at random"
 
 
 def _columns(material: Material, fitted: Fitted) -> dict[str, Floats]:

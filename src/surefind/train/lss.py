@@ -6,8 +6,8 @@
 
 over the union of both rankings' ten best. Scores are scaled as in `tm2c2`; a passage that is not in a ranking's ten
 best scores 0 there. If both rankings give every passage the same score, any α is as good, and α* is ½. (Equations 17-19
-of the agentic-knowledge-base study.) If the gold is a whole document, its passages get the judgment's grade divided by
-the question's greatest grade.
+of the agentic-knowledge-base study.) Supporting evidence of a two-hop question is not an answer. If the gold is a whole
+document, its passages get the judgment's grade divided by the question's greatest grade.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Labeller:
         return np.array(found)
 
     def label(self, q: int, id: int) -> float:
-        judgments = [j for j in self._queries[q].judgments if j.grade > 0]
+        judgments = [j for j in self._queries[q].judgments if j.is_answer]
         most = max((j.grade for j in judgments), default=1)
         document, at = self._spans.document(id), int(self._spans.at(id))
         best = 0.0

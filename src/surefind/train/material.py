@@ -1,6 +1,8 @@
 """The data for training: an exam's questions with the rankings of every retriever, in two halves.
 
-The tuning half is for fitting and choosing; the held-out half is only for the report (`exam.split`).
+The tuning half is for fitting and choosing; the held-out half is only for the report (`exam.split`). With
+`split=70/15/15`, questions are divided as in the agentic-knowledge-base study: 70% to fit, 15% to choose and 15% for
+the report, at random within each family. Questions about one document then fall into several parts.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ _DIVISIBLE = 7
 """Fewest questions of a family for which a 70/15/15 split leaves one in each part."""
 _BATCH = 256
 NORMS: tuple[Norm, Norm] = ("floor", "minmax")
+Split = Literal["halves", "70/15/15"]
+SPLITS: tuple[Split, ...] = ("halves", "70/15/15")
 Missing = Literal["score"] | None
 """Whether retrievers also score the candidates that they did not return."""
 
@@ -113,6 +117,8 @@ class Material:
     held: Half
     embed: Callable[[Sequence[str]], FloatArray]
     embedder: str
+    validation: NDArray[np.int64] | None = None
+    """The rows of the tuning part that only choose among models; None if the fit divides the tuning half itself."""
 
     @property
     def swapped(self) -> Material:
@@ -132,6 +138,7 @@ def gather(
     measure: Measure,
     missing: Missing = None,
     report: OnProgress | None = None,
+    split: Split = "halves",
 ) -> Material:
     if measure.of_spans:
         raise SpecError(f"Training needs a rank measure such as nDCG@10 or RR@10:span, not {measure}.")
@@ -153,17 +160,31 @@ def gather(
     labeller = Labeller(queries, view.spans(), documents)
     places = places_of(view.spans(), documents)
     whole = Half(queries, found, tuple(lists), measure, places, labeller, view.parents)
-    out = np.array(held_out(queries))
+    tuning, held, validation = _divided(queries, split)
     return Material(
         exam,
         pipeline,
         missing,
         view,
-        whole.taken(np.flatnonzero(~out)),
-        whole.taken(np.flatnonzero(out)),
+        whole.taken(tuning),
+        whole.taken(held),
         lambda texts: kb.services.embedder(embedder).embed_queries(texts),
         embedder,
+        validation,
     )
+
+
+Rows = NDArray[np.int64]
+
+
+def _divided(queries: Sequence[ExamQuery], split: Split) -> tuple[Rows, Rows, Rows | None]:
+    """The rows of the tuning and of the held-out part, and the places of the validation rows in the tuning part."""
+    if split == "halves":
+        out = np.array(held_out(queries))
+        return np.flatnonzero(~out), np.flatnonzero(out), None
+    train, validation, test = parts([query.family for query in queries])
+    tuning = np.sort(np.concatenate([train, validation]))
+    return tuning, test, np.searchsorted(tuning, validation)
 
 
 def _retrieved(

@@ -4,7 +4,8 @@ After the company-context-layer study (1,706 questions over the manuals of a cre
 of fifteen configurations and does not print it. Its text names four of the rows: BM25, vectors alone (0.038 nDCG@10),
 the RRF then in production (k = 60, vectors counted twice: 0.082) and convex fusion with α = 0.3 (0.729). The other rows
 are ours. RSF of two retrievers is convex fusion with α = 0.5, so the two share a row. `surefind study context-layer`
-shows the study's figures beside yours.
+shows the study's figures beside yours. The study's DBSN is the sum of z-scores (`dbsn`); the row here is `dbsf`, which
+limits them.
 """
 
 from __future__ import annotations

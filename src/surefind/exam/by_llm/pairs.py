@@ -7,15 +7,23 @@ if no file has tags, two shared entities are required instead. An entity in very
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
+from surefind.errors import MissingPartError
 from surefind.exam._names import named
 from surefind.exam.by_llm.passages import Passage
+from surefind.extract.spacy import Spacy
+
+if TYPE_CHECKING:
+    from surefind.protocols import Services
 
 ENTITIES = 5
 """Most entities used of each passage."""
+_TYPES = frozenset({"PERSON", "ORG", "PRODUCT", "WORK_OF_ART"})
+"""The types of spaCy that the study uses."""
 _COMMON = 20
 """An entity in more passages than this is too common to relate two of them."""
 _EACH = 3
@@ -28,10 +36,26 @@ class Pair:
     shared: tuple[str, ...]
 
 
+def entities_of(passages: Sequence[Passage], services: Services) -> dict[Passage, tuple[str, ...]]:
+    """The entities of each passage, by spaCy if it and its model are installed, as in the study; otherwise by rules."""
+    try:
+        read = Spacy().extract([passage.text for passage in passages], services)
+    except MissingPartError:
+        return {passage: entities_by_rule(passage) for passage in passages}
+    return {
+        passage: _most_frequent(mention.name for mention in found.mentions if mention.type in _TYPES)
+        for passage, found in zip(passages, read, strict=True)
+    }
+
+
 def entities_by_rule(passage: Passage) -> tuple[str, ...]:
-    """The names in a passage, the most frequent first."""
-    counts = Counter(name for name, _ in named(passage.text))
-    return tuple(name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:ENTITIES])
+    return _most_frequent(name for name, _ in named(passage.text))
+
+
+def _most_frequent(names: Iterable[str]) -> tuple[str, ...]:
+    """At most `ENTITIES` names, the most frequent first."""
+    ordered = sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
+    return tuple(name for name, _ in ordered[:ENTITIES])
 
 
 def pairs(entities: Mapping[Passage, Sequence[str]], cross: bool) -> list[Pair]:

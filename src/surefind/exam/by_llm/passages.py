@@ -1,4 +1,8 @@
-"""Cuts documents into the passages that questions are written from: sections, or parts of long sections.
+"""Cuts documents into the passages that questions are written from.
+
+    segments    about 1,000 words, from the start of the document on; a segment of fewer than 500 words is left out (the
+                agentic-knowledge-base study, section 4.1)
+    sections    sections, or parts of long sections: 25 to 350 words
 
 They are not the chunks of a layout, because the exam is used to compare chunkers.
 """
@@ -8,15 +12,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from surefind.text.scripts import count_words
 from surefind.text.sections import sections
 from surefind.text.sentences import sentence_spans
 from surefind.types import Document
 
-_FEWEST = 25
-_MOST = 350
-"""Fewest and most words of a passage."""
+Kind = Literal["segments", "sections"]
+LIMITS: dict[Kind, tuple[int, int]] = {"segments": (500, 1000), "sections": (25, 350)}
+"""Fewest and most words of a passage. Passages end with a sentence, so the most is exceeded by a longer sentence."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +37,17 @@ class Passage:
         return self.document == document and start < self.end and self.start < end
 
 
-def passages(documents: Iterable[Document]) -> list[Passage]:
+def passages(documents: Iterable[Document], kind: Kind = "segments") -> list[Passage]:
+    fewest, most = LIMITS[kind]
     found = []
     for document in documents:
         tags = _tags(document)
-        for section in sections(document):
-            for start, end in _parts(document.text, section.start, section.end):
-                text = document.text[start:end]
-                if count_words(text) >= _FEWEST:
-                    found.append(Passage(document.id, start, end, text, document.title, tags))
+        own = [sentence_spans(document.text, s.start, s.end) for s in sections(document)]
+        runs = own if kind == "sections" else [[sentence for section in own for sentence in section]]
+        for start, end in (part for run in runs for part in _parts(document.text, run, most)):
+            text = document.text[start:end]
+            if count_words(text) >= fewest:
+                found.append(Passage(document.id, start, end, text, document.title, tags))
     return found
 
 
@@ -61,13 +68,13 @@ def _lot(item: tuple[Passage, ...], family: str, seed: int) -> str:
     return hashlib.blake2b(f"{seed}\0{family}{places}".encode(), digest_size=8).hexdigest()
 
 
-def _parts(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Spans of whole sentences with at most `_MOST` words together (a longer sentence is its own span)."""
+def _parts(text: str, sentences: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Spans of whole sentences with at most `most` words together (a longer sentence is its own span)."""
     made: list[tuple[int, int]] = []
     words = 0
-    for left, right in sentence_spans(text, start, end):
+    for left, right in sentences:
         count = count_words(text[left:right])
-        if made and words + count <= _MOST:
+        if made and words + count <= most:
             made[-1] = (made[-1][0], right)
             words += count
         else:

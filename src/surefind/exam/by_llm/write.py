@@ -4,10 +4,12 @@
     sf2h   two passages of one file that share an entity; both are needed
     mf2h   two passages of two files that share an entity and a tag; both are needed
 
-The seed decides the order of the passages. Rules find names, and the model adds more up to five, as in the study. Each
+Passages are segments of about 1,000 words (`passages`). The seed decides their order. spaCy finds names if it is
+installed, otherwise rules do, and the model adds more up to five, as in the study. Each
 question must pass the rules (the answer is an exact substring, the question does not mention its passage, it is not a
 duplicate); two-hop questions must also pass the necessity check. The gold is the answer's span and, for two hops, the
-sentence of the other passage that names the shared entity. Every answer of the model is cached: a stopped run continues
+sentence of the other passage that names the shared entity, as supporting evidence. A question keeps its passages as
+segments. Every answer of the model is cached: a stopped run continues
 where it was, and repeating a run is free.
 """
 
@@ -24,10 +26,10 @@ from typing import Any
 from surefind.access import Access
 from surefind.errors import BudgetError, ExamError, SurefindError, choices
 from surefind.exam.by_llm.necessity import ANSWER, necessary
-from surefind.exam.by_llm.pairs import ENTITIES, Pair, entities_by_rule, pairs
-from surefind.exam.by_llm.passages import Passage, drawn, passages
+from surefind.exam.by_llm.pairs import ENTITIES, Pair, entities_of, pairs
+from surefind.exam.by_llm.passages import LIMITS, Kind, Passage, drawn, passages
 from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions
-from surefind.exam.model import Exam, ExamQuery, Judgment
+from surefind.exam.model import Exam, ExamQuery, Judgment, Role
 from surefind.exam.overlap import overlap
 from surefind.kb import KnowledgeBase
 from surefind.llm.chat import complete_many
@@ -62,6 +64,7 @@ class Plan:
     families: tuple[str, ...] = FAMILIES
     per_family: int = 50
     seed: int = 42
+    passages: Kind = "segments"
 
     def __post_init__(self) -> None:
         for family in self.families:
@@ -69,6 +72,8 @@ class Plan:
                 raise ExamError(f"There is no question family called {family!r}. {choices(family, FAMILIES)}")
         if self.per_family < 1:
             raise ExamError(f"--per-family must be at least 1, not {self.per_family}.")
+        if self.passages not in LIMITS:
+            raise ExamError(f"There are no passages called {self.passages!r}. {choices(self.passages, LIMITS)}")
 
     def calls(self, model: str, material: Sequence[Passage]) -> Calls:
         """Estimates the calls: a call gives about one usable question; half of the two-hop questions are dropped."""
@@ -104,10 +109,12 @@ class Writer:
         self.kb = kb
         self.plan = plan
         self.model = model
-        self.material = passages(sorted(documents, key=lambda document: document.id))
+        self.material = passages(sorted(documents, key=lambda document: document.id), plan.passages)
         if not self.material:
+            shorter = " Try --passages sections." if plan.passages == "segments" else ""
             raise ExamError(
-                "No questions can be written from these documents: they have no section of 25 words or more."
+                f"No questions can be written from these documents: they have no {plan.passages} of "
+                f"{LIMITS[plan.passages][0]} words or more.{shorter}"
             )
         self._texts = {document.id: document.text for document in documents}
         self._report: OnProgress = report or (lambda what, done, total: None)
@@ -152,15 +159,17 @@ class Writer:
 
     def _pairs(self, family: str) -> Iterator[Pair | Passage]:
         found = pairs(self._entities(), cross=family == "mf2h")
+        if not found:
+            self._written.refused[f"no two {self.plan.passages} for {family} share an entity"] += 1
         shared = {pair.passages: pair for pair in found}
         return (shared[item] for item in drawn(list(shared), family, self.plan.seed))  # type: ignore[index]
 
     def _entities(self) -> dict[Passage, tuple[str, ...]]:
-        """The entities of as many passages as the pairs may need. Rules find them; if they find fewer than five, the
-        model adds the rest."""
+        """The entities of as many passages as the pairs may need. If fewer than five are found, the model adds the
+        rest."""
         most = 4 * self.plan.per_family * _TRIED
         chosen = [item[0] for item in drawn([(p,) for p in self.material], "entities", self.plan.seed)][:most]
-        known = {passage: entities_by_rule(passage) for passage in chosen}
+        known = entities_of(chosen, self.kb.services)
         short = [passage for passage, names in known.items() if len(names) < ENTITIES]
         template = self._prompt("exam_entities", ("passage", "names", "count"))
         prompts = [
@@ -265,16 +274,17 @@ class Writer:
     def _query(self, family: str, question: Question) -> ExamQuery:
         first = question.passages[0]
         gold = [self._judge(first.document, question.start, question.end)]
-        gold += [self._judge(p.document, *self._evidence(p, question.shared)) for p in question.passages[1:]]
+        gold += [self._judge(p.document, *self._evidence(p, question.shared), "support") for p in question.passages[1:]]
         shared = max(overlap(question.text, self._texts[j.document], j.start, j.end) for j in gold)
         digest = hashlib.blake2b(f"{question.text}\0{first.document}".encode(), digest_size=5).hexdigest()
         metadata = {"answer": question.answer, "model": self.model or self.kb.settings.llm.model}
         if question.shared:
             metadata["shared"] = ", ".join(question.shared)
-        return ExamQuery(f"{family}-{digest}", question.text, tuple(gold), family, shared, metadata)
+        segments = tuple(self._judge(p.document, p.start, p.end) for p in question.passages)
+        return ExamQuery(f"{family}-{digest}", question.text, tuple(gold), family, shared, metadata, segments)
 
-    def _judge(self, document: str, start: int, end: int) -> Judgment:
-        return Judgment(document, start, end, 1, self._texts[document][start:end][:_QUOTE])
+    def _judge(self, document: str, start: int, end: int, role: Role = "answer") -> Judgment:
+        return Judgment(document, start, end, 1, self._texts[document][start:end][:_QUOTE], role)
 
     def _evidence(self, passage: Passage, shared: Sequence[str]) -> tuple[int, int]:
         """The first sentence of the other passage that names a shared entity."""

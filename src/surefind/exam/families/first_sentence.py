@@ -17,7 +17,7 @@ from surefind.text.sections import Section
 from surefind.types import Document
 
 MOST = 3
-_STOPS = ".:;。：；।۔។။"
+STOPS = ".:;。：；।۔។။"
 
 
 def first_sentence(corpus: ExamDocuments) -> Drafts:
@@ -53,7 +53,7 @@ class _Asking:
             shown = self._corpus.readable(document)
             found: dict[str, list[tuple[str, Section]]] = defaultdict(list)
             for section in self._corpus.sections(document):
-                text = plain(_first(shown, section)).rstrip(_STOPS)
+                text = plain(_first(shown, section)).rstrip(STOPS)
                 found[text.lower()].append((text, section))
             self._openings[document.id] = dict(found)
         return self._openings[document.id]

@@ -71,8 +71,9 @@ def _spans(path: Path, library: Library) -> dict[tuple[str, str], list[Judgment]
         try:
             row: dict[str, Any] = read_row(line)
             judgment = library.judge(
-                row["corpus-id"], row.get("text", ""), row["start"], row["end"], int(row.get("score", 1))
-            )
+                row["corpus-id"], row.get("text", ""), row["start"], row["end"], int(row.get("score", 1)),
+                row.get("role", "answer"),
+            )  # fmt: skip
             found[row["query-id"], row["corpus-id"]].append(judgment)
         except (ValueError, KeyError, TypeError, OverflowError, ExamError) as error:
             complaints.add(number, str(error))
@@ -110,6 +111,7 @@ def write_beir(exam: Exam, folder: Path) -> None:
                             "start": j.start,
                             "end": j.end,
                             "score": j.grade,
+                            "role": j.role,
                         }
                     )
                     + "\n"

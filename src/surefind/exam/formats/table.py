@@ -1,8 +1,9 @@
 """Reads and writes JSONL and CSV files of questions with gold passages or gold files.
 
-JSONL: {"id", "query", "family", "gold": [{"document", "text" or "start"+"end", "grade"}]}; a flat row
-{"query", "document", "text"} is accepted, too. CSV: the columns query and document, and optionally id, text, start,
-end, grade and family. Rows with the same id (or, without ids, the same query) are one question.
+JSONL: {"id", "query", "family", "gold": [{"document", "text" or "start"+"end", "grade", "role"}], "segments": [{…}]}; a
+flat row {"query", "document", "text"} is accepted, too. CSV: the columns query and document, and optionally id, text,
+start, end, grade, gold_role and family. Rows with the same id (or, without ids, the same query) are one question. The
+role is answer or support. A CSV row with the role segment is a passage that the question was written from.
 
 A question without an id gets one derived from its words, so that adding rows above it does not change its id.
 """
@@ -22,12 +23,17 @@ from surefind.exam.formats.files import read_row, read_text
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, ExamQuery, Judgment, query_to_json
 
-_FIELDS = ("id", "query", "question", "family", "gold", "document", "text", "start", "end", "grade", "overlap", "quote")
+_FIELDS = (
+    "id", "query", "question", "family", "gold", "document", "text", "start", "end", "grade", "gold_role",
+    "segments", "overlap", "quote",
+)  # fmt: skip
+_SEGMENT = "segment"
+"""The role of a CSV row that is a segment, not a judgment."""
 
 
 def read_table(path: Path, library: Library, name: str = "") -> Exam:
     complaints = Complaints(path)
-    found: dict[str, tuple[Mapping[str, Any], list[Judgment]]] = {}
+    found: dict[str, tuple[Mapping[str, Any], list[Judgment], list[Judgment]]] = {}
     for number, row in _rows(path, complaints):
         try:
             if None in row:
@@ -35,9 +41,11 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
             text = str(row.get("query") or row.get("question") or "").strip()
             if not text:
                 raise ExamError("it has no query")
-            golds = row.get("gold", [row])
-            judgments = [_judgment(gold, library) for gold in golds]
-            if not judgments:
+            golds = row["gold"] if "gold" in row else [{**row, "role": row.get("gold_role")}]
+            judgments = [_judgment(gold, library) for gold in golds if gold.get("role") != _SEGMENT]
+            written = [*row.get("segments", ()), *(gold for gold in golds if gold.get("role") == _SEGMENT)]
+            segments = [_judgment({**segment, "role": ""}, library) for segment in written]
+            if not golds:
                 raise ExamError("it has no gold")
         except (ExamError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             complaints.add(number, f"no {error}" if isinstance(error, KeyError) else str(error))
@@ -46,19 +54,20 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
         if id in found and found[id][0]["query"] != text:
             complaints.add(number, f"another question already has the id {id!r}")
             continue
-        known = found.setdefault(id, ({**row, "id": id, "query": text}, []))
+        known = found.setdefault(id, ({**row, "id": id, "query": text}, [], []))
         known[1].extend(judgments)
+        known[2].extend(segments)
     complaints.refuse()
     if not found:
         raise ExamError(f"{path} contains no questions.")
-    queries = tuple(_query(row, judgments, library) for row, judgments in found.values())
+    queries = tuple(_query(*question, library) for question in found.values())
     return Exam(name or path.stem, queries, origin=f"import {path.name}")
 
 
-def _query(row: Mapping[str, Any], judgments: list[Judgment], library: Library) -> ExamQuery:
+def _query(row: Mapping[str, Any], gold: list[Judgment], segments: list[Judgment], library: Library) -> ExamQuery:
     extra = {key: value for key, value in row.items() if key not in _FIELDS and value not in (None, "")}
     metadata = {**extra.pop("metadata", {}), **extra} if isinstance(extra.get("metadata", {}), dict) else extra
-    return library.query(row["id"], row["query"], judgments, str(row.get("family") or "questions"), metadata)
+    return library.query(row["id"], row["query"], gold, str(row.get("family") or "questions"), metadata, segments)
 
 
 def id_of(text: str) -> str:
@@ -70,7 +79,8 @@ def _judgment(gold: Mapping[str, Any], library: Library) -> Judgment:
     start, end, grade = (
         int(gold[key]) if gold.get(key) not in (None, "") else None for key in ("start", "end", "grade")
     )
-    return library.judge(gold["document"], gold.get("text") or "", start, end, 1 if grade is None else grade)
+    role = gold.get("role") or "answer"
+    return library.judge(gold["document"], gold.get("text") or "", start, end, 1 if grade is None else grade, role)
 
 
 def _rows(path: Path, complaints: Complaints) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -99,14 +109,15 @@ def _rows(path: Path, complaints: Complaints) -> Iterator[tuple[int, Mapping[str
 
 
 def write_csv(exam: Exam, path: Path) -> None:
-    """Writes one row per judgment; reading the file back gives the same questions."""
+    """Writes one row per judgment and segment; reading the file back gives the same questions."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["id", "query", "family", "document", "start", "end", "grade"])
+        writer.writerow(["id", "query", "family", "document", "start", "end", "grade", "gold_role"])
         for query in exam.queries:
+            rows = [(j, j.role) for j in query.judgments] + [(j, _SEGMENT) for j in query.segments]
             writer.writerows(
-                [query.id, query.text, query.family, j.document, j.start, j.end, j.grade] for j in query.judgments
+                [query.id, query.text, query.family, j.document, j.start, j.end, j.grade, role] for j, role in rows
             )
 
 

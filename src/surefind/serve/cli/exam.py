@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -16,6 +16,7 @@ from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
+    from surefind.exam.by_llm.passages import Kind
     from surefind.exam.model import Exam
     from surefind.exam.store import ExamStore
 
@@ -87,6 +88,13 @@ def write(
         typer.Option("--family", help="Only this family (sf1h, sf2h, mf2h); may be repeated."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Another seed draws other passages.")] = 42,
+    passages: Annotated[
+        str,
+        typer.Option(
+            "--passages",
+            help="What the model reads: segments of about 1,000 words, or sections of 25 to 350 words (cheaper).",
+        ),
+    ] = "segments",
     group: Annotated[
         list[str] | None,
         typer.Option(
@@ -110,7 +118,7 @@ def write(
     from surefind.exam.by_llm.write import FAMILIES, Plan, Writer
     from surefind.kb import KnowledgeBase
 
-    plan = Plan(tuple(dict.fromkeys(family or FAMILIES)), per_family, seed)
+    plan = Plan(tuple(dict.fromkeys(family or FAMILIES)), per_family, seed, cast("Kind", passages))
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         groups = set(group or ())
         documents = base.documents(Access.of(*groups))
@@ -118,7 +126,8 @@ def write(
         agree(base, [writer.calls()], budget, yes, as_json, bounded=False)
         written = writer.write()
         spent = str(base.services.llm.meter.spent)
-        origin = f"write --model {model or base.settings.llm.model} --per-family {per_family} --seed {seed}"
+        chosen = "" if passages == "segments" else f" --passages {passages}"
+        origin = f"write --model {model or base.settings.llm.model} --per-family {per_family} --seed {seed}{chosen}"
         saved = _store(kb).save(written.exam(name, origin, base.reader().fingerprint)) if written.queries else None
     if saved:
         more = {"refused": dict(written.refused), "spent": spent, "stopped": written.stopped}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -10,6 +10,9 @@ from surefind.serve.cli import train_models, train_prompt
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_questions, show_table
 from surefind.serve.cli.search import Retrieve
+
+if TYPE_CHECKING:
+    from surefind.train.material import Split
 
 app = typer.Typer(
     help="Train fusion weights, prompts, encoders and rerankers on an exam.",
@@ -55,6 +58,14 @@ def fusion(
             help="Test on both halves, each with a model trained on the other: twice the questions, twice the time.",
         ),
     ] = False,
+    split: Annotated[
+        str,
+        typer.Option(
+            "--split",
+            help="How the questions are divided: `halves` keeps the questions about a document together; `70/15/15` is "
+            "the study's, at random.",
+        ),
+    ] = "halves",
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -71,7 +82,7 @@ def fusion(
         questions = load_exam(kb, exam)
         made = train_fusion(
             base, questions, model, retrieve or ("bm25", "dense"), name, parse_measure(measure), _missing(missing),
-            cross, report,
+            cross, report, cast("Split", split),
         )  # fmt: skip
         place = base.data / "models" / made["name"]
     if as_json:
@@ -87,7 +98,7 @@ def fusion(
         typer.echo(f"Pipeline: {made['use']}")
     typer.echo(f"Saved: {place}")
     typer.echo(
-        f"Half of the exam {made['exam']['name']} was used for training: surefind bench uses only its other half."
+        f"Questions of the exam {made['exam']['name']} were used for training: surefind bench uses only the others."
     )
 
 

@@ -1,0 +1,80 @@
+"""Predicts the probability that a ranking succeeds, by logistic regression on the features of `confidence.measures`.
+
+    p(q) = σ(w · z(q) + b)        z: the features, scaled to mean 0 and standard deviation 1 on the questions of the fit
+
+The weights minimise the log loss + λ/2 · |w|², by Newton's method (iteratively reweighted least squares). b is not
+penalised, so the mean of p equals the share of successes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.types import BoolArray, Floats
+
+STRENGTH = 5.0
+"""λ. A few hundred questions cannot tell the weights of ten features apart without it."""
+FOLDS = 10
+_STEPS = 50
+_ENOUGH = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    means: Floats
+    scales: Floats
+    weights: Floats
+    intercept: float
+
+    def __call__(self, features: Floats) -> Floats:
+        return _sigmoid((features - self.means) / self.scales @ self.weights + self.intercept)
+
+    def as_data(self) -> dict[str, Any]:
+        arrays = {"means": self.means, "scales": self.scales, "weights": self.weights}
+        return {name: array.tolist() for name, array in arrays.items()} | {"intercept": self.intercept}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Predictor:
+        means, scales, weights = (np.array(data[name], np.float64) for name in ("means", "scales", "weights"))
+        if not len(means) == len(scales) == len(weights) or not (scales > 0).all():
+            raise ValueError("its predictor is not sound")
+        return cls(means, scales, weights, float(data["intercept"]))
+
+
+def fit(features: Floats, success: BoolArray, strength: float = STRENGTH) -> Predictor:
+    means, spread = features.mean(axis=0), features.std(axis=0)
+    scales = np.where(spread > 1e-12, spread, 1.0)
+    z = np.column_stack([(features - means) / scales, np.ones(len(features))])
+    penalty = np.append(np.full(features.shape[1], strength), 1e-6)  # a little for b: all questions may succeed
+    at = np.zeros(z.shape[1])
+    for _ in range(_STEPS):
+        p = _sigmoid(z @ at)
+        slope = z.T @ (p - success) + penalty * at
+        curve = (z * (p * (1 - p))[:, None]).T @ z + np.diag(penalty)
+        step = np.linalg.solve(curve, slope)
+        at = at - step / max(1.0, float(np.abs(step).max()))  # short steps while far away
+        if np.abs(step).max() < _ENOUGH:
+            break
+    return Predictor(means, scales, at[:-1], float(at[-1]))
+
+
+def cross_fitted(features: Floats, success: BoolArray, groups: NDArray[np.int64], seed: int = 42) -> Floats:
+    """The prediction for each question by a model that was fitted without its fold. Questions of one group are in the
+    same fold."""
+    names = np.unique(groups)
+    folds = np.random.default_rng(seed).permutation(len(names)) % min(FOLDS, len(names))
+    own = folds[np.searchsorted(names, groups)]
+    found = np.zeros(len(features))
+    for fold in np.unique(own):
+        out = own == fold
+        found[out] = fit(features[~out], success[~out])(features[out]) if (~out).any() else success.mean()
+    return found
+
+
+def _sigmoid(x: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -30, 30))))

@@ -1,0 +1,99 @@
+"""A calibrated threshold on disk: `.surefind/models/NAME/calibration.json`, written by `surefind calibrate`.
+
+It holds for the documents, the stages before the reranker and the reranker that it was calibrated with, and for no
+others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from surefind.confidence.measures import MEASURED, When
+from surefind.confidence.predictor import Predictor
+from surefind.errors import SpecError, StoreError, choices
+from surefind.sealed import digest, sealed, unsealed
+from surefind.store.version import FileVersion, file_version
+
+FILE = "calibration.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    name: str
+    stage: str
+    """The reranker."""
+    path: str
+    """The stages before it, in the text form of a pipeline."""
+    corpus: str
+    """The fingerprint of the documents."""
+    when: When
+    below: float | None
+    """τ: queries with less confidence are reranked. None if no threshold keeps the promise: all are reranked."""
+    predictor: Predictor | None
+    learnt: frozenset[str]
+    """The questions that chose the threshold, as `question_key` writes them."""
+    stamp: str
+    """A hash of the file's content."""
+
+    def refused(self, stage: str, path: str, corpus: str) -> str:
+        """Why the threshold does not hold here; "" if it does."""
+        if stage != self.stage:
+            return f"it was calibrated for {self.stage}"
+        if path != self.path:
+            return f"it was calibrated after {self.path}"
+        return "the documents changed since" if corpus != self.corpus else ""
+
+
+def write_calibration(folder: Path, data: Mapping[str, Any]) -> Path:
+    """Saves a calibration under its name. `data` has the fields of `Calibration` and the report."""
+    place = folder / str(data["name"]) / FILE
+    place.parent.mkdir(parents=True, exist_ok=True)
+    aside = place.with_name(f".{FILE}.writing")
+    aside.write_text(json.dumps(sealed({"format": FORMAT, **data}), ensure_ascii=False, indent=1), encoding="utf-8")
+    aside.replace(place)
+    return place
+
+
+def find_calibration(folder: Path | None, name: str) -> Calibration:
+    """Reads a calibration by its name."""
+    if folder is not None and name and "/" not in name and name != "..":
+        path = folder / name / FILE
+        with contextlib.suppress(FileNotFoundError):
+            return _read(path, file_version(path))
+    there = sorted(path.parent.name for path in folder.glob(f"*/{FILE}")) if folder and folder.exists() else []
+    known = choices(name, there) if there else "Make one with: surefind calibrate cross_encoder --exam NAME."
+    raise SpecError(f"There is no calibration called {name!r}. {known}")
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, version: FileVersion) -> Calibration:
+    """`version` is part of the cache key, so that a new calibration of the same name is read."""
+    try:
+        data = unsealed(json.loads(path.read_text(encoding="utf-8")), "format")
+        if data.get("format") != FORMAT:
+            raise ValueError("another version of Surefind wrote it")
+        when, below, predictor = data["when"], data["below"], data["predictor"]
+        if when not in (*MEASURED, "predicted") or (when == "predicted") != (predictor is not None):
+            raise ValueError("its measure of confidence is not known")
+        return Calibration(
+            data["name"],
+            data["stage"],
+            data["path"],
+            data["corpus"],
+            cast(When, when),
+            None if below is None else float(below),
+            Predictor.from_data(predictor) if predictor is not None else None,
+            frozenset(data["learnt"]),
+            digest(data),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise StoreError(
+            f"The calibration in {path.parent} cannot be used ({error}). Make it again with: surefind calibrate."
+        ) from error

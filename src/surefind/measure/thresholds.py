@@ -1,0 +1,81 @@
+"""Chooses the confidence from which on a step may be skipped, so that the skipped questions still succeed.
+
+For a threshold τ, n(τ) questions have at least this confidence, and k(τ) of them succeed without the step:
+
+    low(τ) = lower end of Wilson's interval of k(τ) / n(τ)        τ* = min { τ : low(τ) ≥ β and n(τ) ≥ 30 }
+
+(eqs. 30 to 32 of the agentic-knowledge-base study). Taking the smallest τ after looking at all of them weakens the
+interval: with many τ, one passes by luck. So they are tested in a fixed sequence, from the largest τ down, and the
+first one that fails ends it. Then the probability that any accepted τ breaks the promise is at most that of one test
+(Bauer 1991; Maurer, Hothorn and Lehmacher 1995). The sequence depends on the confidences alone, not on the successes.
+It has at most `STEPS` steps of equal numbers of questions, and begins with the first step that can pass although some
+questions fail, half as many as β allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from surefind.measure.statistics import wilson
+from surefind.types import BoolArray, Floats
+
+LEAST = 30
+"""Fewest questions above a threshold."""
+STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What happens if questions with a confidence of at least `below` skip the step."""
+
+    below: float
+    skipped: int
+    successes: int
+    low: float
+    """The lower end of the interval of successes / skipped."""
+
+    def keeps(self, beta: float) -> bool:
+        return self.skipped >= LEAST and self.low >= beta
+
+
+def z_of(confidence: float) -> float:
+    """The z of a two-sided interval: 1.96 for 0.95."""
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def thresholds(confidences: Floats, success: BoolArray, level: float = 0.95, steps: int = STEPS) -> list[Threshold]:
+    """The thresholds to test, the largest first; each skips at least `LEAST` questions."""
+    ordered = np.sort(confidences)[::-1]
+    counts = np.unique(np.linspace(0, len(ordered), steps + 1).round().astype(int)[1:])
+    values = dict.fromkeys(float(ordered[count - 1]) for count in counts if count >= LEAST)
+    return [_threshold(confidences, success, value, level) for value in values]
+
+
+def _threshold(confidences: Floats, success: BoolArray, below: float, level: float) -> Threshold:
+    skipped = confidences >= below
+    n, k = int(skipped.sum()), int(success[skipped].sum())
+    return Threshold(below, n, k, wilson(k, n, z_of(level)).low)
+
+
+def chosen(tested: Sequence[Threshold], beta: float, level: float = 0.95) -> Threshold | None:
+    """The smallest threshold that keeps the promise, by fixed-sequence testing; None if the first one fails."""
+    best = None
+    for threshold in tested:
+        if threshold.skipped < _first(beta, level):
+            continue
+        if not threshold.keeps(beta):
+            break
+        best = threshold
+    return best
+
+
+def _first(beta: float, level: float) -> int:
+    """The fewest questions at which the test can pass although some fail, half as many as β allows."""
+    n = LEAST
+    while n < 10_000 and wilson(round(n * (1 + beta) / 2), n, z_of(level)).low < beta:
+        n += 1
+    return n
