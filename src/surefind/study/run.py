@@ -103,16 +103,18 @@ class StudyRun:
     def _calls(self, desk: Desk) -> list[Calls]:
         results: dict[str, Result] = {}
         found: list[Calls] = []
+        paid: list[Contender] = []
         for stage in self.stages if self.options.llm else ():
             contenders = list(stage.contenders(desk, results))
             known = _store(desk).data(self._key(desk, stage, results, contenders)) if not self.fresh else None
             if known is not None:
                 results[stage.name] = known
                 continue
-            paid = tuple(one for one in contenders if asks_model(one))
-            found += llm_calls(desk.kb, Plan(paid, desk.exam, _ANY_MEASURE, desk.access)) if paid else []
+            paid += [one for one in contenders if asks_model(one)]
             found += stage.calls(desk, results)
-        return found
+        # Quoted together, because stages that share a layout or a retriever pay for it once.
+        together = llm_calls(desk.kb, Plan(tuple(paid), desk.exam, _ANY_MEASURE, desk.access)) if paid else []
+        return [*together, *found]
 
     # ------------------------------------------------------------ the report
 
