@@ -186,7 +186,7 @@ def fit_mlp(material: Material, report: OnProgress) -> Fitted:
     best: tuple[float, dict[str, Any], Perceptron | None] = (-np.inf, {}, None)
     for i, values in enumerate(grid):
         report("Fitting mlp", i, len(grid))
-        chosen = dict(zip(_OF_MLP, values, strict=True))
+        chosen: dict[str, Any] = dict(zip(_OF_MLP, values, strict=True))
         model = _perceptron(data.train, data.validation, chosen)
         score = _r2(data.validation, model.predict)
         if score > best[0]:

@@ -1,8 +1,8 @@
 """`agentic-kb`: layouts, graphs, fused weights and conditional reranking, each stage on the winner of the one before.
 
-Agentic Retrieval for Knowledge Bases: From Chunking to Reranking (982 papers, 34,647 questions by a language model). All
-steps of the paper run if a model is chosen. Without one, the deterministic layouts, a graph of phrases, learned fusion
-and conditional reranking by a cross-encoder run.
+Agentic Retrieval for Knowledge Bases: From Chunking to Reranking (982 papers, 34,647 questions by a language model).
+All steps of the paper run if a model is chosen. Without one, the deterministic layouts, a graph of phrases, learned
+fusion and conditional reranking by a cross-encoder run.
 """
 
 from __future__ import annotations

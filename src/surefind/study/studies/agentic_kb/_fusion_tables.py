@@ -51,7 +51,7 @@ def _tested(columns: Sequence[Column]) -> Table:
         "The oracle knows the answer. It brings scores near the share of the answer that a passage has (LSS), which is "
         "not the same as ranking best: in the paper it is below BM25 alone on SF1H (T1EM 0.561 against 0.573).",
         "In the paper, T1C is below T1EM in six rows of MF2H, which its definitions rule out: a passage that contains "
-        "the answer covers all of its words. Vectors alone (α = 1) on agentic-1 are 0.264 here and 0.369 in its Table 1.",
+        "the answer covers all of its words. Vectors alone (α = 1) on agentic-1 have 0.264 here and 0.369 in Table 1.",
     )
     return _table("Table 4", "Fixed, learned and ideal weights, on test questions", columns, "groups", (), notes)
 

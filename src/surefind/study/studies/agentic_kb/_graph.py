@@ -1,7 +1,7 @@
 """The second stage: no graph, a graph on the best hierarchical layout, a graph on agentic context.
 
-As in the paper, a model reads entities and relations, names the entities of a question, and edges are the relations that
-it read; every relation is followed for two hops (eqs. 5 to 10). Rows of our own need no model.
+As in the paper, a model reads entities and relations, and names the entities of a question. Edges are the relations
+that it read; every relation is followed for two hops (eqs. 5 to 10). Rows of our own need no model.
 """
 
 from __future__ import annotations

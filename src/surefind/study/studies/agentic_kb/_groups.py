@@ -1,4 +1,4 @@
-"""Means by the study's three sets of questions, where an exam has them (`surefind exam write`), or over all questions."""
+"""Means by the study's three sets of questions, where an exam has them (`surefind exam write`), or over all."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from surefind.abilities import name_of
 from surefind.bench.engine import Scored
 from surefind.bench.plan import Contender
 from surefind.confidence.measures import confidence
@@ -95,7 +96,7 @@ def _asked(scored: Scored, half: Half, before: Before, sample: bool) -> tuple[Ha
 def _price(desk: Desk, contender: Contender) -> tuple[float, float]:
     """Median seconds and mean dollars to rerank a question."""
     timing = desk.bench.latency(desk.plan([contender], ["nDCG@10"]))[0]
-    stage = timing["stages"][contender.pipeline.rerank[0].name]
+    stage = timing["stages"][name_of(contender.pipeline.rerank[0])]
     return stage["p50"] / 1000, stage.get("dollars", 0.0)
 
 

@@ -128,8 +128,8 @@ def _skipped(columns: Sequence[Column]) -> Table:
         mine = [_at(column, tau).get(key) for column in columns for key in ("skipped", "T5EM", "low", "high")]
         rows.append(Row(f"τ = {tau:.2f}", (*mine, paper.SKIPPED.get(tau), paper.SKIPPED_T5EM.get(tau))))
     notes = [
-        f"{column.name}: the smallest τ whose lower bound is at least {paper.BETA} with 30 questions or more (eq. 32) is "
-        f"{_tau(column, 'tau')}; by fixed-sequence testing, which allows for looking at many thresholds, "
+        f"{column.name}: the smallest τ whose lower bound is at least {paper.BETA} with 30 questions or more (eq. 32) "
+        f"is {_tau(column, 'tau')}; by fixed-sequence testing, which allows for looking at many thresholds, "
         f"{_tau(column, 'tau_tested')}. The paper chose {paper.TAU}."
         for column in columns
         if column.results["reranking"].get("thresholds")
@@ -182,7 +182,7 @@ def _steps(columns: Sequence[Column]) -> Table:
     ]
     notes = (
         f"Ours – {'; '.join(named)}; reranked at τ = {paper.TAU}, on the questions that were reranked.",
-        "The paper's figures are T1EM over all sets, from its text. Its best graph is measured and then left out, as here.",
+        "The paper's figures are T1EM over all sets, from its text. The graph is measured and then left out.",
     )
     return Table(
         "Figure 11",

@@ -175,7 +175,7 @@ def _multi_hop(columns: Sequence[Column]) -> Table:
         for name in ROWS
     ]
     notes = (
-        "Questions with two hops, if the exam has them (`surefind exam write` marks them SF2H and MF2H); otherwise all.",
+        "Questions with two hops, if the exam has them (`surefind exam write` marks SF2H and MF2H); otherwise all.",
         "The paper says that graphs improve MC and BO. By its table that holds for Graph + Hierarchical on SF2H (BO "
         "0.390 against 0.379), not on MF2H (0.273 against 0.293).",
     )
