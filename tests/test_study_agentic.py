@@ -17,6 +17,7 @@ from helpers import WORDS, Home
 from llm_server import LLMServer
 from llm_steps import passages
 from surefind.access import Access
+from surefind.bench import latency
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 from surefind.measure.statistics import wilson
@@ -41,6 +42,8 @@ FACTS = (
     ("How long do we store what a {} leaves behind?", "Papers about a {thing} are stored for {n} years", "mf2h"),
 )
 KEPT = ("fixed-700-20", "semantic-80-1-800", paper.BASE, paper.AGENTIC_1, paper.AGENTIC_2)
+RERANKED = 12
+"""Questions that the cross-encoder reranks here."""
 NAME = ("study", "agentic-kb", "--exam", "mine")
 
 
@@ -53,7 +56,8 @@ def small() -> Iterator[None]:
         for grid in ("LAYERS", "MLP_RATES", "BATCHES", "DROPOUTS", "DECAYS", "DEPTHS", "RATES", "SUBSAMPLES"):
             patch.setattr(alpha, grid, getattr(alpha, grid)[:1])
         patch.setattr(alpha, "TREES", (5, 10))
-        patch.setattr(_reranking, "_MOST", 24)
+        patch.setattr(_reranking, "_MOST", RERANKED)
+        patch.setattr(latency, "SAMPLE", 5)
         yield
 
 
@@ -250,7 +254,7 @@ def test_a_threshold_decides_whose_new_order_counts(ran: Ran, tables: dict[str, 
     assert at["T1EM"] == pytest.approx(np.mean(found["ladder"]["T1EM"]))
     interval = wilson(round(at["T5EM"] * at["skipped"]), at["skipped"])
     assert (at["low"], at["high"]) == pytest.approx((interval.low, interval.high))
-    assert at["skipped"] == round((1 - at["reranked"]) * 24)
+    assert at["skipped"] == round((1 - at["reranked"]) * RERANKED)
     assert at["seconds"] == pytest.approx(at["reranked"] * found["always"]["seconds"])
     assert _cells(tables["Figure 9"], "τ = 0.80")[-1] == 0.606 and _cells(tables["Figure 10"], "τ = 0.80")[-1] == 0.398
 
@@ -259,7 +263,7 @@ def test_the_ladder_has_four_steps_overall_and_by_tag(ran: Ran, tables: dict[str
     assert [row["name"] for row in tables["Figure 11"]["rows"]] == ["Agentic", "Graph", "Fusion", "Rerank"]
     assert not [row for row in tables["Figure 11"]["rows"] if None in row["cells"][:12]]
     tags = {row["name"]: row["cells"] for row in tables["Figure 12"]["rows"]}
-    assert set(tags) == {"all", "money", "paper"} and tags["all"][0] == 24 == tags["money"][0] + tags["paper"][0]
+    assert set(tags) == {"all", "money", "paper"} and tags["all"][0] == RERANKED == tags["money"][0] + tags["paper"][0]
     found = ran.json["results"]["mine"]
     places = [found["fusion"]["ids"].index(id) for id in found["reranking"]["ids"]]
     assert tags["all"][3] == pytest.approx(np.mean(np.array(found["fusion"]["ladder"]["T1EM"])[places]))
