@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from surefind.types import FloatArray, Floats
 
 EPOCHS, PATIENCE = 100, 10
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
-_Array = TypeVar("_Array", FloatArray, Floats)
 Pair = tuple[NDArray[np.floating], Floats]
 """Features and targets."""
 Layers = tuple[tuple[FloatArray, FloatArray], ...]
@@ -134,5 +133,6 @@ def _step(
     return float((error**2).mean())
 
 
-def _sigmoid(x: _Array) -> _Array:
-    return 1 / (1 + np.exp(-np.clip(x, -60, 60)))
+def _sigmoid(x: NDArray[Any]) -> NDArray[Any]:
+    """In the precision of its argument."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -60, 60))))
