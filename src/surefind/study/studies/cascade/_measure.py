@@ -10,11 +10,10 @@ import numpy as np
 from surefind.bench.movement import Movement
 from surefind.bench.plan import Contender
 from surefind.fusion.weighing import rule_weights
-from surefind.measure.statistics import bootstrap
 from surefind.study.corpora import sampled
 from surefind.study.desk import Desk
 from surefind.study.half import half_of
-from surefind.study.scores import summary
+from surefind.study.scores import plain_row, summary
 from surefind.study.stage import Before
 from surefind.study.studies.cascade import _paper as paper
 from surefind.train.material import simplex
@@ -81,13 +80,8 @@ def fuse(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, 
     half = half_of(desk, scored, "score")
     rules = np.array([rule_weights(text, [one.signal for one in half.found]) for text in half.texts])
     scores = half.blended(rules, "minmax")
-    interval = bootstrap(scores[:, None], clusters=np.array(found["clusters"]))[0]
-    by_rule = {
-        "spec": "weights (0.30, 0.55, 0.15) for finance and numbers, else (0.55, 0.30, 0.15)",
-        "aliases": [],
-        "measures": {NDCG: {"mean": interval.mean, "low": interval.low, "high": interval.high}},
-        "scores": scores.round(6).tolist(),
-    }
+    spec = "weights (0.30, 0.55, 0.15) for finance and numbers, else (0.55, 0.30, 0.15)"
+    by_rule = plain_row(spec, {NDCG: scores}, NDCG, np.array(found["clusters"]))
     return {
         **found,
         "rows": {**found["rows"], paper.RULE: by_rule},
