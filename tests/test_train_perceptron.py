@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from surefind.train import perceptron
+from surefind.train import alpha, perceptron
 from surefind.train.effects import effects, linear
 from surefind.train.perceptron import Setting, fit, forward
 
@@ -64,6 +66,12 @@ def test_dropout_weakens_training_and_not_predictions() -> None:
     without = fit(TRAIN, VALIDATION, SETTING, 42)
     assert with_it.losses[5][0] > without.losses[5][0]
     assert np.array_equal(with_it.predict(X), with_it.predict(X))
+
+
+def test_the_grids_are_those_of_the_study() -> None:
+    """It counts 54 settings of XGBoost, and 90 of the MLP, though its lists have 108."""
+    assert math.prod(map(len, (alpha.TREES, alpha.DEPTHS, alpha.RATES, alpha.SUBSAMPLES))) == 54
+    assert math.prod(map(len, (alpha.LAYERS, alpha.MLP_RATES, alpha.BATCHES, alpha.DROPOUTS, alpha.DECAYS))) == 108
 
 
 def test_equal_seeds_make_equal_models() -> None:
