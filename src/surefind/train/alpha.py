@@ -22,7 +22,7 @@ from surefind.fusion.predictors import MLP, Predictor, Ridge, XGBoost
 from surefind.fusion.trees import Trees
 from surefind.protocols import OnProgress
 from surefind.train.effects import effects, linear
-from surefind.train.material import Half, Material, parts, sklearn, xgboost
+from surefind.train.material import Half, Material, one_thread, parts, sklearn, xgboost
 from surefind.train.perceptron import Perceptron, Setting, fit
 from surefind.types import Floats
 
@@ -205,7 +205,8 @@ def mlp_of(data: Data, validation: Data, chosen: dict[str, Any]) -> MLP:
 
 def _perceptron(data: Data, validation: Data, chosen: dict[str, Any]) -> Perceptron:
     hidden, rate, batch, dropout, decay = (chosen[name] for name in _OF_MLP)
-    return fit(data, validation, Setting(tuple(hidden), rate, batch, dropout, decay), SEED)
+    with one_thread():
+        return fit(data, validation, Setting(tuple(hidden), rate, batch, dropout, decay), SEED)
 
 
 def _doubles(model: Perceptron) -> tuple[tuple[Floats, Floats], ...]:

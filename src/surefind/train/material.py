@@ -243,6 +243,11 @@ def xgboost() -> Any:
     return _package("xgboost", "xgboost")
 
 
+def one_thread() -> Any:
+    """A context in which matrices are multiplied on one core. Small ones take up to ten times the time on several."""
+    return _package("threadpoolctl", "scikit-learn").threadpool_limits(limits=1)
+
+
 def _package(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
