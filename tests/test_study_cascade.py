@@ -15,8 +15,9 @@ from llm_steps import passages
 from study_helpers import THINGS, make_base, tables_of
 from surefind.study.corpora import Wanted, open_collections
 from surefind.study.desk import Desk, Options
+from surefind.study.half import half_of
 from surefind.study.studies.cascade import _paper as paper
-from surefind.study.studies.cascade._measure import half_of, tune
+from surefind.study.studies.cascade._measure import tune
 from surefind.train.material import simplex
 
 KINDS = ("plain", "coded")
@@ -110,7 +111,7 @@ def test_the_sweep_scores_as_a_search_does(base: Path) -> None:
         desk = Desk(mine, Options())
         text = "dense + sparse + entity_overlap >> weighted(weights=[0.5, 0.35, 0.15], missing=score)"
         scored = desk.score([desk.contender("static", text)], ["nDCG@10"])
-        swept = half_of(desk, scored).blended(np.array([0.5, 0.35, 0.15]), "minmax")
+        swept = half_of(desk, scored, "score").blended(np.array([0.5, 0.35, 0.15]), "minmax")
     assert swept == pytest.approx(scored.scores["nDCG@10"][:, 0])
 
 

@@ -132,7 +132,7 @@ class Bench:
         scored = self.score(plan)
         plan = scored.plan
         sizes = [self.index_bytes(contender) for contender in plan.contenders]
-        ingestion = [self._ingestion(contender) for contender in plan.contenders]
+        ingestion = [self.ingestion(contender) for contender in plan.contenders]
         latency = self.latency(plan)
         found = {field.name: getattr(scored, field.name) for field in fields(scored)}
         return Outcome(**found, latency=latency, index_bytes=sizes, ingestion=ingestion, memory_bytes=peak_memory())
@@ -313,7 +313,7 @@ class Bench:
         self.report("Timing", len(timed), len(plan.contenders))
         return found
 
-    def _ingestion(self, contender: Contender) -> float | None:
+    def ingestion(self, contender: Contender) -> float | None:
         """Seconds to ingest a document, measured on the first run on this machine."""
         if contender.layout is None:
             return None

@@ -35,7 +35,7 @@ MANIFEST = "manifest.json"
 TRAINING = "training.json"
 """File for what is too long for the manifest: a sketch of the documents, the training questions, the α of held-out
 questions."""
-FORMAT = 3
+FORMAT = 4
 _KEPT = 32
 """Results of `check` that are cached; when there are more, the cache is emptied."""
 

@@ -95,7 +95,7 @@ class Ridge(Weigher):
 
 @dataclass(frozen=True, eq=False)
 class MLP(Weigher):
-    """α from the query's vector by two hidden layers with ReLU; the output is clipped, the study uses a sigmoid."""
+    """α from the query's vector: two hidden layers with ReLU, and a sigmoid."""
 
     kind: ClassVar[str] = "mlp"
     norm: Norm = field(default="floor", init=False)
@@ -107,7 +107,7 @@ class MLP(Weigher):
         for matrix, bias in self.layers[:-1]:
             at = np.maximum(at @ matrix + bias, 0.0)
         matrix, bias = self.layers[-1]
-        return _two((at @ matrix + bias)[:, 0], rankings)
+        return _two(1 / (1 + np.exp(-np.clip((at @ matrix + bias)[:, 0], -60, 60))), rankings)
 
     def save(self, folder: Path) -> None:
         arrays = {f"w{i}": matrix for i, (matrix, _) in enumerate(self.layers)}

@@ -14,6 +14,7 @@ from surefind.bench.plan import Contender, Plan, distinct, parse_measures
 from surefind.bench.run import unseen
 from surefind.exam.model import Exam
 from surefind.kb import KnowledgeBase
+from surefind.prompts.values import Workload
 from surefind.protocols import OnProgress, Priced
 from surefind.sealed import digest
 from surefind.search.pipeline import Pipeline
@@ -112,4 +113,9 @@ def asks_model(contender: Contender) -> bool:
     layout, pipeline = contender.layout, contender.pipeline
     stages: list[object] = [*pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ())]
     stages += [stage.inner for stage in pipeline.stages if isinstance(stage, Wrapping)]
-    return any(implements(stage, Priced) for stage in stages) or any(map(paid_extractor, pipeline.retrieve))
+    return any(map(_asks, stages)) or any(map(paid_extractor, pipeline.retrieve))
+
+
+def _asks(stage: object) -> bool:
+    """Whether a stage asks a model with these parameters: a graph retriever may, and by default does not."""
+    return implements(stage, Priced) and stage.llm_calls(Workload(1, 1, 1, 1, 1)).calls > 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefind.bench.engine import Scored
 from surefind.bench.llm_value import calls_of, cost_of
@@ -15,6 +16,7 @@ from surefind.bench.report import step_problems
 from surefind.exam.clusters import clusters_of
 from surefind.measure.statistics import ALPHA, bootstrap, compare_all
 from surefind.study.values import Column, Finding, Result, Verdict
+from surefind.types import Floats
 
 
 def summary(scored: Scored, latency: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -47,6 +49,18 @@ def summary(scored: Scored, latency: Sequence[dict[str, Any]] = ()) -> dict[str,
         "documents": len(scored.view.admitted(plan.access)),
         "layout": scored.view.layout,
         "problems": [*scored.problems, *step_problems(names, scored.steps)],
+    }
+
+
+def plain_row(spec: str, scores: Mapping[str, Floats], primary: str, clusters: NDArray[np.int64]) -> dict[str, Any]:
+    """A row like those of `summary`, for scores of each question that no contender made."""
+    intervals = {measure: bootstrap(values[:, None], clusters=clusters)[0] for measure, values in scores.items()}
+    return {
+        "spec": spec,
+        "shown": spec,
+        "aliases": [],
+        "measures": {measure: asdict(found) for measure, found in intervals.items()},
+        "scores": [round(value, 6) for value in scores[primary].tolist()],
     }
 
 

@@ -160,7 +160,7 @@ def gather(
     labeller = Labeller(queries, view.spans(), documents)
     places = places_of(view.spans(), documents)
     whole = Half(queries, found, tuple(lists), measure, places, labeller, view.parents)
-    tuning, held, validation = _divided(queries, split)
+    tuning, held, validation = divided(queries, split)
     return Material(
         exam,
         pipeline,
@@ -177,7 +177,7 @@ def gather(
 Rows = NDArray[np.int64]
 
 
-def _divided(queries: Sequence[ExamQuery], split: Split) -> tuple[Rows, Rows, Rows | None]:
+def divided(queries: Sequence[ExamQuery], split: Split) -> tuple[Rows, Rows, Rows | None]:
     """The rows of the tuning and of the held-out part, and the places of the validation rows in the tuning part."""
     if split == "halves":
         out = np.array(held_out(queries))
@@ -241,6 +241,11 @@ def sklearn(module: str) -> Any:
 
 def xgboost() -> Any:
     return _package("xgboost", "xgboost")
+
+
+def one_thread() -> Any:
+    """A context in which matrices are multiplied on one core. Small ones take up to ten times the time on several."""
+    return _package("threadpoolctl", "scikit-learn").threadpool_limits(limits=1)
 
 
 def _package(module: str, name: str) -> Any:

@@ -7,20 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from surefind.bench.engine import OWNER, Scored
 from surefind.bench.movement import Movement
 from surefind.bench.plan import Contender
 from surefind.fusion.weighing import rule_weights
-from surefind.measure.statistics import bootstrap
-from surefind.search.missing import score_missing
 from surefind.study.corpora import sampled
 from surefind.study.desk import Desk
-from surefind.study.scores import summary
+from surefind.study.half import half_of
+from surefind.study.scores import plain_row, summary
 from surefind.study.stage import Before
 from surefind.study.studies.cascade import _paper as paper
-from surefind.train.lss import Labeller
-from surefind.train.material import Half, simplex
-from surefind.types import Query
+from surefind.train.material import simplex
 
 NDCG = "nDCG@10"
 MEASURES = tuple(f"{name}@{k}" for k in (10, 5, 1) for name in ("nDCG", "RR", "AP", "R", "P"))
@@ -55,26 +51,13 @@ def tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, 
         return {"left_out": {paper.TUNED: why}}
     scored = desk.on(sampled(rest, _MOST, 42)).score([desk.contender("three", _TRI)], [NDCG])
     points = simplex(3, _PARTS)
-    means = half_of(desk, scored).sweep(points, "minmax").mean(axis=0)
+    means = half_of(desk, scored, "score").sweep(points, "minmax").mean(axis=0)
     listed = np.column_stack([points.round(2), means.round(5)])
     return {
         "weights": points[int(means.argmax())].round(2).tolist(),
         "points": listed.tolist(),
         "questions": len(scored.plan.exam.queries),
     }
-
-
-def half_of(desk: Desk, scored: Scored) -> Half:
-    """The questions with the rankings of the three retrievers, in which every candidate has three scores."""
-    (contender, *_), exam = scored.plan.contenders, scored.plan.exam
-    pipeline, layout = contender.pipeline, str(contender.layout or "")
-    found = tuple(scored.retrieved[layout, str(retriever), pipeline.depth] for retriever in pipeline.retrieve)
-    queries = [Query(query.text, query.id) for query in exam.queries]
-    lists = score_missing(found, queries, pipeline.retrieve, scored.view, desk.access)
-    documents = {document.id: document.text for document in desk.bench.reader(contender).documents(OWNER)}
-    labeller = Labeller(exam.queries, scored.view.spans(), documents)
-    places = scored.judges[0].places
-    return Half(exam.queries, found, tuple(lists), scored.plan.primary, places, labeller, scored.view.parents)
 
 
 # ---------------------------------------------------------------- fusions on identical candidates
@@ -94,17 +77,11 @@ def fuse(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, 
     """All fusions of the same candidates, and the paper's rules for when its model fails, which need no model."""
     scored = desk.score(allowed, [NDCG])
     found = summary(scored)
-    half = half_of(desk, scored)
+    half = half_of(desk, scored, "score")
     rules = np.array([rule_weights(text, [one.signal for one in half.found]) for text in half.texts])
     scores = half.blended(rules, "minmax")
-    interval = bootstrap(scores[:, None], clusters=np.array(found["clusters"]))[0]
-    by_rule = {
-        "spec": paper.RULE,
-        "shown": "weights (0.30, 0.55, 0.15) for finance and numbers, else (0.55, 0.30, 0.15)",
-        "aliases": [],
-        "measures": {NDCG: {"mean": interval.mean, "low": interval.low, "high": interval.high}},
-        "scores": scores.round(6).tolist(),
-    }
+    spec = "weights (0.30, 0.55, 0.15) for finance and numbers, else (0.55, 0.30, 0.15)"
+    by_rule = plain_row(spec, {NDCG: scores}, NDCG, np.array(found["clusters"]))
     return {
         **found,
         "rows": {**found["rows"], paper.RULE: by_rule},

@@ -1,0 +1,26 @@
+"""The questions of a stage with the rankings of their retrievers, to blend them with other weights and to train on."""
+
+from __future__ import annotations
+
+from surefind.bench.engine import OWNER, Scored
+from surefind.search.missing import score_missing
+from surefind.study.desk import Desk
+from surefind.train.lss import Labeller
+from surefind.train.material import Half, Missing
+from surefind.types import Query
+
+
+def half_of(desk: Desk, scored: Scored, missing: Missing = None) -> Half:
+    """The questions with the rankings of the first contender's retrievers. With `missing=score`, every retriever scores
+    every candidate."""
+    (contender, *_), exam = scored.plan.contenders, scored.plan.exam
+    pipeline, layout = contender.pipeline, str(contender.layout or "")
+    found = tuple(scored.retrieved[layout, str(retriever), pipeline.depth] for retriever in pipeline.retrieve)
+    lists = list(found)
+    if missing == "score":
+        queries = [Query(query.text, query.id) for query in exam.queries]
+        lists = score_missing(found, queries, pipeline.retrieve, scored.view, desk.access)
+    documents = {document.id: document.text for document in desk.bench.reader(contender).documents(OWNER)}
+    labeller = Labeller(exam.queries, scored.view.spans(), documents)
+    places = scored.judges[0].places
+    return Half(exam.queries, found, tuple(lists), scored.plan.primary, places, labeller, scored.view.parents)

@@ -1,0 +1,84 @@
+"""The first stage: the grid of layouts, ranked by vectors as in the paper and by the hybrid, with what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from surefind.bench.engine import OWNER, Scored
+from surefind.bench.plan import Contender, on_layout
+from surefind.notes import collecting
+from surefind.protocols import Priced
+from surefind.study.desk import Desk
+from surefind.study.scores import summary
+from surefind.study.stage import Before
+from surefind.study.studies.agentic_kb import _paper as paper
+from surefind.study.studies.agentic_kb._groups import by_row, groups_of
+from surefind.study.studies.agentic_kb._layouts import LAYOUTS
+
+DENSE, HYBRID = "dense", "hybrid"
+PIPELINES = {DENSE: "dense", HYBRID: "bm25 + dense >> convex(alpha=0.5, missing=score)"}
+_PRICED = 10
+"""Documents, about, on which the share of the language model is measured."""
+
+
+def contenders(desk: Desk, before: Before) -> list[Contender]:
+    return [
+        desk.contender(on_layout(name, ranker), pipeline, layout)
+        for name, layout in LAYOUTS.items()
+        for ranker, pipeline in PIPELINES.items()
+    ]
+
+
+def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = desk.score(allowed, paper.KEY)
+    names = [contender.name for contender in scored.plan.contenders]
+    rows = by_row(scored.scores, names)
+    families = [query.family for query in scored.plan.exam.queries]
+    found = groups_of(families, rows)
+    best = _winner(rows)
+    return {
+        **summary(scored, desk.latency(scored)),
+        "groups": found,
+        "winner": best,
+        "costs": _costs(desk, scored),
+        "ids": [query.id for query in scored.plan.exam.queries],
+        "ladder": {key: values.round(6).tolist() for key, values in rows[on_layout(best, DENSE)].items()},
+    }
+
+
+def _winner(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """The layout whose four key measures, ranked by vectors, have the highest mean; the first of equal ones."""
+    means = {
+        name: float(np.mean([rows[row][key].mean() for key in paper.KEY]))
+        for name in LAYOUTS
+        if (row := on_layout(name, DENSE)) in rows
+    }
+    return max(means, key=lambda name: means[name])
+
+
+def _costs(desk: Desk, scored: Scored) -> dict[str, dict[str, float]]:
+    """Seconds and dollars for a document by the names of layouts, and the share of the language model in them."""
+    found = {}
+    for contender in scored.plan.contenders:
+        name, ranker = contender.name.rsplit(" | ", 1)
+        if ranker == DENSE:
+            own = desk.bench.ingestion(contender) or 0.0
+            asked, dollars = _model_share(desk, contender)
+            found[name] = {"seconds": own + asked, "model_seconds": asked, "dollars": dollars}
+    return found
+
+
+def _model_share(desk: Desk, contender: Contender) -> tuple[float, float]:
+    """Seconds and dollars of the model for a document. The answers are cached, with what they took and cost."""
+    layout = contender.layout
+    if layout is None or not any(isinstance(stage, Priced) for stage in (layout.chunk, *layout.enrich)):
+        return 0.0, 0.0
+    documents = desk.bench.reader(contender).documents(OWNER)
+    taken = documents[:: max(1, len(documents) // _PRICED)]
+    with collecting() as collected:
+        for document in taken:
+            layout.cut(document, desk.services)
+    return collected.waited / len(taken), collected.dollars / len(taken)

@@ -1,0 +1,143 @@
+"""The third stage: BM25 and vectors fused with fixed, learned and ideal weights, on the layout that won before.
+
+The candidates are the union of the ten best of each retriever. Ridge, XGBoost and the MLP learn α* on 70% of the
+questions and are tested on 15%, as in the paper. For the later stages, which ask all questions, each question's α is
+predicted by a model that has not seen it (five folds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from surefind.bench.engine import Scored
+from surefind.bench.plan import Contender
+from surefind.errors import MissingPartError
+from surefind.exam.clusters import clusters_of
+from surefind.fusion.features import alpha_at
+from surefind.fusion.predictors import Weigher, blend
+from surefind.study.desk import Desk
+from surefind.study.half import half_of
+from surefind.study.scores import plain_row, summary
+from surefind.study.stage import Before
+from surefind.study.studies.agentic_kb import _paper as paper
+from surefind.study.studies.agentic_kb._groups import by_row, groups_of
+from surefind.study.studies.agentic_kb._layouts import LAYOUTS, winner
+from surefind.study.studies.agentic_kb._scoring import Scorer
+from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost
+from surefind.train.crossfit import alphas_of, cross_fitted
+from surefind.train.material import FEWEST, Half, Material, divided
+from surefind.types import Floats, Rankings
+
+FITS = {"ridge": fit_ridge, "xgboost": fit_xgboost, "mlp": fit_mlp}
+BEST = "Best α of each question (ours)"
+_GRID = [round(i / 10, 1) for i in range(11)]
+Rows = dict[str, dict[str, Floats]]
+"""Row -> measure -> the score of each question."""
+
+
+def pipeline(alpha: float) -> str:
+    return f"bm25 + dense @10 >> tm2c2(alpha={alpha})"
+
+
+def contenders(desk: Desk, before: Before) -> list[Contender]:
+    layout = LAYOUTS[winner(before)]
+    return [desk.contender(name, pipeline(alpha), layout) for name, alpha in paper.ALPHAS.items()]
+
+
+def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = desk.score(allowed, paper.KEY)
+    half = half_of(desk, scored)
+    scorer = Scorer(desk, scored, half.queries, paper.KEY)
+    rows = by_row(scored.scores, [contender.name for contender in scored.plan.contenders])
+    ideal = _ideal(scorer, half)
+    learned = _learned(desk, scored, half)
+    alphas: dict[str, Floats] = learned.pop("alphas", {})
+    predicted = {paper.LEARNED[kind]: scorer.scores(fused(half, alpha)) for kind, alpha in alphas.items()}
+    tested = {
+        paper.LEARNED[kind]: scorer.scores(fused(half, alpha)) for kind, alpha in learned.pop("tested", {}).items()
+    }
+    families = [query.family for query in half.queries]
+    test: list[int] = learned.get("test", [])
+    apart = {
+        name: {key: values[test] for key, values in row.items()} for name, row in {**rows, **tested, **ideal}.items()
+    }
+    return {
+        **_all_rows(scored, {**predicted, **ideal}),
+        **learned,
+        "groups": groups_of([families[i] for i in test], apart),
+        "groups_all": groups_of(families, {**rows, **predicted, **ideal}),
+        "layout": winner(before),
+        "stars": half.alphas.round(4).tolist(),
+        "alphas": {kind: alpha.round(6).tolist() for kind, alpha in alphas.items()},
+        "ids": [query.id for query in half.queries],
+        "ladder": {
+            key: values.round(6).tolist() for key, values in predicted.get(paper.LEARNED["xgboost"], {}).items()
+        },
+    }
+
+
+def fused(half: Half, alpha: Floats) -> Rankings:
+    """The fusion with these weights of the dense ranking, one for each question."""
+    at = alpha_at([ranking.signal for ranking in half.rankings])
+    weights = np.stack([1 - alpha, alpha] if at == 1 else [alpha, 1 - alpha], axis=1)
+    return blend(half.rankings, weights, "floor", half.width, "learned")
+
+
+def _ideal(scorer: Scorer, half: Half) -> Rows:
+    """The oracle α*, and the best α of each question by each measure, which no choice of α can beat."""
+    tried = [scorer.scores(fused(half, np.full(len(half.queries), alpha))) for alpha in _GRID]
+    best = {key: np.max([scores[key] for scores in tried], axis=0) for key in paper.KEY}
+    return {paper.ORACLE: scorer.scores(fused(half, half.alphas)), BEST: best}
+
+
+def _all_rows(scored: Scored, more: Rows) -> dict[str, Any]:
+    found = summary(scored)
+    clusters = clusters_of(scored.plan.exam.queries)
+    made = {name: plain_row(name, scores, found["primary"], clusters) for name, scores in more.items()}
+    return {**found, "rows": {**found["rows"], **made}}
+
+
+# ---------------------------------------------------------------- learning α*
+
+
+def _learned(desk: Desk, scored: Scored, half: Half) -> dict[str, Any]:
+    """The three models: what was chosen, their metrics, and their α for the test questions and for all questions."""
+    if len(half.queries) < FEWEST:
+        why = f"left out: {len(half.queries)} questions are too few to train on; {FEWEST} are needed"
+        return {"left_out": dict.fromkeys(paper.LEARNED.values(), why), "test": list(range(len(half.queries)))}
+    material, test = _material(desk, scored, half)
+    models: dict[str, Any] = {}
+    left_out, alphas, tested = {}, {}, {}
+    for kind, fit in FITS.items():
+        try:
+            fitted: Fitted = fit(material, desk.report)
+            alphas[kind] = cross_fitted(kind, half, fitted.chosen, material.embed)
+        except MissingPartError as error:
+            left_out[paper.LEARNED[kind]] = f"left out: {str(error).rstrip('.')}"
+            continue
+        predicted = np.full(len(half.queries), 0.5)
+        predicted[test] = alphas_of(cast(Weigher, fitted.predictor), material.held, material.embed)
+        tested[kind] = predicted
+        models[kind] = {"chosen": fitted.chosen, **fitted.metrics, "test": predicted[test].round(4).tolist()}
+    return {"models": models, "left_out": left_out, "alphas": alphas, "tested": tested, "test": test}
+
+
+def _material(desk: Desk, scored: Scored, half: Half) -> tuple[Material, list[int]]:
+    contender = scored.plan.contenders[0]
+    tuning, held, validation = divided(half.queries, "70/15/15")
+    embedder = next(str(getattr(one, "model", "")) for one in contender.pipeline.retrieve if one.signal == "dense")
+    material = Material(
+        scored.plan.exam,
+        contender.pipeline,
+        None,
+        scored.view,
+        half.taken(tuning),
+        half.taken(held),
+        desk.services.embedder(embedder).embed_queries,
+        embedder,
+        validation,
+    )
+    return material, held.tolist()

@@ -1,0 +1,54 @@
+"""The second stage: no graph, a graph on the best hierarchical layout, a graph on agentic context.
+
+As in the paper, a model reads entities and relations, and names the entities of a question. Edges are the relations
+that it read; every relation is followed for two hops (eqs. 5 to 10). Rows of our own need no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from surefind.bench.plan import Contender
+from surefind.study.desk import Desk
+from surefind.study.scores import best_of, summary
+from surefind.study.stage import Before
+from surefind.study.studies.agentic_kb import _paper as paper
+from surefind.study.studies.agentic_kb._groups import by_row, groups_of
+from surefind.study.studies.agentic_kb._layouts import BASE, LAYOUTS
+
+_ALL_EDGES = "hops=2, fan=null, pool=null"
+_READ = "extract=llm(temperature=0.2), entities=llm, edges=stated, temperature=0.2"
+_BY_MODEL = f"graph_local({_ALL_EDGES}, {_READ})"
+_BY_PHRASES = f"graph_local({_ALL_EDGES})"
+PLAIN = "Hierarchical (no graph, ours)"
+PHRASES = "Graph of phrases + Hierarchical (ours)"
+HEADED = "Graph of phrases + headings (ours)"
+_ROWS = {
+    paper.NO_GRAPH: ("dense", LAYOUTS[paper.AGENTIC_1]),
+    paper.ON_BASE: (_BY_MODEL, BASE),
+    paper.ON_AGENTIC: (_BY_MODEL, LAYOUTS[paper.AGENTIC_1]),
+    PLAIN: ("dense", BASE),
+    PHRASES: (_BY_PHRASES, BASE),
+    HEADED: (_BY_PHRASES, f"{BASE} + headings"),
+}
+ROWS = tuple(_ROWS)
+
+
+def contenders(desk: Desk, before: Before) -> list[Contender]:
+    return [desk.contender(name, pipeline, layout) for name, (pipeline, layout) in _ROWS.items()]
+
+
+def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = desk.score(allowed, paper.WIDE)
+    rows = by_row(scored.scores, [contender.name for contender in scored.plan.contenders])
+    found = summary(scored, desk.latency(scored))
+    graphs = [name for name in ROWS if name.startswith("Graph")]
+    best = best_of(found, graphs, "T1EM") or PHRASES
+    return {
+        **found,
+        "groups": groups_of([query.family for query in scored.plan.exam.queries], rows),
+        "best": best,
+        "ids": [query.id for query in scored.plan.exam.queries],
+        "ladder": {key: rows[best][key].round(6).tolist() for key in paper.KEY},
+    }

@@ -1,0 +1,34 @@
+"""The layouts of the agentic-knowledge-base study: its grid of 18 (4.2) and the two that ask a language model."""
+
+from __future__ import annotations
+
+from surefind.study.stage import Before
+from surefind.study.studies.agentic_kb import _paper as paper
+
+_FIXED = [(700, 10), (700, 20), (1000, 10), (1000, 20), (1300, 10), (1300, 20)]
+_SEMANTIC = [(80, 0, 800), (80, 1, 800), (80, 0, 1000), (80, 1, 1000), (90, 0, 1200), (90, 1, 1200)]
+_HIERARCHICAL = [(2000, 500), (2000, 800), (3000, 1000)]
+_CONTEXT = "llm_context(temperature=0.2)"
+
+LAYOUTS = {
+    **{f"fixed-{w}-{o}": f"fixed(tokens={w}, overlap={w * o // 100})" for w, o in _FIXED},
+    **{
+        f"semantic-{p}-{b}-{m}": f"semantic(threshold={p}, buffer={b}, max_tokens={m}, windows=joined)"
+        for p, b, m in _SEMANTIC
+    },
+    **{
+        f"hierarchical-{p}-{c}-{o}": f"hierarchical(parent={p}, child={c}, overlap={o})"
+        for p, c in _HIERARCHICAL
+        for o in (50, 100)
+    },
+}
+BASE = LAYOUTS[paper.BASE]
+LAYOUTS |= {
+    paper.AGENTIC_1: f"{BASE} + {_CONTEXT}",
+    paper.AGENTIC_2: f"llm_segments(temperature=0.2) + {_CONTEXT}",
+}
+
+
+def winner(before: Before) -> str:
+    """The name of the layout with the best key measures; that of the paper's grid until they are measured."""
+    return str(before.get("chunking", {}).get("winner", paper.BASE))
