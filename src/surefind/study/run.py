@@ -109,11 +109,13 @@ class StudyRun:
 
     def _calls(self, desk: Desk) -> list[Calls]:
         found: list[Calls] = []
+        paid: list[Contender] = []
         for stage, contenders, before in self._waiting(desk) if self.options.llm else ():
-            paid = tuple(one for one in contenders if asks_model(one))
-            found += llm_calls(desk.kb, Plan(paid, desk.exam, _ANY_MEASURE, desk.access)) if paid else []
+            paid += [one for one in contenders if asks_model(one)]
             found += stage.calls(desk, before)
-        return found
+        # Quoted together, because stages that share a layout or a retriever pay for it once.
+        together = llm_calls(desk.kb, Plan(tuple(paid), desk.exam, _ANY_MEASURE, desk.access)) if paid else []
+        return [*together, *found]
 
     def _minutes(self, desk: Desk) -> float:
         plans = [
