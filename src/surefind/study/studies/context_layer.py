@@ -20,6 +20,11 @@ from surefind.study.tables import measured_rows, ours, problems
 from surefind.study.values import Cell, Column, Head, Row, Table
 
 _PRESET = preset_module("context-layer")
+_CONTENDERS = {
+    **{name: text for name, text in _PRESET.CONTENDERS.items() if name != "DBSF"},
+    "DBSN": "bm25 + dense >> dbsn",
+}
+"""Those of the preset, with the plain z-scores of the page in place of `dbsf`, which limits them."""
 _PRINTED = {
     "Vector": {"nDCG@10": 0.038},
     "RRF k=60 (vector 2:1)": {"nDCG@10": 0.082},
@@ -38,7 +43,7 @@ _STAGE = "search"
 
 
 def _contenders(desk: Desk, before: Before) -> list[Contender]:
-    return desk.contenders(_PRESET.CONTENDERS)
+    return desk.contenders(_CONTENDERS)
 
 
 def _measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
@@ -51,7 +56,7 @@ def _tables(columns: Sequence[Column]) -> list[Table]:
 
 
 def _results(columns: Sequence[Column]) -> Table:
-    names = list(_PRESET.CONTENDERS)
+    names = list(_CONTENDERS)
     heads = [*ours(columns, _PRESET.MEASURES), Head("nDCG@10", "paper", paper=True)]
     rows = measured_rows(columns, _STAGE, names, _PRESET.MEASURES, _PRINTED, ["nDCG@10"])
     heads += [Head("p50 ms", column.name, format=".1f") for column in columns]
