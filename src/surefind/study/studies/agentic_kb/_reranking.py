@@ -17,7 +17,8 @@ from surefind.abilities import name_of
 from surefind.bench.engine import Scored
 from surefind.bench.plan import Contender
 from surefind.confidence.measures import confidence
-from surefind.measure.statistics import wilson
+from surefind.exam.clusters import clusters_of
+from surefind.measure.statistics import compare_all, wilson
 from surefind.measure.thresholds import LEAST, chosen, thresholds
 from surefind.study.corpora import sampled
 from surefind.study.desk import Desk
@@ -72,6 +73,9 @@ def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[st
         "thresholds": rows,
         "always": _row(np.inf, np.full(len(sure), False), never, always, price),
         "never": float(never["T1EM"].mean()),
+        "gain_p": compare_all(np.stack([always["T1EM"], never["T1EM"]], axis=1), clusters=clusters_of(half.queries))[
+            0
+        ].p,
         "tau": _calibrated(rows),
         "tau_tested": _tested(sure, never["T5EM"]),
         "ids": [query.id for query in half.queries],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from surefind.measure.statistics import ALPHA
 from surefind.study.studies.agentic_kb import _paper as paper
 from surefind.study.studies.agentic_kb._groups import cells, heads
 from surefind.study.studies.agentic_kb._ladder import STEPS
@@ -112,8 +113,9 @@ def _kept_in(column: Column) -> Verdict:
     if never is None or always is None or not row:
         return Verdict(column.name, "left out", "Nothing was reranked.")
     gain, saved = always - never, 1 - row["reranked"]
-    if gain <= 0:
-        return Verdict(column.name, "undecided", f"Reranking always changes T1EM by {gain:+.3f}: there is no gain.")
+    if gain <= 0 or result["gain_p"] >= ALPHA:
+        why = f"Reranking always changes T1EM by {gain:+.3f} (p = {result['gain_p']:.3f}), no significant gain to keep."
+        return Verdict(column.name, "undecided", why)
     kept = (row["T1EM"] - never) / gain
     text = f"{kept:.0%} of a gain of {gain:+.3f} is kept, and {saved:.0%} of the cost is saved."
     return Verdict(column.name, "agrees" if kept >= 0.87 and saved >= 0.16 else "disagrees", text)

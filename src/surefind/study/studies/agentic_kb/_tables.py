@@ -68,8 +68,9 @@ def _heads(columns: Sequence[Column], sets: Sequence[str]) -> list[Head]:
 
 
 def _claims(columns: Sequence[Column], ranker: str) -> list[Finding]:
+    told = "" if ranker == DENSE else "(said of vectors) "
     return [
-        finding(claim, columns, "chunking", on_layout(better, ranker), on_layout(worse, ranker))
+        finding(f"{told}{claim}", columns, "chunking", on_layout(better, ranker), on_layout(worse, ranker))
         for claim, better, worse in _CLAIMS
     ]
 
