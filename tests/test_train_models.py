@@ -34,7 +34,7 @@ from surefind.testing import check_embedder  # noqa: E402
 from surefind.train.export import export  # noqa: E402
 from surefind.train.job import Job  # noqa: E402
 from surefind.train.kept import keep, stopped_trainings  # noqa: E402
-from surefind.train.learning import TokenRows, TrainingSettings, train  # noqa: E402
+from surefind.train.learning import TokenRows, TrainingSettings, _share, train  # noqa: E402
 from surefind.train.network import Network, Shape, load_network  # noqa: E402
 from surefind.train.neural import train_model  # noqa: E402
 from surefind.types import Chunk  # noqa: E402
@@ -434,3 +434,9 @@ def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, 
     )  # a better one takes its place, and can be taken back as well
     assert surefind("use", "--undo", kb=home.folder).code == 0
     assert (home.folder / "surefind.toml").read_text() == before
+
+
+def test_the_learning_rate_rises_during_the_warmup_and_then_falls() -> None:
+    assert [round(_share(step, 10, 4), 2) for step in range(10)] == [0.25, 0.5, 0.75, 1, 1, 0.83, 0.67, 0.5, 0.33, 0.17]
+    assert _share(0, 20) == 0.5  # a tenth of 20 steps
+    assert _share(9, 10, 500) == 1.0  # a warm-up longer than the training

@@ -135,6 +135,7 @@ def test_negatives_come_from_other_documents(tmp_path: Path) -> None:
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"batch": 1}, "batch must be at least 2"),
         ({"share": 0.0}, "share must be above 0"),
+        ({"warmup": -1}, "warmup must not be negative"),
     ],
 )
 def test_bad_jobs(given: dict[str, object], words: str) -> None:

@@ -29,6 +29,8 @@ class Job:
     epochs: int = 1
     batch: int = 16
     rate: float = 2e-5
+    warmup: int = 0
+    """Steps in which the learning rate rises; 0: a tenth of all."""
     negatives: int = 2
     most: int = 2000
     max_tokens: int = 256
@@ -50,6 +52,8 @@ class Job:
         for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", FEWEST_PAIRS), ("max_tokens", 16)):
             if getattr(self, field) < low:
                 raise SpecError(f"{field} must be at least {low}, not {getattr(self, field)}.")
+        if self.warmup < 0:
+            raise SpecError(f"warmup must not be negative, but it is {self.warmup}.")
         if not 0 < self.share <= 1:
             raise SpecError(f"share must be above 0 and at most 1, not {self.share:g}.")
 

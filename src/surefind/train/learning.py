@@ -45,6 +45,8 @@ class TrainingSettings:
     device: str = "cpu"
     pause: float = 60.0
     """Seconds between checkpoints."""
+    warmup: int = 0
+    """Steps in which the learning rate rises; 0: a tenth of all."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def train(
         for step in range(len(losses), len(steps)):
             report("Training", step, len(steps))
             for group in optimizer.param_groups:
-                group["lr"] = settings.rate * _share(step, len(steps))
+                group["lr"] = settings.rate * _share(step, len(steps), settings.warmup)
             loss = _loss(network, [examples[i] for i in steps[step]], settings, device)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -103,8 +105,9 @@ def _order(count: int, settings: TrainingSettings) -> list[list[int]]:
     return [step for step in steps if len(step) > 1 or count == 1]
 
 
-def _share(step: int, steps: int) -> float:
-    warm = max(1, int(steps * _WARM))
+def _share(step: int, steps: int, warmup: int = 0) -> float:
+    """The share of the highest learning rate at a step: it rises during the warm-up, then falls to 0."""
+    warm = min(warmup, steps) or max(1, int(steps * _WARM))
     return (step + 1) / warm if step < warm else (steps - step) / max(1, steps - warm)
 
 

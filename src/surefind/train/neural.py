@@ -179,7 +179,9 @@ def _learn(material: _Material, job: Job, start: Path, work: Path, progress: OnP
     network, missing = load_network(start, job.kind == "reranker")
     before = {key: value.clone() for key, value in network.state_dict().items()}
     device = job.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    settings = TrainingSettings(job.loss, job.epochs, job.batch, job.rate, job.negatives, job.max_tokens, device=device)
+    settings = TrainingSettings(
+        job.loss, job.epochs, job.batch, job.rate, job.negatives, job.max_tokens, device=device, warmup=job.warmup
+    )
     losses = train(network, examples, settings, work / "checkpoint.pt", progress)
     if not missing:  # the initial weights of a random head are not worth keeping
         trained = network.cpu().state_dict()

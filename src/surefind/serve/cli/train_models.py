@@ -42,6 +42,10 @@ Start = Annotated[
 Epochs = Annotated[int, typer.Option("--epochs", help="Passes over the training pairs.")]
 Batch = Annotated[int, typer.Option("--batch", help="Pairs per training step.")]
 Rate = Annotated[float, typer.Option("--rate", help="The highest learning rate.")]
+Warmup = Annotated[
+    int,
+    typer.Option("--warmup", help="Steps in which the learning rate rises.", show_default="a tenth of all steps"),
+]
 Negatives = Annotated[int, typer.Option("--negatives", help="Hard negatives per pair.")]
 Most = Annotated[int, typer.Option("--most", help="The most pairs to train on.")]
 Tokens = Annotated[
@@ -77,6 +81,7 @@ def encoder(
     epochs: Epochs = 1,
     batch: Batch = 16,
     rate: Rate = 2e-5,
+    warmup: Warmup = 0,
     negatives: Negatives = 2,
     most: Most = 2000,
     tokens: Tokens = 256,
@@ -98,7 +103,8 @@ def encoder(
     run continues from where it stopped. Needs pip install 'surefind[train]'.
     """
     given = {
-        "loss": loss, "start": start, "epochs": epochs, "batch": batch, "rate": rate, "negatives": negatives,
+        "loss": loss, "start": start, "epochs": epochs, "batch": batch, "rate": rate, "warmup": warmup,
+        "negatives": negatives,
         "most": most, "max_tokens": tokens, "share": share, "device": device, "llm": llm, "write": write,
     }  # fmt: skip
     _train("encoder", exam, name, pipeline, source, given, measure, use, (budget, yes), kb, as_json)
@@ -113,6 +119,7 @@ def reranker(
     epochs: Epochs = 1,
     batch: Batch = 8,
     rate: Rate = 2e-5,
+    warmup: Warmup = 0,
     negatives: Negatives = 5,
     most: Most = 1000,
     tokens: Tokens = 256,
@@ -133,7 +140,8 @@ def reranker(
     It works like `train encoder`; the model must beat the pipeline without a reranker.
     """
     given = {
-        "start": start, "epochs": epochs, "batch": batch, "rate": rate, "negatives": negatives, "most": most,
+        "start": start, "epochs": epochs, "batch": batch, "rate": rate, "warmup": warmup, "negatives": negatives,
+        "most": most,
         "max_tokens": tokens, "share": share, "blend": blend, "device": device, "llm": llm, "write": write,
     }  # fmt: skip
     _train("reranker", exam, name, pipeline, source, given, measure, use, (budget, yes), kb, as_json)

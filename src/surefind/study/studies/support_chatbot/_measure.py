@@ -215,14 +215,14 @@ def _trainer(desk: Desk, before: Before) -> ListwiseTrainer | None:
 
 def fine_tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Trains the bundled encoder with the paper's hyperparameters, and measures it before and after, all on questions
-    that the other tables do not ask. The paper also warms up over 500 steps, which is more than we take."""
+    that the other tables do not ask."""
     rest, model = desk.collection.rest, encoder(desk, before)
     why = _why_not_tuned(rest, model)
     if rest is None or why:
         return {"left_out": {TUNED: f"left out: {why}"}, "provisional": True}
     from surefind.train.neural import train_model  # needs torch
 
-    job = Job("encoder", _trained_name("encoder", desk), rate=6.25e-6, batch=8, epochs=1, share=1.0)
+    job = Job("encoder", _trained_name("encoder", desk), rate=6.25e-6, warmup=500, batch=8, epochs=1, share=1.0)
     made = train_model(desk.kb, rest, job, Pipeline.parse(str(Dense(model))), parse_measure("R@10"), desk.report)
     after, plain, *_ = made["rows"]
     return {"figures": {UNTUNED: plain["mean"], TUNED: after["mean"]}, "questions": made["questions"]["held_out"]}
