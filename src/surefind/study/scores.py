@@ -54,6 +54,7 @@ def plain_row(spec: str, scores: Mapping[str, Floats], primary: str, clusters: N
     intervals = {measure: bootstrap(values[:, None], clusters=clusters)[0] for measure, values in scores.items()}
     return {
         "spec": spec,
+        "shown": spec,
         "aliases": [],
         "measures": {measure: asdict(found) for measure, found in intervals.items()},
         "scores": [round(value, 6) for value in scores[primary].tolist()],
