@@ -198,6 +198,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    for one in (signal.SIGINT, signal.SIGTERM):  # a shell starts jobs in the background with SIGINT ignored
+        signal.signal(one, signal.default_int_handler)
     kinds = [given.kind] if given.kind else list(KINDS)
     total, started = given.each * len(kinds), time.time()
     print(f"seed {given.seed}, {total} faults in {len(kinds)} kinds of files", flush=True)
