@@ -24,7 +24,7 @@ from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
 from surefind.files.git import left_out
-from surefind.fuse.learned import read_manifest
+from surefind.fuse.learned import FORMAT, read_manifest
 from surefind.inference.record import check_record, questions_learnt
 from surefind.llm.trained import TrainedPrompt, read_prompt, save_prompt
 from surefind.sealed import list_files, sealed, unsealed
@@ -149,7 +149,7 @@ def test_run(tmp_path: Path) -> None:
 def test_trained_fusion_model(tmp_path: Path) -> None:
     np.savez(tmp_path / "model.npz", coefficients=np.arange(4.0))
     (tmp_path / "training.json").write_text('{"learnt": ["a"], "documents": [1, 2]}')
-    manifest = sealed({"format": 3, "model": "ridge", "depth": 100, "files": list_files(tmp_path)})
+    manifest = sealed({"format": FORMAT, "model": "ridge", "depth": 100, "files": list_files(tmp_path)})
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     for name in ("manifest.json", "model.npz", "training.json"):
         check(tmp_path / name, lambda: read_manifest(tmp_path / "manifest.json"), StoreError)

@@ -94,9 +94,8 @@ def test_a_sync_ends_and_pays_for_no_answer_twice(home: Home, llm: LLMServer) ->
 
 def test_an_exam_ends_and_keeps_what_was_answered(home: Home, llm: LLMServer) -> None:
     llm.script = ["garbage", "garbage", "hang", "hang"]
-    assert interrupted(home, llm, 4, "exam", "write", "--family", "sf1h", "--per-family", "4", "--yes").endswith(
-        STOPPED
-    )
+    options = ("--family", "sf1h", "--per-family", "4", "--passages", "sections", "--yes")
+    assert interrupted(home, llm, 4, "exam", "write", *options).endswith(STOPPED)
     assert kept(home) == 2
 
 
