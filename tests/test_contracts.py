@@ -41,7 +41,7 @@ VARIANTS = {
         "hierarchical(parent=30, child=10, overlap=3)",
         "hierarchical(parent=2, child=1, overlap=0)",
         "semantic(threshold=50, buffer=0, max_tokens=40, min_tokens=0)",
-        "semantic(threshold=50, buffer=2, max_tokens=40, min_tokens=0, windows=joined)",
+        "semantic(threshold=50, buffer=2, max_tokens=120, min_tokens=0, windows=joined)",
         "sentence_window(window=0)",
         "markdown(tokens=1, min_tokens=0)",
         "markdown(tokens=20, min_tokens=20)",
