@@ -73,7 +73,7 @@ class Home:
     def answers(self, *queries: str) -> list[list[tuple[str, str, float]]]:
         """(document, chunk, score) of every hit of every query."""
         with self.open() as kb:
-            return [[(h.document, h.chunk, h.score) for h in ask(kb, q, k=50).hits] for q in queries]
+            return [[(h.document, h.id, h.score) for h in ask(kb, q, k=50).hits] for q in queries]
 
 
 def times_slower(large: Callable[[], object], small: Callable[[], object], enough: float, tries: int = 8) -> float:

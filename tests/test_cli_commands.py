@@ -26,8 +26,8 @@ from surefind.serve.cli import app
 from surefind.store.lock import writer_lock
 
 HIT = {
-    "rank", "score", "document", "chunk", "title", "headings", "location", "start", "end", "matched", "text",
-    "stages",
+    "rank", "score", "document", "id", "title", "headings", "location", "start", "end", "matched", "text", "stages",
+    "sentence", "source", "path", "lines", "version",
 }  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_search_gives_the_hits_of_the_knowledge_base(base: Path) -> None:
     found = surefind("search", "CTR filing deadline", "-k", "3", "--json", kb=base).json["hits"]
     with KnowledgeBase.open(base) as kb:
         hits = ask(kb, "CTR filing deadline", 3).hits
-    assert [(hit["chunk"], hit["score"]) for hit in found] == [(hit.chunk, hit.score) for hit in hits]
+    assert [(hit["id"], hit["score"]) for hit in found] == [(hit.id, hit.score) for hit in hits]
 
 
 def test_search_takes_words_without_quotes(base: Path) -> None:

@@ -118,7 +118,7 @@ def test_the_pool_is_fair_and_shuffled(folder: Path) -> None:
                 hits = kb.search(text, Access.public(), 3, pipeline).hits
                 firsts = {(hit.document, *(hit.matched or (hit.start, hit.end))) for hit in hits}
                 assert firsts <= spans  # the first three of each of the two
-        orders = {tuple(hit.chunk for hit in asking.pool("wire cutoff", 6, seed)) for seed in range(5)}
+        orders = {tuple(hit.id for hit in asking.pool("wire cutoff", 6, seed)) for seed in range(5)}
         assert len(orders) > 1
 
 

@@ -183,7 +183,7 @@ def test_search_falls_back_and_says_so(server: Server, tmp_path: Path) -> None:
     with home.open() as kb:
         result = ask(kb, "cash", pipeline=f"bm25 >> {server.stage(retries=0)}")
         plain = ask(kb, "cash")
-    assert [hit.chunk for hit in result.hits] == [hit.chunk for hit in plain.hits]
+    assert [hit.id for hit in result.hits] == [hit.id for hit in plain.hits]
     assert result.trace[-1].note.startswith("fell back: http://127.0.0.1")
 
 

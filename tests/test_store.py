@@ -84,10 +84,10 @@ def test_reader_sees_the_old_generation_until_the_new_one_is_whole(two: Home) ->
         two.write(f"docs/{name}.md", f"common new {name}", age=30)
     during: list[list[str]] = []
     with two.open() as reader, two.open() as writer:
-        before = [hit.chunk for hit in ask(reader, "common").hits]
+        before = [hit.id for hit in ask(reader, "common").hits]
 
         def look(what: str, done: int, total: int) -> None:
-            during.append([hit.chunk for hit in ask(reader, "common").hits])
+            during.append([hit.id for hit in ask(reader, "common").hits])
 
         writer.sync(report=look)
         reader.refresh()

@@ -6,12 +6,14 @@
     │   ├── ConfigError            surefind.toml is wrong; the message names file, line and choices
     │   ├── QueryError             the query is empty or too long, or k is out of range
     │   ├── SourceError            a folder or file cannot be synced
+    │   ├── NotFoundError          there is no such passage or document, or the caller may not read it
     │   └── ExamError              an exam cannot be read, written or found
     ├── StoreError                 something is wrong with the knowledge base on disk           (exit 3)
     │   ├── NothingIndexedError    there is no knowledge base here yet, or it is empty
     │   ├── LockedError            another process is writing
     │   ├── NewerStoreError        the store was written by a newer version of Surefind
     │   ├── OlderStoreError        the store was written by an older version; a sync brings it up to date
+    │   ├── PassageError           a passage is not in this generation, or the caller may not read it
     │   ├── NotBuiltError          an index that a search needs does not exist; the message says how to build it
     │   ├── CorruptIndexError      the checksum of an index or a model does not match
     │   ├── DamagedError           the catalogue is damaged; the message says how to recover
@@ -71,6 +73,10 @@ class SourceError(UsageError):
     pass
 
 
+class NotFoundError(UsageError):
+    pass
+
+
 class ExamError(UsageError):
     pass
 
@@ -92,6 +98,10 @@ class NewerStoreError(StoreError):
 
 
 class OlderStoreError(StoreError):
+    pass
+
+
+class PassageError(StoreError):
     pass
 
 

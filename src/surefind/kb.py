@@ -26,6 +26,8 @@ from surefind.gate import Gate, admission
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Retriever
 from surefind.search.current import Current
+from surefind.search.extent import Extent
+from surefind.search.hits import PARENT
 from surefind.search.opening import Opening
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader, check_query
@@ -307,12 +309,14 @@ class KnowledgeBase:
         pipeline: str | Pipeline | None = None,
         offset: int = 0,
         layout: Layout | None = None,
+        extent: Extent = PARENT,
     ) -> SearchResult:
         """Finds the k best passages after the first `offset`, among the documents that `access` admits, in this layout
-        or in that of the settings. Raises `NotBuiltError` if an index is missing; `build` makes it."""
+        or in that of the settings. `extent` says how much text a hit has. Raises `NotBuiltError` if an index is
+        missing; `build` makes it."""
         k = self.settings.k if k is None else k
         check_query(query, k, offset)
-        return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset)
+        return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset, extent)
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document of the current generation that the caller may read, in order of id."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -40,6 +40,8 @@ class Place(NamedTuple):
 
     start: int
     name: str
+    line: int = 0
+    """The line of the source file at `start`, if the lines of the text are those of the file; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,8 @@ class Hit:
     rank: int
     score: float
     document: str
-    chunk: str
+    id: str
+    """The id of the passage that was found: `surefind show ID` reads it. It stays the same while the passage does."""
     title: str
     headings: tuple[str, ...]
     start: int
@@ -219,6 +222,23 @@ class Hit:
     """The source location of the matching text, such as `page 3` or `sheet Q2`; empty if the source has none."""
     matched: tuple[int, int] | None = None
     """The span of the best matching part in the document, if a larger passage is returned around it."""
+    sentence: tuple[int, int] | None = None
+    """The span of the sentence that shares most with the query; None if no sentence shares a word with it."""
+    source: str = ""
+    """The name of the source; empty for a document that was published from a draft, without a folder."""
+    path: str = ""
+    """The path of the file in its source."""
+    lines: tuple[int, int] | None = None
+    """The first and the last line of the text in the source file, front matter included; None if the text was converted
+    from another format."""
+    version: int = 0
+    """The number of the document's version."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form of the hit, the same for every interface."""
+        data = asdict(self)
+        data["stages"] = {name: place._asdict() for name, place in self.stages.items()}
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +268,8 @@ class SearchResult:
     """The number of documents that the filters and access groups left out before ranking."""
     generation: int = 0
     """The number of the generation that was searched."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form of the result, the same for every interface."""
+        data = asdict(replace(self, hits=()))
+        return data | {"hits": [hit.to_dict() for hit in self.hits]}

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 from surefind.types import Place
 
+_STEP = 16_384
+"""Characters between two places that record a line number, so that finding a line never reads much of a long text."""
+
 
 def numbered(kind: str, first: int, last: int) -> str:
     """Names a range: `row 7`, or `rows 7-9`."""
@@ -26,3 +29,13 @@ def joined(named: Iterable[tuple[str, str]], between: str = "\n") -> tuple[str, 
         pieces.append(text)
         at += len(text) + len(between)
     return between.join(pieces), tuple(places)
+
+
+def source_lines(source: str, body: str) -> tuple[Place, ...]:
+    """Records the lines of a body that is the end of its source file."""
+    line = source.count("\n", 0, len(source) - len(body)) + 1
+    places = []
+    for at in range(0, len(body), _STEP):
+        places.append(Place(at, "", line))
+        line += body.count("\n", at, at + _STEP)
+    return tuple(places)

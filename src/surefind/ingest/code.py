@@ -15,9 +15,9 @@ from typing import ClassVar
 
 from surefind.files.access_head import check_lines
 from surefind.ingest._decode import read_text
-from surefind.ingest._places import joined, numbered
+from surefind.ingest._places import numbered
 from surefind.spec import Stage
-from surefind.types import Document
+from surefind.types import Document, Place
 
 _LANGUAGES = {
     ".py": "python", ".js": "javascript", ".mjs": "javascript", ".jsx": "jsx", ".ts": "typescript", ".tsx": "tsx",
@@ -67,23 +67,38 @@ class Code(Stage):
         source = read_text(path)
         check_lines(source)
         language = _LANGUAGES[path.suffix.lower()]
-        text, places = joined(_sections(source, language))
+        text, places = _joined(_sections(source, language))
         yield Document(id, text, path.name, "markdown", places=places)
 
 
-def _sections(source: str, language: str) -> Iterator[tuple[str, str]]:
-    """Yields (place, Markdown) of each declaration with the comments and decorators above it."""
+def _joined(sections: Iterable[tuple[str, int, str, str]]) -> tuple[str, tuple[Place, ...]]:
+    """Joins sections to a Markdown text, with the places of their heads and of their bodies."""
+    pieces: list[str] = []
+    places: list[Place] = []
+    at = 0
+    for name, line, head, body in sections:
+        places += [Place(at, name, line), Place(at + len(head), name, line)]
+        pieces.append(head + body)
+        at += len(pieces[-1]) + 1
+    return "\n".join(pieces), tuple(places)
+
+
+def _sections(source: str, language: str) -> Iterator[tuple[str, int, str, str]]:
+    """Yields (place, first line, heading, code) of each declaration with the comments and decorators above it."""
     lines = source.split("\n")
     heads = {_start(lines, number): (level, name) for number, level, name in _declarations(lines)}
     cuts = sorted({0, *heads, len(lines)})
     for first, end in pairwise(cuts):
-        body = "\n".join(lines[first:end]).strip("\n")
+        section = "\n".join(lines[first:end])
+        body = section.strip("\n")
         if not body.strip():
             continue
+        blank = len(section) - len(section.lstrip("\n"))
         level, name = heads.get(first, (0, ""))
         heading = f"{'#' * level} {name}\n\n" if name else ""
         mark = "```" if "```" not in body else "~~~~"
-        yield numbered("line", first + 1, end), f"{heading}{mark}{language}\n{body}\n{mark}\n"
+        place = numbered("line", first + 1, end)
+        yield place, first + blank + 1, f"{heading}{mark}{language}\n", f"{body}\n{mark}\n"
 
 
 def _declarations(lines: list[str]) -> Iterator[tuple[int, int, str]]:

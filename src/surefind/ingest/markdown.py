@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from surefind.ingest._access_list import with_front_matter
 from surefind.ingest._decode import read_text
+from surefind.ingest._places import source_lines
 from surefind.spec import Stage
 from surefind.text.blocks import title_of
 from surefind.types import Document
@@ -27,9 +28,10 @@ class Markdown(Stage):
     checks_access: ClassVar[bool] = True
 
     def read(self, path: Path, id: str) -> Iterable[Document]:
-        metadata, body, groups = with_front_matter(read_text(path))
+        source = read_text(path)
+        metadata, body, groups = with_front_matter(source)
         title = metadata.get("title") or first_heading(body) or path.name.split(".")[0]
-        yield Document(id, body, str(title), "markdown", metadata, groups)
+        yield Document(id, body, str(title), "markdown", metadata, groups, source_lines(source, body))
 
 
 def first_heading(text: str) -> str:

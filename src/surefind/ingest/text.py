@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from surefind.ingest._access_list import with_access_only
 from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
+from surefind.ingest._places import source_lines
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -25,4 +26,4 @@ class Text(Stage):
     def read(self, path: Path, id: str) -> Iterable[Document]:
         text = read_text(path, lambda data: self.encoding, SAVE_OR_SET_ENCODING.format("text"))
         metadata, body, groups = with_access_only(text)
-        yield Document(id, body, path.stem, "text", metadata, groups)
+        yield Document(id, body, path.stem, "text", metadata, groups, source_lines(text, body))

@@ -2,37 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from surefind.access import Access
+from surefind.search.extent import Extent
 from surefind.search.pipeline import Run
-from surefind.store.backend import View
+from surefind.search.sentences import best_sentences
+from surefind.store.backend import Passage, View
 from surefind.types import Hit, Rankings, StageScore
 
+PARENT = Extent()
 
-def hits_of(run: Run, view: View, access: Access, k: int, offset: int = 0) -> tuple[Hit, ...]:
+
+def hits_of(
+    query: str, run: Run, view: View, access: Access, k: int, offset: int = 0, extent: Extent = PARENT
+) -> tuple[Hit, ...]:
     """Returns the k hits after the first `offset` of a run of one query, with their rank and score in every stage."""
     ids, scores = (values[offset : offset + k].tolist() for values in run.rankings.row(0))
     stages = [(name, _Ranks(rankings)) for name, rankings in run.stages]
     hits = []
-    for rank, (id, score, passage) in enumerate(zip(ids, scores, view.passages(ids, access), strict=True), offset + 1):
-        chunk = passage.chunk
-        hits.append(
-            Hit(
-                rank,
-                score,
-                chunk.document,
-                chunk.id,
-                passage.title,
-                chunk.headings,
-                chunk.start,
-                chunk.end,
-                chunk.text,
-                passage.metadata,
-                {name: there for name, ranks in stages if (there := ranks.of(id)) is not None},
-                passage.location,
-                passage.matched,
-            )
-        )
-    return tuple(hits)
+    for rank, (id, score, passage) in enumerate(
+        zip(ids, scores, view.passages(ids, access, extent.around), strict=True), offset + 1
+    ):
+        ranked = {name: there for name, ranks in stages if (there := ranks.of(id)) is not None}
+        hits.append(_hit(rank, score, id, passage, ranked))
+    return tuple(extent.cut(hit) for hit in with_sentences(query, hits))
+
+
+def passage_hit(view: View, id: int, access: Access, extent: Extent, query: str = "") -> Hit:
+    """Returns the passage with an id as a hit of rank 0, without scores."""
+    (passage,) = view.passages([id], access, extent.around)
+    (hit,) = with_sentences(query, [_hit(0, 0.0, id, passage, {})])
+    return extent.cut(hit)
+
+
+def with_sentences(query: str, hits: Sequence[Hit]) -> list[Hit]:
+    """Adds the best sentence to each hit, from the part that was found."""
+    spans = [hit.matched or (hit.start, hit.end) for hit in hits]
+    texts = [hit.text[start - hit.start : end - hit.start] for hit, (start, end) in zip(hits, spans, strict=True)]
+    found = best_sentences(query, texts)
+    return [
+        replace(hit, sentence=(start + one[0], start + one[1])) if one else hit
+        for hit, (start, _), one in zip(hits, spans, found, strict=True)
+    ]
+
+
+def _hit(rank: int, score: float, id: int, passage: Passage, stages: dict[str, StageScore]) -> Hit:
+    chunk = passage.chunk
+    return Hit(
+        rank,
+        score,
+        chunk.document,
+        id_text(id),
+        passage.title,
+        chunk.headings,
+        chunk.start,
+        chunk.end,
+        chunk.text,
+        passage.metadata,
+        stages,
+        passage.location,
+        passage.matched,
+        None,
+        passage.source,
+        passage.path,
+        passage.lines,
+        passage.version,
+    )
+
+
+def id_text(id: int) -> str:
+    """Returns the text form of a passage's id: 16 hexadecimal digits."""
+    return f"{id:016x}"
 
 
 class _Ranks:

@@ -8,21 +8,24 @@ As long as the reader object is in use it holds a lease on its generation, so th
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Iterable
 
 from surefind.access import Access
-from surefind.errors import NothingIndexedError, QueryError
+from surefind.errors import NotFoundError, NothingIndexedError, PassageError, QueryError
 from surefind.protocols import Retriever, Services
-from surefind.search.hits import hits_of
+from surefind.search.extent import Extent
+from surefind.search.hits import PARENT, hits_of, passage_hit
 from surefind.search.pipeline import Pipeline
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
 from surefind.store.failures import explaining
 from surefind.store.lease import Lease
-from surefind.store.rows import Generation
-from surefind.types import Document, Query, SearchResult
+from surefind.store.rows import About, Generation
+from surefind.types import Document, Hit, Query, SearchResult
 
+_ID = re.compile(r"[0-7][0-9a-f]{15}")
 MAX_QUERY = 10_000
 """The most characters of a query."""
 MAX_K = 1_000
@@ -52,21 +55,60 @@ class Reader:
         """The text form of the layout."""
         return self.view.layout
 
-    def search(self, query: str, access: Access, pipeline: Pipeline, k: int = 10, offset: int = 0) -> SearchResult:
-        """Finds the k best passages after the first `offset`, among the documents that `access` admits. k and `offset`
-        do not change the ranking."""
+    def search(
+        self,
+        query: str,
+        access: Access,
+        pipeline: Pipeline,
+        k: int = 10,
+        offset: int = 0,
+        extent: Extent = PARENT,
+    ) -> SearchResult:
+        """Finds the k best passages after the first `offset`, among the documents that `access` admits. k, `offset` and
+        `extent`, the size of the texts, do not change the ranking."""
         check_query(query, k, offset)
         if not len(self.view):
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
         with explaining(self._catalogue.path.parent):
             run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
-            hits = hits_of(run, self.view, access, k, offset)
+            hits = hits_of(query, run, self.view, access, k, offset, extent)
         withheld = self.view.withheld(access)
         return SearchResult(query, hits, run.trace, str(pipeline), withheld, self.generation)
 
     def missing(self, retrievers: Iterable[Retriever]) -> list[Retriever]:
         """Returns the retrievers, of these and the ones they use, that have no index of this generation."""
         return self.view.missing(list(retrievers))
+
+    def passage(self, id: str, access: Access, extent: Extent = PARENT, query: str = "") -> Hit:
+        """Returns the passage with the id of an earlier hit; with a query, marks the sentence that fits it best."""
+        unknown = NotFoundError(
+            f"There is no passage {id!r} among the documents you may read. Take the id from a search; the id of a "
+            "passage that was changed or deleted is gone."
+        )
+        if not _ID.fullmatch(id):
+            raise unknown
+        with explaining(self._catalogue.path.parent):
+            try:
+                return passage_hit(self.view, int(id, 16), access, extent, query)
+            except PassageError:
+                raise unknown from None
+
+    def document(self, id: str, access: Access) -> tuple[Document, About]:
+        """Returns a document with its text, and where it is from."""
+        version = dict(self.view.readable(access)).get(id)
+        if version is None:
+            raise NotFoundError(
+                f"There is no document {id!r} among those you may read. Names are as in hits: surefind search."
+            )
+        with explaining(self._catalogue.path.parent):
+            (about,) = self._catalogue.versions.about([version])
+            return self._catalogue.versions.document(version), about
+
+    def listed(self, access: Access, below: str = "", start: int = 0, most: int | None = None) -> list[About]:
+        """Returns what is known of the documents whose ids begin with `below`, in order of id, from `start` on."""
+        found = [version for id, version in self.view.readable(access) if id.startswith(below)]
+        with explaining(self._catalogue.path.parent):
+            return self._catalogue.versions.about(found[start : None if most is None else start + most])
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document that the caller may read, in order of id."""

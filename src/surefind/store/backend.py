@@ -55,6 +55,14 @@ class Passage:
     """The source location of the matching chunk, such as `page 3`; empty if the source has no such locations."""
     matched: tuple[int, int] | None
     """The span of the chunk that was found, if a larger passage is returned; else None."""
+    source: str = ""
+    """The name of the source; empty if the document is from none."""
+    path: str = ""
+    """The path of the file in its source."""
+    lines: tuple[int, int] | None = None
+    """The first and the last line of the text in the source file, if the text is that of the file."""
+    version: int = 0
+    """The number of the document's version."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +137,9 @@ class View(Protocol):
         """Returns the chunks with these ids."""
         ...
 
-    def passages(self, ids: Sequence[int], access: Access) -> list[Passage]:
-        """Returns the passages that a search returns for these chunks."""
+    def passages(self, ids: Sequence[int], access: Access, around: int | None = None) -> list[Passage]:
+        """Returns the passages that a search returns for these chunks; with `around`, the chunks themselves with this
+        many of their neighbours before and after them."""
         ...
 
     def parents(self, ids: IdArray) -> IdArray | None:
@@ -144,6 +153,10 @@ class View(Protocol):
 
     def admitted(self, access: Access) -> Collection[str]:
         """Returns the ids of the documents that these groups may read and that pass the filters."""
+        ...
+
+    def readable(self, access: Access) -> list[tuple[str, int]]:
+        """Returns (id, version) of each document in `admitted`, in order of id."""
         ...
 
     def withheld(self, access: Access) -> int:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -17,6 +18,7 @@ from surefind.store._database import Database
 from surefind.store.checksums import CHUNK, COLUMNS, checksum, chunk_digest
 from surefind.store.rows import Entry, Member
 from surefind.store.versions import LIVE, Versions, batched
+from surefind.text.places import line_mark, line_of
 from surefind.types import Chunk, Place
 
 _MOST = 500
@@ -159,11 +161,13 @@ class ChunkRows:
                     listed = tuple(json.loads(headings)) if headings != "[]" else ()
                     yield Chunk(id, start, end, text[start:end], listed, context, title=title)
 
-    def entries(self, layout: int, wanted: Sequence[tuple[int, int]], returned: bool = False) -> list[Entry]:
-        """Reads chunks by (version, seq), with the facts of their documents; with `returned`, reads the passages that a
-        search returns in their place. It uses two statements for up to 500 chunks, since threads wait for each other
-        between statements. A chunk that a writer has deleted since is missing from the list."""
-        rows: dict[tuple[int, int], tuple[Any, ...]] = {}
+    def entries(
+        self, layout: int, wanted: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None = None
+    ) -> list[Entry]:
+        """Reads chunks by (version, seq), with the facts of their documents; with `spans`, reads these spans of the
+        documents in place of the chunks, and their lines. It uses two statements for up to 500 chunks, since threads
+        wait for each other between statements. A chunk that a writer has deleted since is missing from the list."""
+        rows: dict[tuple[int, int], Entry] = {}
         for at in range(0, len(wanted), _MOST):
             some = wanted[at : at + _MOST]
             found = self._db.execute(
@@ -175,13 +179,22 @@ class ChunkRows:
             )
             for row in found:
                 chunk, version = self._checked(row[: len(CHUNK) + 1]), row[len(CHUNK) + 1 :]
-                rows[chunk[1], chunk[2]] = _found(chunk, self._database.checked("versions", version), returned)
+                rows[chunk[1], chunk[2]] = _found(chunk, self._database.checked("versions", version))
         lost = next((version for version, seq in wanted if (version, seq) not in rows), None)
         if lost is not None and self._is_held(lost):
             raise self.damaged(lost)
         there = [rows[pair] for pair in wanted if pair in rows]
-        texts = self._versions.texts([(version, first, last) for version, _, first, last, *_ in there])
-        return [_entry(row, text) for row, text in zip(there, texts, strict=True)]
+        if spans is not None:
+            chosen = [span for pair, span in zip(wanted, spans, strict=True) if pair in rows]
+            there = [replace(entry, start=start, end=end) for entry, (start, end) in zip(there, chosen, strict=True)]
+        starts = [_line_start(entry) if spans else entry.start for entry in there]
+        read = [(entry.version, start, entry.end) for entry, start in zip(there, starts, strict=True)]
+        texts = self._versions.texts(read)
+        return [_with_text(*one) for one in zip(there, texts, starts, strict=True)]
+
+    def source_names(self) -> dict[int, str]:
+        """Returns the name of every source, by its number."""
+        return {row[0]: row[2] for row in self._database.every("sources")}
 
     def _is_held(self, version: int) -> bool:
         """Returns whether a set of documents holds a version, so that its chunks must exist."""
@@ -205,18 +218,25 @@ class ChunkRows:
         self._db.execute(f"DELETE FROM indexes WHERE contents NOT IN ({listed})")
 
 
-def _found(chunk: Sequence[Any], version: Sequence[Any], returned: bool) -> tuple[Any, ...]:
-    """Joins a row of `chunks` and its row of `versions`: what `_entry` needs besides the text."""
-    _, number, _, _, start, end, headings, context, parent_start, parent_end, _ = chunk
-    if returned and parent_start is not None:
-        start, end = parent_start, parent_end
-    _, id, *_, title, _, metadata, _, places, _, _, _, _ = version
-    return number, id, start, end, headings, context, title, metadata, places
-
-
-def _entry(row: tuple[Any, ...], text: str) -> Entry:
-    version, id, start, end, headings, context, title, metadata, places = row
+def _found(chunk: Sequence[Any], version: Sequence[Any]) -> Entry:
+    """Joins a row of `chunks` and its row of `versions`; the text is still missing."""
+    _, number, _, _, start, end, headings, context, *_ = chunk
+    _, id, source, path, *_, title, _, metadata, _, places, _, _, _, _ = version
+    listed = tuple(Place(*place) for place in json.loads(places)) if places != "[]" else ()
     return Entry(
-        id, start, end, text, tuple(json.loads(headings)), context, title, json.loads(metadata), version,
-        tuple(Place(at, name) for at, name in json.loads(places)) if places != "[]" else (),
+        id, start, end, "", tuple(json.loads(headings)), context, title, json.loads(metadata), number, listed, source,
+        path,
     )  # fmt: skip
+
+
+def _line_start(entry: Entry) -> int:
+    """The character from which the text must be read so that lines can be counted."""
+    mark = line_mark(entry.places, entry.start)
+    return mark.start if mark else entry.start
+
+
+def _with_text(entry: Entry, text: str, start: int) -> Entry:
+    """Adds the text, which was read from `start` on, and its first and last line."""
+    first = line_of(entry.places, entry.start, text, start)
+    last = line_of(entry.places, max(entry.start, entry.end - 1), text, start) if first else 0
+    return replace(entry, text=text[entry.start - start :], lines=(first, last) if last else None)

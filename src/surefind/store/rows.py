@@ -71,6 +71,21 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What a list of documents shows of a version."""
+
+    document: str
+    version: int
+    title: str
+    source: str
+    """The name of the source; empty if the document is from none."""
+    path: str
+    length: int
+    """The number of characters of its text."""
+    created: str
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """One version of a document, as its history lists it."""
 
@@ -115,3 +130,8 @@ class Entry:
     version: int
     places: tuple[Place, ...] = ()
     """The source locations of the parts of its document."""
+    source: int = 0
+    """The number of the source that the document is from; 0 if it is from none."""
+    path: str = ""
+    lines: tuple[int, int] | None = None
+    """The first and the last line of the text in the source file, if they are recorded."""

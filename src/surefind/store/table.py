@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.arrays import check_length, read_array
-from surefind.errors import StoreError
+from surefind.errors import PassageError
 from surefind.protocols import SKETCH
 from surefind.store.columns import Columns
 from surefind.store.rows import Member
@@ -98,7 +98,7 @@ class Table:
         at = np.searchsorted(known, wanted).clip(max=max(len(known) - 1, 0))
         found = (known[at] == wanted) if len(known) else np.zeros(wanted.shape, np.bool_)
         if not bool((found | (wanted == PAD)).all()):
-            raise StoreError("A requested passage belongs to another generation. Search again.")
+            raise PassageError("A requested passage belongs to another generation. Search again.")
         return np.where(found, order[at] if len(order) else PAD, PAD)
 
     @cached_property

@@ -14,7 +14,7 @@ from surefind.errors import StoreError
 from surefind.store._database import Database
 from surefind.store._schema import BLOCK, BLOCK_BITS
 from surefind.store.checksums import COLUMNS, set_digest, text_checksum
-from surefind.store.rows import FileRow, Generation, Member, State, Version
+from surefind.store.rows import About, FileRow, Generation, Member, State, Version
 from surefind.types import Document, Place
 
 LIVE = "added <= :s AND removed > :s"
@@ -215,8 +215,19 @@ class Versions:
         _, id, *_, title, format, metadata, acl, places, length, _, _, _ = found[0]
         return Document(
             id, self.text(version, 0, length), title, format, json.loads(metadata), tuple(json.loads(acl)),
-            tuple(Place(start, name) for start, name in json.loads(places)),
+            tuple(Place(*place) for place in json.loads(places)),
         )  # fmt: skip
+
+    def about(self, versions: Sequence[int]) -> list[About]:
+        """Returns what a list shows of these versions, in their order. Versions that a writer has deleted are left
+        out."""
+        names = {row[0]: row[2] for row in self._database.every("sources")}
+        found: dict[int, About] = {}
+        for few in batched(versions, _MOST):
+            for row in self._database.rows("versions", f"WHERE row IN ({','.join('?' * len(few))})", few):
+                number, id, source, path, *_, title, _, _, _, _, length, _, _, created = row
+                found[number] = About(id, number, title, names.get(source, ""), path, length, created)
+        return [found[version] for version in versions if version in found]
 
     def text(self, version: int, start: int, end: int) -> str:
         """Returns a span of a version's text. Only the blocks that it touches are read."""

@@ -64,7 +64,7 @@ class MemoryView:
         rule(self._allow.bits is None or all(self._allow.bits[id] for id in ids), "A forbidden passage was read.")
         return [self._chunks[id] for id in ids]
 
-    def passages(self, ids: Sequence[int], access: Access) -> list[Passage]:
+    def passages(self, ids: Sequence[int], access: Access, around: int | None = None) -> list[Passage]:
         return [Passage(chunk, chunk.title, {}, "", None) for chunk in self.chunks(ids, access)]
 
     def parents(self, ids: IdArray) -> IdArray | None:
@@ -83,6 +83,9 @@ class MemoryView:
 
     def admitted(self, access: Access) -> Collection[str]:
         return {chunk.document for chunk in self._chunks}
+
+    def readable(self, access: Access) -> list[tuple[str, int]]:
+        return [(name, 0) for name in sorted(self.admitted(access))]
 
     def withheld(self, access: Access) -> int:
         return 0

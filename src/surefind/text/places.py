@@ -1,4 +1,4 @@
-"""Names the location of a passage in its source: `page 3`, `pages 3-4`, `sheet Q2`."""
+"""Finds the location of a passage in its source: `page 3`, `pages 3-4`, `sheet Q2`, or lines."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ def location(places: Sequence[Place], start: int, end: int) -> str:
     if last < 0:
         return ""
     return _joined(places[max(first, 0)].name, places[last].name)
+
+
+def line_mark(places: Sequence[Place], at: int) -> Place | None:
+    """The last place at or before a character, if it records a line; lines are counted from there."""
+    found = bisect_right(places, at, key=lambda place: place.start) - 1
+    return places[found] if found >= 0 and places[found].line else None
+
+
+def line_of(places: Sequence[Place], at: int, text: str, start: int) -> int:
+    """The line of the source file at character `at`; 0 if it is not recorded. `text` is the document's text from
+    character `start` on, which may not lie after the character's `line_mark`."""
+    mark = line_mark(places, at)
+    return mark.line + text.count("\n", mark.start - start, at - start) if mark else 0
 
 
 def _joined(first: str, last: str) -> str:

@@ -192,7 +192,7 @@ def _document(
     acl: list[str],
     places: list[list[Any]],
 ) -> Document:
-    return Document(id, text, title, format, metadata, tuple(acl), tuple(Place(at, name) for at, name in places))
+    return Document(id, text, title, format, metadata, tuple(acl), tuple(Place(*place) for place in places))
 
 
 def _chunk(

@@ -36,9 +36,8 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
     for hit in result.hits:
         head = Text.assemble((f"{hit.rank:>2}. ", "bold"), (hit.title or hit.document, "bold"), f"  {hit.score:.3f}")
         screen.print(head)
-        place = f"{hit.document}:{hit.start}-{hit.end}" + (f"  {hit.location}" if hit.location else "")
         trail = " > ".join(heading for heading in hit.headings if heading != hit.title)
-        screen.print(Padding(Text(f"{place}  {trail}".rstrip(), style="dim"), (0, 0, 0, 4), expand=False))
+        screen.print(Padding(Text(f"{place(hit)}  {trail}".rstrip(), style="dim"), (0, 0, 0, 4), expand=False))
         if explain:
             screen.print(Padding(Text(_places(hit)), (0, 0, 0, 4), expand=False))
         text = hit.text if full else snippet(_matched(hit), words)
@@ -52,6 +51,13 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
     if result.withheld:
         who = "with --as " + ", ".join(groups) if groups else "without --as GROUP"
         screen.print(f"{result.withheld} documents were left out before ranking (filters, or restricted {who}).")
+
+
+def place(hit: Hit) -> str:
+    """Where to open a hit: its document with lines, page, sheet or slide, and its id."""
+    lines = f":{hit.lines[0]}-{hit.lines[1]}" if hit.lines else ""
+    location = f"  {hit.location}" if hit.location and not hit.location.startswith("line") else ""
+    return f"{hit.document}{lines}{location}  [{hit.id}]"
 
 
 def _matched(hit: Hit) -> str:

@@ -39,7 +39,6 @@ def demo(
     from surefind.kb import KnowledgeBase
     from surefind.sample import sample_folder
     from surefind.serve.cli import _hits, sync
-    from surefind.serve.cli.search import as_data
 
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / FILE_NAME).exists():
@@ -60,7 +59,7 @@ def demo(
         with progress(quiet=as_json) as report:
             reports = _benchmark(base, report)
     if as_json:
-        searches = [as_data(result) for result in results]
+        searches = [result.to_dict() for result in results]
         print_json(
             {
                 "folder": str(folder),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -93,6 +93,18 @@ def search(
         bool, typer.Option("--explain", help="Show what each stage did and where it put each hit.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="Show whole passages, not snippets.")] = False,
+    text: Annotated[
+        str,
+        typer.Option(
+            "--text",
+            help="How much text a hit has: parent (what the layout returns), passage (what was found) or window=N "
+            "(with N neighbours on either side).",
+        ),
+    ] = "parent",
+    max_chars: Annotated[
+        int | None,
+        typer.Option("--max-chars", help="Cut each text to this many characters, around its best sentence."),
+    ] = None,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -103,17 +115,19 @@ def search(
     """
     from surefind.access import Access
     from surefind.kb import KnowledgeBase
+    from surefind.search.extent import Extent
     from surefind.search.reader import check_query
 
     access = Access.of(*(groups or []), where=where or [])
-    text = _query(query or [])
+    sought = _query(query or [])
+    extent = Extent.parse(text, max_chars)
     with KnowledgeBase.open(kb) as base:
         chosen, layout = choose(base, pipeline, retrieve, fuse, rerank, depth)
-        check_query(text, k or base.settings.k, offset)
+        check_query(sought, k or base.settings.k, offset)
         _build(base, chosen, layout, as_json)
-        result = base.search(text, access, k, chosen, offset, layout)
+        result = base.search(sought, access, k, chosen, offset, layout, extent)
     if as_json:
-        print_json(as_data(result))
+        print_json(result.to_dict())
     else:
         from surefind.serve.cli._hits import show
 
@@ -204,43 +218,3 @@ def _named(kb: KnowledgeBase, name: str | None) -> tuple[Pipeline, Layout | None
 
     found = find(kb, name)
     return found.pipeline, found.layout
-
-
-def as_data(result: SearchResult) -> dict[str, Any]:
-    """The JSON form of a search result, the same for every interface."""
-    return {
-        "query": result.query,
-        "pipeline": result.pipeline,
-        "hits": [
-            {
-                "rank": hit.rank,
-                "score": hit.score,
-                "document": hit.document,
-                "chunk": hit.chunk,
-                "title": hit.title,
-                "headings": list(hit.headings),
-                "location": hit.location,
-                "start": hit.start,
-                "end": hit.end,
-                "matched": list(hit.matched) if hit.matched else None,
-                "text": hit.text,
-                "metadata": dict(hit.metadata),
-                "stages": {name: {"rank": s.rank, "score": s.score} for name, s in hit.stages.items()},
-            }
-            for hit in result.hits
-        ],
-        "trace": [
-            {
-                "stage": t.stage,
-                "spec": t.spec,
-                "candidates": t.candidates,
-                "ms": round(t.ms, 3),
-                "note": t.note,
-                "calls": t.calls,
-                "dollars": t.dollars,
-            }
-            for t in result.trace
-        ],
-        "withheld": result.withheld,
-        "generation": result.generation,
-    }

@@ -15,7 +15,7 @@ import numpy as np
 
 from surefind.abilities import StatisticalIndex, implements
 from surefind.access import Access, PathRule, access_lists
-from surefind.errors import CorruptIndexError, NotBuiltError, SpecError, StoreError, UsageError, choices
+from surefind.errors import CorruptIndexError, NotBuiltError, PassageError, SpecError, StoreError, UsageError, choices
 from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
 from surefind.store.backend import Passage, Spans, View
 from surefind.store.backends.isolated import Isolated
@@ -63,6 +63,7 @@ class LocalView:
         self._opened: OrderedDict[Retriever, Index] = OrderedDict()
         self._masks: OrderedDict[Access, tuple[Mask, int]] = OrderedDict()
         self._spans: Spans | None = None
+        self._sources: dict[int, str] | None = None
         self._clauses: list[tuple[Clauses, IntArray]] | None = None
         self._restrictions()  # computed now, while no search waits for it
 
@@ -108,19 +109,42 @@ class LocalView:
     def chunks(self, ids: Sequence[int], access: Access) -> list[Chunk]:
         return [_chunk(entry) for entry in self._entries(self._allowed(ids, access))]
 
-    def passages(self, ids: Sequence[int], access: Access) -> list[Passage]:
+    def passages(self, ids: Sequence[int], access: Access, around: int | None = None) -> list[Passage]:
         places = self._allowed(ids, access)
+        own = [(start, end) for start, end in self.table.rows[3:5, places].T.tolist()]
+        spans = self._spans_of(places, around)
         found = []
-        for place, entry in zip(places.tolist(), self._entries(places, returned=True), strict=True):
-            start, end, *returned = self.table.rows[3:, place].tolist()
-            matched = None if [start, end] == returned else (start, end)
-            where = location(entry.places, start, end) if entry.places else ""
-            found.append(Passage(_chunk(entry), entry.title, entry.metadata, where, matched))
+        for span, entry in zip(own, self._entries(places, spans), strict=True):
+            matched = None if span == (entry.start, entry.end) else span
+            where = location(entry.places, *span) if entry.places else ""
+            file = self._source_name(entry.source), entry.path
+            about = Passage(
+                _chunk(entry), entry.title, entry.metadata, where, matched, *file, entry.lines, entry.version
+            )
+            found.append(about)
         return found
 
-    def _entries(self, places: IdArray, returned: bool = False) -> list[Entry]:
+    def _spans_of(self, places: IdArray, around: int | None) -> list[tuple[int, int]]:
+        """Returns the spans to read for chunks: of the passages that a search returns, or of `around` neighbours."""
+        rows = self.table.rows
+        if around is None:
+            return [(start, end) for start, end in rows[5:7, places].T.tolist()]
+        spans = []
+        for place in places.tolist():
+            near = rows[:, max(0, place - around) : place + around + 1]
+            same = near[3:5, near[0] == rows[0, place]]  # the chunks of a version are in consecutive places
+            spans.append((int(same[0].min()), int(same[1].max())))
+        return spans
+
+    def _source_name(self, source: int) -> str:
+        """Returns the name of a source. The names are read once, when they are first needed."""
+        if self._sources is None:
+            self._sources = self._rows.source_names()
+        return self._sources.get(source, "")
+
+    def _entries(self, places: IdArray, spans: Sequence[tuple[int, int]] | None = None) -> list[Entry]:
         wanted = [(version, seq) for version, seq in self.table.rows[:2, places].T.tolist()]
-        found = self._rows.entries(self._layout, wanted, returned)
+        found = self._rows.entries(self._layout, wanted, spans)
         if len(found) < len(wanted):
             raise StoreError("This generation was deleted by a writer during the search. Search again.")
         return found
@@ -147,6 +171,10 @@ class LocalView:
     def admitted(self, access: Access) -> set[str]:
         return {self.table.names[i] for i in np.flatnonzero(self._documents(access)).tolist()}
 
+    def readable(self, access: Access) -> list[tuple[str, int]]:
+        at = np.flatnonzero(self._documents(access)).tolist()
+        return [(self.table.names[i], int(self.table.versions[i])) for i in at]
+
     def withheld(self, access: Access) -> int:
         return self._resolved(access)[1]
 
@@ -155,7 +183,7 @@ class LocalView:
         places = self.table.places(ids)
         bits = self.mask(access).bits
         if bits is not None and not bool((bits[np.maximum(places, 0)] | (places == PAD)).all()):
-            raise StoreError("The caller may not read one of the requested passages.")
+            raise PassageError("The caller may not read one of the requested passages.")
         return places
 
     def _resolved(self, access: Access) -> tuple[Mask, int]:

@@ -1,0 +1,66 @@
+"""`surefind show`: prints a passage or a document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surefind.errors import NotFoundError
+from surefind.serve.cli._common import HERE, Folder, Json, Readers, print_json
+
+if TYPE_CHECKING:
+    from surefind.access import Access
+    from surefind.search.extent import Extent
+    from surefind.search.reader import Reader
+    from surefind.types import Hit
+
+What = Annotated[
+    str, typer.Argument(help="The id of a hit, or the name of a document, as a search shows them.", show_default=False)
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("show")(show)
+
+
+def show(
+    what: What,
+    text: Annotated[
+        str, typer.Option("--text", help="How much of a passage: parent, passage or window=N, as in surefind search.")
+    ] = "parent",
+    groups: Readers = None,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Print a passage by the id of a hit, or a whole document by its name."""
+    from surefind.access import Access
+    from surefind.kb import KnowledgeBase
+    from surefind.search.extent import Extent
+
+    with KnowledgeBase.open(kb) as base:
+        found, body = _read(base.reader(), what, Access.of(*(groups or [])), Extent.parse(text))
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(body)
+
+
+def hit_of(reader: Reader, what: str, access: Access, extent: Extent) -> Hit | None:
+    """Returns the passage with this id; None if there is none, so that `what` may be a document."""
+    try:
+        return reader.passage(what, access, extent)
+    except NotFoundError:
+        return None
+
+
+def _read(reader: Reader, what: str, access: Access, extent: Extent) -> tuple[dict[str, Any], str]:
+    """Returns the JSON form and the text form of a passage or a document."""
+    hit = hit_of(reader, what, access, extent)
+    if hit is not None:
+        from surefind.serve.cli._hits import place
+
+        return hit.to_dict(), f"{hit.title}\n{place(hit)}\n\n{hit.text}"
+    document, about = reader.document(what, access)
+    data = {"document": about, "metadata": dict(document.metadata), "text": document.text}
+    return data, document.text
