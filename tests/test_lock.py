@@ -83,7 +83,7 @@ def test_other_lines_would_be_noticed(line: str) -> None:
 def test_the_header_has_no_address() -> None:
     text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     assert "//" not in text
-    assert "index" not in text
+    assert "--index" not in text and "--extra-index" not in text
 
 
 @pytest.mark.parametrize("where", ENVIRONMENTS, ids=lambda each: f"{each['platform_machine']}-{each['python_version']}")

@@ -79,6 +79,8 @@ class Settings:
     """The exam that is asked again after changes; empty: `bench.standing` chooses one."""
     isolated: bool = False
     """Whether scores are computed from the documents that the caller may read alone."""
+    serve: Mapping[str, Any] = field(default_factory=dict)
+    """The table [serve]; `serve.http.settings` reads it."""
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -127,7 +129,7 @@ class _SettingsReader:
         self.data = data
 
     def settings(self) -> Settings:
-        known = {*_TABLES, "access", "pipelines", "bench", "llm"}
+        known = {*_TABLES, "access", "pipelines", "bench", "llm", "serve"}
         for table, content in self.data.items():
             if table not in known:
                 raise self.error(table, "", f"there is no table [{table}]. {choices(table, known)}")
@@ -163,6 +165,7 @@ class _SettingsReader:
             self.gate_margin(merged["sync"]),
             merged["exam"]["standing"],
             self.isolated(),
+            self.data.get("serve", {}),
         )
 
     def files(self, sync: dict[str, Any]) -> FileRules:

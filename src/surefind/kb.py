@@ -150,9 +150,10 @@ class KnowledgeBase:
         self.refresh()
         return earlier
 
-    def draft(self, file: str | Path, document: str = "") -> Version:
+    def draft(self, file: str | Path, document: str = "", author: str = "") -> Version:
         """Takes in a file as a draft: a new version of a document, which no search finds until it is published."""
         with self._writing() as writer:
+            writer.author = author or writer.author
             return publish.draft(writer, Path(file).expanduser(), document)
 
     def review(self, version: int, done: bool = False) -> Version:

@@ -270,6 +270,8 @@ class SearchResult:
     """The number of the generation that was searched."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON form of the result, the same for every interface."""
+        """Returns the JSON form of the result, the same for every interface. How many documents were left out is not
+        part of it: a caller must not learn how many there are that it may not read."""
         data = asdict(replace(self, hits=()))
+        del data["withheld"]
         return data | {"hits": [hit.to_dict() for hit in self.hits]}

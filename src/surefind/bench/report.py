@@ -73,6 +73,7 @@ def build_report(
         "created": datetime.now().astimezone().isoformat(timespec="seconds"),
         "command": command,
         "audience": str(plan.access),
+        "groups": sorted(plan.access.groups),
         "environment": environment(),
         "exam": {
             "name": exam.name, "version": exam.version, "fingerprint": plan.exam.fingerprint,

@@ -84,7 +84,8 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     )
     known = None if fresh else bench.cache.data(key)
     if known is not None:
-        return Finished({**known, "command": command, "audience": str(plan.access)}, None)
+        asked = {"command": command, "audience": str(plan.access), "groups": sorted(plan.access.groups)}
+        return Finished({**known, **asked}, None)
     outcome = bench.run(plan)
     documents = bench.reader(plan.contenders[0]).documents(OWNER)
     texts = {document.id: document.text for document in documents}

@@ -63,11 +63,11 @@ def _has(text: str, roots: Sequence[str]) -> bool:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the sentences of a text, without the white space around them."""
+    """Yields the sentences of a text, without the white space around them. A heading is no sentence."""
     starts = [0, *(match.end() for match in _BREAK.finditer(text)), len(text)]
     for start, end in pairwise(starts):
         for first, last in sentence_spans(text, start, end):
             inner = text[first:last]
             left = first + len(inner) - len(inner.lstrip())
-            if inner.strip():
+            if inner.strip() and not inner.lstrip().startswith("#"):
                 yield left, left + len(inner.strip())

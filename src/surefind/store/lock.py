@@ -61,6 +61,15 @@ def growing_lock(data: Path, name: str) -> contextlib.AbstractContextManager[OnP
 
 
 @contextlib.contextmanager
+def keys_lock(data: Path) -> Iterator[None]:
+    """Waits for the lock of the API keys, and holds it."""
+    private_folder(data / "locks")
+    with (data / "locks" / "keys.lock").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
 def _held(path: Path, doing: str) -> Iterator[OnProgress]:
     private_folder(path.parent)
     with path.open("a+", encoding="utf-8") as file:

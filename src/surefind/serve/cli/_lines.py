@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 SECONDS_BETWEEN = 10.0
-"""Seconds between two lines about the same kind of work."""
+"""Seconds between two lines about the same kind of work; $SUREFIND_PROGRESS_SECONDS replaces it."""
 
 
 @dataclass
@@ -22,6 +23,13 @@ class _Work:
     """Time of the last report from this work."""
 
 
+def _seconds_between() -> float:
+    try:
+        return float(os.environ.get("SUREFIND_PROGRESS_SECONDS", SECONDS_BETWEEN))
+    except ValueError:
+        return SECONDS_BETWEEN
+
+
 @dataclass
 class Lines:
     """Prints when each kind of work starts and finishes, and now and then how far it is. Thread-safe.
@@ -32,6 +40,7 @@ class Lines:
 
     say: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
+    between: float = field(default_factory=_seconds_between)
     _works: dict[str, _Work] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -45,7 +54,7 @@ class Lines:
                 if done < total:
                     self.say(f"{what}: started, {total:,} to do")
             work.done, work.total, work.reported = done, total, now
-            if done < total and now - work.printed >= SECONDS_BETWEEN:
+            if done < total and now - work.printed >= self.between:
                 work.printed = now
                 self.say(f"{what}: {done:,} of {total:,} after {now - work.started:.0f} s")
 

@@ -1,0 +1,59 @@
+"""A caller: its name, what it may do (scopes) and which documents it may read (groups)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from surefind.access import EVERYTHING, Access
+from surefind.errors import SurefindError, UsageError
+
+Scope = Literal["read", "write", "review", "admin"]
+"""read: search and read; write: upload drafts, give feedback; review: publish drafts, run benchmarks; admin: all."""
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+
+class NotAuthenticatedError(SurefindError):
+    """The caller did not prove who it is."""
+
+
+class ForbiddenError(SurefindError):
+    """The caller is known and may not do this."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    name: str
+    scopes: frozenset[Scope]
+    groups: frozenset[str]
+
+    def may(self, scope: Scope) -> bool:
+        """Returns whether the caller has a scope. `admin` includes the others."""
+        return scope in self.scopes or "admin" in self.scopes
+
+    def require(self, scope: Scope) -> None:
+        """Raises `ForbiddenError` if the caller lacks a scope."""
+        if not self.may(scope):
+            raise ForbiddenError(
+                f"This needs the scope {scope!r}, and the caller has {', '.join(sorted(self.scopes))}."
+            )
+
+    def access(self, where: Iterable[str] = ()) -> Access:
+        """Returns what the caller may read, with these filters."""
+        return Access.of(*self.groups, where=where)
+
+
+def scopes_of(names: Iterable[str]) -> frozenset[Scope]:
+    """Returns scopes by name. Raises `UsageError` for an unknown one."""
+    given = list(names)
+    wrong = [name for name in given if name not in SCOPES]
+    if wrong:
+        raise UsageError(f"There is no scope {wrong[0]!r}. Choices: {', '.join(SCOPES)}.")
+    return frozenset(scope for scope in SCOPES if scope in given)
+
+
+def claimed_groups(names: Iterable[object]) -> frozenset[str]:
+    """Returns the groups that a token names. `*` means every document here and a plain name elsewhere, so a token never
+    gives it."""
+    return frozenset(text for name in names if (text := str(name).strip()) and text != EVERYTHING)

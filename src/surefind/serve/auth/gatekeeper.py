@@ -1,0 +1,69 @@
+"""Finds out who calls: by an API key, by a token, or, on this machine only, by nothing at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+
+from surefind.errors import UsageError
+from surefind.serve.auth.caller import Caller, NotAuthenticatedError
+from surefind.serve.auth.keys import Keys
+from surefind.serve.auth.tokens import Oidc, Tokens
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_FAILURES, _WINDOW = 20, 60.0
+"""Wrong keys that one address may send in a minute before it has to wait."""
+_ADDRESSES = 10_000
+"""Addresses that are remembered, at most."""
+
+
+class TooManyError(NotAuthenticatedError):
+    """This address sent too many wrong keys."""
+
+
+class Gatekeeper:
+    """Authenticates callers. `is_open` says that everybody who can connect is let in, with the groups `groups`."""
+
+    def __init__(self, keys: Keys, oidc: Oidc | None, host: str, groups: Iterable[str] = ()) -> None:
+        self._keys = keys
+        self._tokens = Tokens(oidc) if oidc else None
+        self.is_open = self._tokens is None and not keys.any()
+        if self.is_open and host not in LOOPBACK:
+            raise UsageError(
+                f"A server on {host} needs to know its callers. Make an API key first (surefind keys create NAME), or "
+                "set [serve.oidc] in surefind.toml. Without either, serve on 127.0.0.1."
+            )
+        self._anyone = Caller("anyone on this machine", frozenset({"read", "write", "review"}), frozenset(groups))
+        self._lock = threading.Lock()
+        self._failures: dict[str, list[float]] = {}
+
+    def caller(self, authorization: str | None, address: str) -> Caller:
+        """Returns the caller of a request, from its Authorization header. Raises `NotAuthenticatedError`."""
+        if self.is_open and not self._keys.any():
+            return self._anyone
+        kind, _, text = (authorization or "").partition(" ")
+        if kind.lower() != "bearer" or not text.strip():
+            raise NotAuthenticatedError("Send an API key or a token: Authorization: Bearer …")
+        try:
+            return self._of(text.strip())
+        except NotAuthenticatedError:
+            self._count_failure(address)
+            raise
+
+    def _of(self, text: str) -> Caller:
+        if text.startswith("sf_") or self._tokens is None:
+            return self._keys.caller(text)
+        return self._tokens.caller(text)
+
+    def _count_failure(self, address: str) -> None:
+        """Notes a wrong key. Raises `TooManyError` if its address sent too many of them; a right key is never refused,
+        since others may share the address."""
+        now = time.monotonic()
+        with self._lock:
+            recent = [at for at in self._failures.pop(address, ()) if now - at < _WINDOW]
+            self._failures[address] = [*recent[-_FAILURES:], now]
+            if len(self._failures) > _ADDRESSES:
+                self._failures.pop(next(iter(self._failures)))
+        if len(recent) >= _FAILURES:
+            raise TooManyError("Too many wrong keys came from this address. Try again in a minute.")

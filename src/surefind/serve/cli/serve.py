@@ -1,0 +1,45 @@
+"""`surefind serve`: answers over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from surefind.errors import MissingPartError
+from surefind.serve.cli._common import HERE, Folder, Readers
+
+
+def register(app: typer.Typer) -> None:
+    app.command("serve")(serve)
+
+
+def serve(
+    host: Annotated[
+        str | None, typer.Option("--host", help="The address to listen on.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="The port; 0 takes a free one.", show_default="8080")
+    ] = None,
+    groups: Readers = None,
+    kb: Folder = HERE,
+) -> None:
+    """Serve searches, documents, uploads and jobs over HTTP. /docs describes the API.
+
+    Without API keys (surefind keys) and without [serve.oidc] in surefind.toml, the server is open, and listens on this
+    machine only.
+    """
+    from surefind.kb import KnowledgeBase
+
+    try:
+        from surefind.serve.http.server import serve as run
+        from surefind.serve.http.settings import serve_settings
+    except ModuleNotFoundError as error:
+        raise MissingPartError(
+            f"The server needs {error.name}. Install it with: pip install 'surefind[serve]'."
+        ) from None
+
+    given: dict[str, Any] = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
+    with KnowledgeBase.open(kb) as base:
+        base.reader()  # a missing knowledge base is reported before the server starts
+        run(base, serve_settings(base.settings.serve, **given), groups or [], lambda text: typer.echo(text, err=True))

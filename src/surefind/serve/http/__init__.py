@@ -1,0 +1,1 @@
+"""The HTTP server: thin routes over the functions that every interface uses."""

@@ -1,0 +1,45 @@
+"""Puts the application together: routes, errors, limits and the pages of its documentation."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from surefind import __version__
+from surefind.kb import KnowledgeBase
+from surefind.serve.auth.gatekeeper import LOOPBACK
+from surefind.serve.http.guard import Guard
+from surefind.serve.http.problems import handle_problems
+from surefind.serve.http.routes import documents, feedback, health, jobs, manual, reports, search
+from surefind.serve.http.service import Service
+from surefind.serve.http.settings import ServeSettings, serve_settings
+
+_ABOUT = """Finds the right passage among your documents.
+
+Send an API key or a token with every request: `Authorization: Bearer …`. A server on this machine without keys needs
+none. Errors are `application/problem+json`. Every answer has the header `X-Request-Id`."""
+
+
+def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups: Iterable[str] = ()) -> ASGIApp:
+    """Returns the ASGI application. `groups` are the groups of callers on an open server."""
+    chosen = settings or serve_settings(kb.settings.serve)
+    service = Service(kb, chosen, groups)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await service.jobs.close()
+
+    app = FastAPI(
+        title="Surefind", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
+    app.state.service = service
+    for room in (search, documents, reports, jobs, feedback, health, manual):
+        app.include_router(room.router)
+    handle_problems(app)
+    hosts = {*LOOPBACK, *chosen.allowed_hosts} if service.gatekeeper.is_open else set(chosen.allowed_hosts)
+    upload = int(kb.settings.limits.file_mb * 1e6)
+    return Guard(app, chosen, hosts, upload, service.metrics)

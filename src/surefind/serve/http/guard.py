@@ -1,0 +1,166 @@
+"""What happens to every request, before and after its route: an id, limits, checks of its origin, safe headers, a
+count. It is plain ASGI, because Starlette's own middleware costs a task for each request."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Collection
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from surefind.errors import SurefindError
+from surefind.serve.http.metrics import Metrics
+from surefind.serve.http.problems import LOG, problem, surefind_problem
+from surefind.serve.http.settings import ServeSettings
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""What a page of this server may do: nothing but show itself. Documents are data and never pages."""
+_STREAMS = re.compile(r"/v1/jobs/[^/]+/events|/v1/ask|/mcp")
+"""Routes without a time limit: they send an answer bit by bit."""
+_UPLOADS = ("/v1/documents",)
+
+
+class Guard:
+    """Wraps the application."""
+
+    def __init__(
+        self, app: ASGIApp, settings: ServeSettings, hosts: Collection[str], upload: int, metrics: Metrics
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._hosts = frozenset(name.lower() for name in hosts)
+        self._upload = upload
+        self._metrics = metrics
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        request_id = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        scope.setdefault("state", {})["id"] = request_id
+        counted = _Counted(send, request_id)
+        began = time.perf_counter()
+        self._running += 1
+        self._metrics.running.inc()
+        try:
+            await self._answer(scope, headers, receive, counted, request_id)
+        finally:
+            self._running -= 1
+            self._metrics.running.dec()
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.count(scope["method"], route, counted.status, time.perf_counter() - began)
+
+    async def _answer(self, scope: Scope, headers: Headers, receive: Receive, send: _Counted, request_id: str) -> None:
+        refused = self._refusal(scope, headers, request_id)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        most = self._limit(scope)
+        streams = _STREAMS.match(scope["path"]) is not None
+        try:
+            async with asyncio.timeout(None if streams else self._settings.timeout):
+                await self._app(scope, _limited(receive, most), send)
+        except TimeoutError:
+            await send.otherwise(problem(504, "The request took too long.", request_id), scope, receive)
+        except SurefindError as error:
+            await send.otherwise(surefind_problem(error, request_id), scope, receive)
+        except Exception:
+            LOG.exception("request %s failed", request_id)
+            detail = "The server could not answer. Its log has the reason under this request id."
+            await send.otherwise(problem(500, detail, request_id), scope, receive)
+
+    def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> Response | None:
+        """Returns the answer to a request that no route should see; None if it may pass."""
+        if self._running > self._settings.queue:
+            wait = {"Retry-After": "1"}
+            return problem(503, "The server has too many requests. Try again soon.", request_id, wait)
+        if self._hosts and _host(headers.get("host", "")) not in self._hosts:
+            # A page of another site may have pointed its own name at this machine (DNS rebinding).
+            return problem(421, "This server does not answer to that host name. See allowed_hosts.", request_id)
+        if scope["method"] not in _SAFE and not _same_origin(headers):
+            return problem(403, "Requests of other sites are refused.", request_id)
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length[:20]) > self._limit(scope):
+            return problem(413, f"The body may have {self._limit(scope):,} bytes at most.", request_id)
+        return None
+
+    def _limit(self, scope: Scope) -> int:
+        return self._upload if scope["path"] in _UPLOADS else self._settings.max_body_kb * 1024
+
+
+class _Counted:
+    """Sends a response with the safe headers, and remembers its status."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._id = request_id
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self._id
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+    async def otherwise(self, response: Response, scope: Scope, receive: Receive) -> None:
+        """Sends a response in place of one that failed, unless that one has begun."""
+        if not self.status:
+            await response(scope, receive, self)
+
+
+def _limited(receive: Receive, most: int) -> Receive:
+    """Counts the bytes of a body that came without its length."""
+    read = 0
+
+    async def counted() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > most:
+            raise HTTPException(413, f"The body may have {most:,} bytes at most.")
+        return message
+
+    return counted
+
+
+def _host(given: str) -> str:
+    """The name in a Host header, without the port."""
+    name = given.lower()
+    return name[: name.find("]") + 1].strip("[]") if name.startswith("[") else name.partition(":")[0]
+
+
+def _same_origin(headers: Headers) -> bool:
+    """Returns whether a changing request may come from a page of this server, or from no page at all."""
+    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return False
+    origin = headers.get("origin")
+    if origin is None:
+        return True
+    try:
+        found: Any = urlsplit(origin).netloc
+    except ValueError:
+        return False
+    return bool(found) and found.lower() == headers.get("host", "").lower()

@@ -1,0 +1,193 @@
+"""Long work: commands of Surefind in processes of their own, with their progress.
+
+A job is a command line of a fixed form, so it does what the command does: it holds the writer's lock, asks the gate,
+and can be stopped and continued. Searches go on meanwhile, in the process of the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import secrets
+import signal
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from surefind.errors import NotFoundError, UsageError
+from surefind.serve.auth.caller import Caller, Scope
+from surefind.serve.http.metrics import Metrics
+
+State = Literal["running", "finished", "failed", "cancelled"]
+_KEPT = 100
+"""Jobs that are remembered, at most."""
+_LINES = 2_000
+"""Lines of progress that a job keeps, at most."""
+_AT_ONCE = 4
+_PATIENCE = 10.0
+"""Seconds that a cancelled job has to stop by itself."""
+_PROGRESS = re.compile(r"(?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+)\b.*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
+_SCOPES: dict[str, Scope] = {"sync": "write", "publish": "review", "bench": "review"}
+
+
+@dataclass
+class Job:
+    id: str
+    kind: str
+    caller: str
+    began: float
+    state: State = "running"
+    ended: float | None = None
+    result: Any = None
+    error: str = ""
+    lines: list[str] = field(default_factory=list)
+    skipped: int = 0
+    """Lines at the beginning that are no longer kept."""
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def as_data(self) -> dict[str, Any]:
+        last = _PROGRESS.fullmatch(self.lines[-1]) if self.lines else None
+        progress = None
+        if last:
+            done, total = (int(last[name].replace(",", "")) for name in ("done", "total"))
+            progress = {"what": last["what"], "done": done, "total": total}
+        return {
+            "id": self.id, "kind": self.kind, "state": self.state, "began": self.began, "ended": self.ended,
+            "progress": progress, "message": self.lines[-1] if self.lines else "", "result": self.result,
+            "error": self.error or None,
+        }  # fmt: skip
+
+
+class Jobs:
+    """The jobs of this server, in memory: a new server knows none, and their work is in the knowledge base."""
+
+    def __init__(self, folder: Path, metrics: Metrics) -> None:
+        self._folder = folder
+        self._metrics = metrics
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, caller: Caller, kind: str, options: dict[str, Any]) -> Job:
+        """Starts a job. Raises an error if the caller may not, or too many are running."""
+        if kind not in _SCOPES:
+            raise UsageError(f"There is no job of the kind {kind!r}. Choices: {', '.join(_SCOPES)}.")
+        caller.require(_SCOPES[kind])
+        words = _command(kind, options, caller)
+        if len(self._processes) >= _AT_ONCE:
+            raise UsageError(f"{_AT_ONCE} jobs are running. Wait for one, or cancel one.")
+        job = Job(secrets.token_hex(8), kind, caller.name, time.time())
+        environment = {**os.environ, "SUREFIND_AUTHOR": caller.name, "SUREFIND_PROGRESS_SECONDS": "0.5"}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "surefind", *words, "--json", "--kb", str(self._folder),
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env=environment, start_new_session=True, limit=1 << 26,
+        )  # fmt: skip
+        self._jobs[job.id], self._processes[job.id] = job, process
+        while len(self._jobs) > _KEPT:
+            self._jobs.popitem(last=False)
+        task = asyncio.create_task(self._follow(job, process))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return job
+
+    def all(self, caller: Caller) -> list[Job]:
+        """Returns the jobs that a caller may see, newest first: its own, or all for an admin."""
+        return [job for job in reversed(self._jobs.values()) if caller.may("admin") or job.caller == caller.name]
+
+    def get(self, id: str, caller: Caller) -> Job:
+        job = self._jobs.get(id)
+        if job is None or not (caller.may("admin") or job.caller == caller.name):
+            raise NotFoundError(f"There is no job {id!r}.")
+        return job
+
+    async def cancel(self, job: Job) -> None:
+        """Stops a job as Ctrl-C does; its finished work is kept."""
+        process = self._processes.get(job.id)
+        if process is None:
+            return
+        job.state = "cancelled"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                await asyncio.wait_for(process.wait(), _PATIENCE)
+            except TimeoutError:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """Stops all jobs."""
+        await asyncio.gather(*(self.cancel(self._jobs[id]) for id in list(self._processes) if id in self._jobs))
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, str, Any]]:
+        """Yields (number, kind, data) of each line of progress, and of the end. Yields (0, "", None) when nothing has
+        happened for a while, so that the connection stays open."""
+        number = after
+        while True:
+            start = max(number - job.skipped, 0)
+            for line in job.lines[start:]:
+                number = max(number, job.skipped) + 1
+                yield number, "progress", line
+            if job.state != "running" and job.ended:
+                yield number + 1, "end", job.as_data()
+                return
+            async with job.changed:
+                try:
+                    await asyncio.wait_for(job.changed.wait(), 15)
+                except TimeoutError:
+                    yield 0, "", None
+
+    async def _follow(self, job: Job, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout and process.stderr
+        output = asyncio.create_task(process.stdout.read())
+        async for raw in process.stderr:
+            job.lines.append(raw.decode(errors="replace").rstrip())
+            if len(job.lines) > _LINES:
+                del job.lines[0]
+                job.skipped += 1
+            await _announce(job)
+        text, code = (await output).decode(errors="replace"), await process.wait()
+        with contextlib.suppress(ValueError):
+            job.result = json.loads(text)
+        if job.state == "running":
+            job.state = "finished" if code == 0 else "failed"
+        if job.state == "failed":
+            told = job.result.get("error", {}) if isinstance(job.result, dict) else {}
+            job.error = str(told.get("message", "")) if isinstance(told, dict) else ""
+            job.error, job.result = job.error or "The command failed.", None
+        job.ended = time.time()
+        self._processes.pop(job.id, None)
+        self._metrics.jobs.labels(job.kind, job.state).inc()
+        await _announce(job)
+
+
+async def _announce(job: Job) -> None:
+    async with job.changed:
+        job.changed.notify_all()
+
+
+def _command(kind: str, options: dict[str, Any], caller: Caller) -> Sequence[str]:
+    """Returns the words of the command. Every value is checked, so that none can be read as an option."""
+    if kind == "sync":
+        return ["sync"]
+    if kind == "publish":
+        version = options.get("version")
+        if not isinstance(version, int) or version < 1:
+            raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
+        return ["version", "publish", str(version)]
+    words = ["bench"]
+    for option in ("exam", "preset"):
+        value = options.get(option)
+        if value is not None:
+            if not isinstance(value, str) or not _NAME.fullmatch(value):
+                raise UsageError(f"{option} must be a name, not {value!r}.")
+            words += [f"--{option}", value]
+    return [*words, *(word for group in sorted(caller.groups) for word in ("--as", group))]

@@ -1,0 +1,159 @@
+"""`/v1/documents`, `/v1/passages`, `/v1/versions`, `/v1/drafts`: what is there to read, and uploads."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.exceptions import HTTPException
+
+from surefind.access import Access, access_lists
+from surefind.errors import NotFoundError, SourceError
+from surefind.search.extent import Extent
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.service import Served, Service
+from surefind.store.rows import Version
+
+router = APIRouter(tags=["documents"])
+_MOST = 1_000
+_NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
+_DOCUMENT = re.compile(r"[^\x00-\x1f\x7f\\]{1,500}")
+Generation = Annotated[int | None, Query(ge=0, lt=2**62, description="Read this generation, if it is kept.")]
+
+
+@router.get("/v1/documents", summary="List documents")
+async def documents(
+    request: Request,
+    service: Served,
+    below: Annotated[str, Query(max_length=500, description="Only ids that begin with this.")] = "",
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=_MOST)] = 100,
+    generation: Generation = None,
+) -> dict[str, Any]:
+    """Lists the documents that the caller may read, in order of id. `next` is the offset of the next page."""
+    caller = await service.caller(request, "read")
+
+    def read() -> dict[str, Any]:
+        reader = service.reader(generation)
+        found = reader.listed(caller.access(), below, offset, limit + 1)
+        rest = offset + limit if len(found) > limit else None
+        return {
+            "documents": [asdict(one) for one in found[:limit]], "next": rest, "generation": reader.generation
+        }  # fmt: skip
+
+    return await service.work(read)
+
+
+@router.get("/v1/documents/{id:path}", summary="Read a document")
+async def document(
+    id: str,
+    request: Request,
+    service: Served,
+    start: Annotated[int, Query(ge=0, lt=2**31, description="The first character.")] = 0,
+    end: Annotated[int | None, Query(ge=0, lt=2**31, description="The character after the last one.")] = None,
+    generation: Generation = None,
+) -> dict[str, Any]:
+    """Returns a document: its text, or a part of it, as it was extracted, and where it is from."""
+    caller = await service.caller(request, "read")
+
+    def read() -> dict[str, Any]:
+        found, about = service.reader(generation).document(id, caller.access())
+        body = {"text": found.text[start:end], "start": start, "format": found.format}
+        return {**asdict(about), "metadata": dict(found.metadata), **body}
+
+    return await service.work(read)
+
+
+@router.get("/v1/passages/{id}", summary="Read a passage")
+async def passage(
+    id: str,
+    request: Request,
+    service: Served,
+    text: Annotated[str, Query(max_length=20, description="`parent`, `passage` or `window=N`.")] = "parent",
+    max_chars: int | None = None,
+    q: Annotated[str, Query(max_length=2_000, description="Mark the sentence that fits this question best.")] = "",
+    generation: Generation = None,
+) -> dict[str, Any]:
+    """Returns the passage with the id of a hit."""
+    caller = await service.caller(request, "read")
+    extent = Extent.parse(text, max_chars)
+    found = await service.work(lambda: service.reader(generation).passage(id, caller.access(), extent, q))
+    return found.to_dict()
+
+
+@router.get("/v1/versions", summary="List the versions of a document")
+async def versions(
+    document: Annotated[str, Query(min_length=1, max_length=500)],
+    request: Request,
+    service: Served,
+) -> dict[str, Any]:
+    """Lists the kept versions of a document, newest first: those that the caller may read by their own access list."""
+    caller = await service.caller(request, "read")
+
+    def read() -> dict[str, Any]:
+        service.reader().document(document, caller.access())  # raises if the caller may not read it now
+        seen = [one for one in service.kb.history(document) if _readable(service, one, caller)]
+        return {"document": document, "versions": [asdict(one) for one in seen]}
+
+    return await service.work(read)
+
+
+@router.post("/v1/documents", status_code=201, summary="Upload a draft")
+async def upload(
+    name: Annotated[str, Query(description="The name of the file; its ending says what it is.", examples=["fees.md"])],
+    request: Request,
+    service: Served,
+    document: Annotated[str, Query(description="The document to make a draft of; the name by default.")] = "",
+) -> dict[str, Any]:
+    """Takes in a file, the body of the request, as a draft. No search finds it before a reviewer publishes it."""
+    caller = await service.caller(request, "write")
+    if not _NAME.fullmatch(name) or name.startswith("."):
+        raise SourceError("The name of the file must be a plain file name, such as fees.md.")
+    if document and (not _DOCUMENT.fullmatch(document) or ".." in Path(document).parts or document.startswith("/")):
+        raise SourceError("The document must be named as in hits, such as policies/fees.md.")
+    data = await request.body()
+    if not data:
+        raise HTTPException(400, "The body is empty. Send the file as the body of the request.")
+
+    def draft() -> Version:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / name
+            file.write_bytes(data)
+            try:
+                return service.kb.draft(file, document, caller.name)
+            except SourceError as error:  # it names the temporary file
+                raise SourceError(str(error).replace(str(file), name)) from None
+
+    return asdict(await service.write(draft))
+
+
+@router.get("/v1/drafts", summary="List drafts")
+async def drafts(request: Request, service: Served) -> dict[str, Any]:
+    """Lists the drafts: all of those that the caller may read, for reviewers; else the caller's own."""
+    caller = await service.caller(request, "write")
+
+    def read() -> dict[str, Any]:
+        seen = [
+            one
+            for one in service.kb.drafts()
+            if one.author == caller.name or (caller.may("review") and _readable(service, one, caller))
+        ]
+        return {"drafts": [asdict(one) for one in seen]}
+
+    return await service.work(read)
+
+
+def _readable(service: Service, version: Version, caller: Caller) -> bool:
+    """Returns whether the caller may read a version, by its own list and the rules for its name."""
+    catalogue = service.kb.catalogue
+    try:
+        own = catalogue.versions.document(version.number).acl
+        path = catalogue.versions.file_of(version.number)[1]
+    except NotFoundError:
+        return False
+    lists = access_lists(own, (version.document, path), service.kb.settings.access)
+    return Access.of(*caller.groups).admits(one.groups for one in lists)

@@ -1,0 +1,74 @@
+"""`/v1/jobs`: long work, its progress as server-sent events, and how to stop it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import StreamingResponse
+
+from surefind.serve.http.jobs import Job
+from surefind.serve.http.service import Served, Service
+
+router = APIRouter(tags=["jobs"])
+
+
+class JobRequest(BaseModel):
+    """What to do: `sync` reads the sources again, `publish` publishes a draft, `bench` runs a benchmark."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["sync", "publish", "bench"]
+    version: int | None = Field(None, ge=1, lt=2**62, description="The draft to publish.")
+    exam: str | None = Field(None, max_length=100)
+    preset: str | None = Field(None, max_length=100)
+
+
+@router.post("/v1/jobs", status_code=202, summary="Start a job")
+async def start(wanted: JobRequest, request: Request, service: Served) -> dict[str, Any]:
+    """Starts long work. `sync` needs the scope write, the others review."""
+    caller = await service.caller(request, "read")
+    options = wanted.model_dump(exclude={"kind"}, exclude_none=True)
+    return (await service.jobs.start(caller, wanted.kind, options)).as_data()
+
+
+@router.get("/v1/jobs", summary="List jobs")
+async def jobs(request: Request, service: Served) -> dict[str, Any]:
+    """Lists the caller's jobs, newest first; for admins, all jobs."""
+    caller = await service.caller(request, "read")
+    return {"jobs": [job.as_data() for job in service.jobs.all(caller)]}
+
+
+@router.get("/v1/jobs/{id}", summary="Read a job")
+async def job(id: str, request: Request, service: Served) -> dict[str, Any]:
+    """Returns the state, the progress and the result of a job."""
+    return service.jobs.get(id, await service.caller(request, "read")).as_data()
+
+
+@router.delete("/v1/jobs/{id}", summary="Cancel a job")
+async def cancel(id: str, request: Request, service: Served) -> dict[str, Any]:
+    """Stops a job. What it has finished is kept, and the same job continues from there."""
+    found = service.jobs.get(id, await service.caller(request, "read"))
+    await service.jobs.cancel(found)
+    return found.as_data()
+
+
+@router.get("/v1/jobs/{id}/events", summary="Follow a job", response_class=StreamingResponse)
+async def events(
+    id: str,
+    request: Request,
+    service: Served,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> StreamingResponse:
+    """Sends the progress of a job as server-sent events: `progress` for each line, `end` with the result."""
+    found = service.jobs.get(id, await service.caller(request, "read"))
+    after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
+    return StreamingResponse(_stream(service, found, min(after, 2**31)), media_type="text/event-stream")
+
+
+async def _stream(service: Service, job: Job, after: int) -> AsyncIterator[str]:
+    async for number, kind, data in service.jobs.events(job, after):
+        yield f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n" if kind else ": still working\n\n"

@@ -1,0 +1,111 @@
+"""`/v1/exams` and `/v1/reports`: what was asked, and how well it was answered. Both quote documents, so a caller sees
+the questions whose gold it may read, and the reports that were made for its groups."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from surefind.access import EVERYTHING
+from surefind.bench.saved import REPORTS, read_data
+from surefind.errors import NotFoundError
+from surefind.exam.model import Exam, ExamQuery, query_to_json
+from surefind.exam.store import ExamStore
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.service import Served, Service
+
+router = APIRouter(tags=["exams and reports"])
+_NAME = re.compile(r"[\w.@ :+-]{1,200}")
+
+
+@router.get("/v1/exams", summary="List exams")
+async def exams(request: Request, service: Served) -> dict[str, Any]:
+    """Lists the exams, with the number of questions that the caller may see."""
+    caller = await service.caller(request, "review")
+
+    def read() -> dict[str, Any]:
+        store = ExamStore(service.kb.data / "exams")
+        rows = []
+        for name in store.names():
+            exam = store.load(name)
+            rows.append({"name": name, "version": exam.version, "questions": len(_seen(exam, service, caller))})
+        return {"exams": rows}
+
+    return await service.work(read)
+
+
+@router.get("/v1/exams/{name}", summary="Read an exam")
+async def exam(name: str, request: Request, service: Served) -> dict[str, Any]:
+    """Returns the questions of an exam whose gold passages the caller may read."""
+    caller = await service.caller(request, "review")
+
+    def read() -> dict[str, Any]:
+        store = ExamStore(service.kb.data / "exams")
+        if name not in store.names():
+            raise NotFoundError(f"There is no exam {name!r}.")
+        found = store.load(name)
+        queries = [query_to_json(query) for query in _seen(found, service, caller)]
+        return {"name": name, "version": found.version, "questions": queries}
+
+    return await service.work(read)
+
+
+def _seen(exam: Exam, service: Service, caller: Caller) -> list[ExamQuery]:
+    """Returns the questions all of whose passages the caller may read. A question about a document that is gone shows
+    only to callers who may read everything: nobody knows who might have read it."""
+    access = caller.access()
+    if access.sees_all:
+        return list(exam.queries)
+    admitted = set(service.reader().view.admitted(access))
+    return [
+        query for query in exam.queries if all(one.document in admitted for one in (*query.judgments, *query.segments))
+    ]
+
+
+@router.get("/v1/reports", summary="List reports")
+async def reports(request: Request, service: Served) -> dict[str, Any]:
+    """Lists the benchmark reports that were made for groups of the caller, newest first."""
+    caller = await service.caller(request, "review")
+
+    def read() -> dict[str, Any]:
+        rows = []
+        for path, data in _reports(service.kb.data, caller):
+            about = {key: data.get(key) for key in ("created", "audience", "primary", "recommended")}
+            rows.append({"id": path.name, "exam": data.get("exam", {}).get("name"), **about})
+        return {"reports": sorted(rows, key=lambda row: str(row["created"]), reverse=True)}
+
+    return await service.work(read)
+
+
+@router.get("/v1/reports/{id}", summary="Read a report")
+async def report(id: str, request: Request, service: Served) -> dict[str, Any]:
+    """Returns a benchmark report as `surefind bench --json` writes it."""
+    caller = await service.caller(request, "review")
+
+    def read() -> dict[str, Any]:
+        found = next((data for path, data in _reports(service.kb.data, caller) if path.name == id), None)
+        if found is None:
+            raise NotFoundError(f"There is no report {id!r} for your groups.")
+        found.get("corpus", {}).pop("withheld", None)
+        return found
+
+    if not _NAME.fullmatch(id):
+        raise NotFoundError("There is no report of this name.")
+    return await service.work(read)
+
+
+def _reports(data: Path, caller: Caller) -> list[tuple[Path, dict[str, Any]]]:
+    """Returns the reports whose groups are all groups of the caller. One without a list is for the owner."""
+    found = []
+    for file in sorted((data / REPORTS).glob("*/report.json")):
+        try:
+            content = read_data(file)
+        except (OSError, ValueError):
+            continue  # `surefind doctor` reports it
+        groups = content.get("groups")
+        if EVERYTHING in caller.groups or (isinstance(groups, list) and set(groups) <= caller.groups):
+            found.append((file.parent, content))
+    return found

@@ -1,0 +1,107 @@
+"""`/v1/search`: the passages that answer a question."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Body, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+
+from surefind.access import Access
+from surefind.errors import QueryError
+from surefind.exam.queries import QueryLog
+from surefind.search.extent import Extent
+from surefind.search.reader import MAX_K
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.service import Served, Service
+from surefind.types import SearchResult
+
+router = APIRouter(tags=["search"])
+_FILTERS = 20
+
+
+class SearchRequest(BaseModel):
+    """What to search for, and how much of it to return."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    q: str = Field(min_length=1, description="The question.", examples=["When is the wire cutoff?"])
+    k: int | None = Field(None, ge=1, description="How many hits; the setting `k` by default.")
+    offset: int = Field(0, ge=0, le=MAX_K, description="Hits to skip.")
+    pipeline: str | None = Field(
+        None, max_length=500, description="A pipeline of surefind.toml by name; admins may send a spec."
+    )
+    where: list[Annotated[str, Field(max_length=500)]] = Field(
+        default_factory=list, max_length=_FILTERS, description="Filters on metadata: `status=approved`."
+    )
+    text: str = Field("parent", max_length=20, description="`parent`, `passage` or `window=N`.")
+    max_chars: int | None = Field(None, description="Cut each text around its best sentence.")
+    generation: int | None = Field(
+        None, ge=0, lt=2**62, description="Continue the ranking of this generation, as `next` does."
+    )
+
+
+@router.get("/v1/search", summary="Search", responses={200: {"content": {"application/json": {}}}})
+async def search(wanted: Annotated[SearchRequest, Query()], request: Request, service: Served) -> Response:
+    """Finds the passages that answer a question, among the documents that the caller may read. `next` continues the
+    same ranking, on the same generation of the documents."""
+    return await answer(wanted, request, service)
+
+
+@router.post("/v1/search", summary="Search, with the request as JSON")
+async def search_json(wanted: Annotated[SearchRequest, Body()], request: Request, service: Served) -> Response:
+    """Does what GET does."""
+    return await answer(wanted, request, service)
+
+
+async def answer(wanted: SearchRequest, request: Request, service: Service) -> Response:
+    caller = await service.caller(request, "read")
+    body, result, access = await service.work(lambda: _search(service, caller, wanted))
+    kept = result if service.kb.settings.keep_queries else None
+    task = BackgroundTask(_keep, service, kept, access) if kept else None
+    return Response(body, media_type="application/json", background=task)
+
+
+def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[bytes, SearchResult | None, Access]:
+    """Returns the JSON of the answer, and the result if it was computed now."""
+    settings = service.settings
+    if len(wanted.q) > settings.max_query:
+        raise QueryError(f"The query has {len(wanted.q):,} characters; the limit is {settings.max_query:,}.")
+    k = min(service.kb.settings.k, settings.max_k) if wanted.k is None else wanted.k
+    if k > settings.max_k:
+        raise QueryError(f"k may be {settings.max_k} at most, not {k}.")
+    reader = service.reader(wanted.generation)
+    pipeline, access = service.pipeline(wanted.pipeline, caller), caller.access(wanted.where)
+    extent = Extent.parse(wanted.text, wanted.max_chars)
+    key = reader.generation, str(pipeline), access, wanted.q, k, wanted.offset, extent
+    known = service.cache.get(key)
+    service.metrics.cache.labels("miss" if known is None else "hit").inc()
+    if known is not None:
+        return known, None, access
+    began = time.perf_counter()
+    result = reader.search(wanted.q, access, pipeline, k, wanted.offset, extent)
+    service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
+    data = result.to_dict() | {"next": _next(wanted, k, result)}
+    made = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+    service.cache.put(key, made)
+    return made, result, access
+
+
+def _next(wanted: SearchRequest, k: int, result: SearchResult) -> str | None:
+    """Returns the address of the next hits, on the generation of these."""
+    offset = wanted.offset + k
+    if len(result.hits) < k or offset > MAX_K:
+        return None
+    given: dict[str, Any] = wanted.model_dump(exclude_defaults=True)
+    given |= {"q": wanted.q, "k": k, "offset": offset, "generation": result.generation}
+    return "/v1/search?" + urlencode(given, doseq=True, errors="replace")
+
+
+def _keep(service: Service, result: SearchResult, access: Access) -> None:
+    """Keeps the query for an exam, after the answer was sent."""
+    QueryLog(service.kb.data, service.kb.settings.keep_days).keep(result, access)

@@ -1,0 +1,103 @@
+"""What the routes share: the knowledge base, who calls, limits, and the answers that can be given again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Annotated, TypeVar
+
+import anyio
+from anyio import to_thread
+from fastapi import Depends, Request
+
+from surefind.errors import NotFoundError, StoreError
+from surefind.kb import KnowledgeBase
+from surefind.search.pipeline import Pipeline
+from surefind.search.reader import Reader
+from surefind.serve.auth.caller import Caller, ForbiddenError, Scope
+from surefind.serve.auth.gatekeeper import Gatekeeper
+from surefind.serve.auth.keys import Keys
+from surefind.serve.http.cache import AnswerCache
+from surefind.serve.http.jobs import Jobs
+from surefind.serve.http.metrics import Metrics
+from surefind.serve.http.rate import Rate
+from surefind.serve.http.settings import ServeSettings
+
+_EARLIER = 2
+"""Generations before the current one that stay open, so that a list of hits can be continued after a change."""
+T = TypeVar("T")
+
+
+class Service:
+    """One knowledge base, served."""
+
+    def __init__(self, kb: KnowledgeBase, settings: ServeSettings, groups: Iterable[str] = ()) -> None:
+        self.kb = kb
+        self.settings = settings
+        self.gatekeeper = Gatekeeper(Keys(kb.data), settings.oidc, settings.host, groups)
+        self.metrics = Metrics()
+        self.cache = AnswerCache(settings.cache_mb << 20)
+        self.jobs = Jobs(kb.folder, self.metrics)
+        self.rate = Rate(settings.requests_per_minute)
+        self._working = anyio.CapacityLimiter(settings.workers)
+        self._writing = anyio.CapacityLimiter(1)
+        self._readers: OrderedDict[int, Reader] = OrderedDict()
+        self._lock = threading.Lock()
+
+    async def work(self, do: Callable[[], T]) -> T:
+        """Runs blocking work in a thread. Others wait for their turn."""
+        return await to_thread.run_sync(do, limiter=self._working, abandon_on_cancel=True)
+
+    async def write(self, do: Callable[[], T]) -> T:
+        """Runs work that changes the knowledge base: one at a time, so that uploads do not refuse each other."""
+        return await to_thread.run_sync(do, limiter=self._writing)
+
+    async def caller(self, request: Request, scope: Scope) -> Caller:
+        """Returns who calls. Raises an error if the caller is unknown, lacks the scope or calls too often."""
+        given = request.headers.get("authorization")
+        address = request.client.host if request.client else ""
+        if self.settings.oidc is None:
+            found = self.gatekeeper.caller(given, address)
+        else:  # a token may need the keys of its provider, from the network
+            found = await self.work(lambda: self.gatekeeper.caller(given, address))
+        self.rate.check(found.name)
+        found.require(scope)
+        return found
+
+    def reader(self, generation: int | None = None) -> Reader:
+        """Returns the reader of the current generation, or of an earlier one that is still open or kept."""
+        current = self.kb.reader()
+        self.metrics.generation.set(current.generation)
+        with self._lock:
+            self._readers[current.generation] = current
+            self._readers.move_to_end(current.generation)
+            while len(self._readers) > _EARLIER + 1:
+                self._readers.popitem(last=False)
+            found = self._readers.get(current.generation if generation is None else generation)
+        if found is not None:
+            return found
+        try:
+            return self.kb.reader_of(generation or 0)
+        except StoreError:
+            raise NotFoundError(
+                f"Generation {generation} is gone: the documents have changed since. Search again from the first hit."
+            ) from None
+
+    def pipeline(self, name: str | None, caller: Caller) -> Pipeline:
+        """Returns a pipeline by its name. A spec can name files and servers, so only admins may send one."""
+        known = self.kb.settings.pipelines
+        if name is None or name in known:
+            return self.kb.pipeline(name)
+        if not caller.may("admin"):
+            raise ForbiddenError(f"There is no pipeline of this name. Choices: {', '.join(known)}.")
+        return self.kb.pipeline(name)
+
+
+def _service_of(request: Request) -> Service:
+    found: Service = request.app.state.service
+    return found
+
+
+Served = Annotated[Service, Depends(_service_of)]
+"""The service, as a parameter of a route."""

@@ -1,0 +1,86 @@
+"""The settings of the server: the table `[serve]` of surefind.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from surefind.cores import usable_cores
+from surefind.errors import ConfigError, choices
+from surefind.serve.auth.tokens import Oidc
+
+_OIDC = tuple(field.name for field in fields(Oidc))
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    host: str = "127.0.0.1"
+    port: int = 8080
+    max_k: int = 100
+    """Hits of one request, at most."""
+    max_query: int = 2_000
+    """Characters of a query, at most."""
+    max_body_kb: int = 256
+    """The size of a request's body, except uploads: these may have `max_file_mb` below [sync]."""
+    timeout: float = 30.0
+    """Seconds for a request, at most."""
+    concurrency: int = 0
+    """Requests that are worked on at once; 0 for two for each core."""
+    queue: int = 1_000
+    """Requests that may wait; others are refused."""
+    requests_per_minute: int = 0
+    """Requests of one caller; 0 for no limit."""
+    cache_mb: int = 32
+    """Memory for answers that can be given again."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names by which browsers may call the server, besides its own host."""
+    oidc: Oidc | None = None
+
+    @property
+    def workers(self) -> int:
+        return self.concurrency or 2 * usable_cores()
+
+
+def serve_settings(given: Mapping[str, Any], **replaced: Any) -> ServeSettings:
+    """Reads the table. Raises `ConfigError` that names the wrong setting."""
+    known = {field.name: field for field in fields(ServeSettings)}
+    values: dict[str, Any] = {}
+    for key, value in {**given, **replaced}.items():
+        if key not in known:
+            raise ConfigError(f"[serve] has no setting {key!r}. {choices(key, known)}")
+        values[key] = _oidc(value) if key == "oidc" else _checked(key, value, known[key].default)
+    return ServeSettings(**values)
+
+
+def _checked(key: str, value: Any, default: Any) -> Any:
+    if isinstance(default, tuple):
+        if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+            raise ConfigError(f"{key} below [serve] must be a list of strings, not {value!r}.")
+        return tuple(value)
+    wanted: Any = (int, float) if isinstance(default, float) else (type(default),)
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        raise ConfigError(f"{key} below [serve] must be {'text' if wanted == (str,) else 'a number'}, not {value!r}.")
+    least = 0 if key in ("concurrency", "requests_per_minute", "cache_mb", "port") else 1
+    if not isinstance(value, str) and value < least:
+        raise ConfigError(f"{key} below [serve] must be at least {least}, not {value}.")
+    if key == "port" and value > 65_535:
+        raise ConfigError(f"port below [serve] must be at most 65535, not {value}.")
+    return value
+
+
+def _oidc(given: Any) -> Oidc:
+    if not isinstance(given, Mapping):
+        raise ConfigError("[serve.oidc] must be a table with an issuer and an audience.")
+    for key, value in given.items():
+        if key not in _OIDC:
+            raise ConfigError(f"[serve.oidc] has no setting {key!r}. {choices(key, _OIDC)}")
+        if key != "scopes" and not isinstance(value, str):
+            raise ConfigError(f"{key} below [serve.oidc] must be text, not {value!r}.")
+    scopes = given.get("scopes", {})
+    if not isinstance(scopes, Mapping) or not all(isinstance(groups, list) for groups in scopes.values()):
+        raise ConfigError('scopes below [serve.oidc] must be a table of lists of groups: { write = ["editors"] }.')
+    about = {key: value for key, value in given.items() if key != "scopes"}
+    return Oidc(
+        **{"issuer": "", "audience": "", **about}, scopes={name: tuple(map(str, g)) for name, g in scopes.items()}
+    )
