@@ -55,7 +55,7 @@ LAYERS = [
     {"kb", "status", "decisions", "changes", "adoption", "gate"},
     {"exam", "measure", "bench", "calibrate", "tune", "train"},
     {"study"},
-    {"serve", "__main__"},
+    {"client", "serve", "__main__"},
 ]
 STAGES = LAYERS[3]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 from fastapi import Depends, Request
 
-from surefind.errors import NotFoundError, StoreError
+from surefind.errors import NotFoundError, StoreError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
@@ -79,7 +79,7 @@ class Service:
             return found
         try:
             return self.kb.reader_of(generation or 0)
-        except StoreError:
+        except (StoreError, UsageError):
             raise NotFoundError(
                 f"Generation {generation} is gone: the documents have changed since. Search again from the first hit."
             ) from None

@@ -1,0 +1,99 @@
+"""The client for programs with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from surefind.client import calls
+from surefind.client.calls import Call, Found, Where
+from surefind.types import Hit
+
+
+class AsyncClient:
+    """Asks a server. It keeps its connections open, and tasks may share it."""
+
+    def __init__(self, url: str, key: str | None = None, timeout: float = 30.0) -> None:
+        self._http = calls.httpx().AsyncClient(**calls.arguments(url, key, timeout))
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def search(
+        self,
+        q: str,
+        k: int | None = None,
+        *,
+        pipeline: str | None = None,
+        where: Where = (),
+        text: str | None = None,
+        max_chars: int | None = None,
+        offset: int = 0,
+    ) -> Found:
+        """Finds passages. The parameters are those of `/v1/search`."""
+        options = {"k": k, "pipeline": pipeline, "where": list(where), "text": text, "max_chars": max_chars}
+        return calls.found_of(await self._send(calls.search(q, {**options, "offset": offset})))
+
+    async def pages(self, q: str, k: int | None = None, **options: Any) -> AsyncIterator[Found]:
+        """Yields the result of a search and what follows it, page by page, of one ranking."""
+        found = await self.search(q, k, **options)
+        yield found
+        while found.next:
+            found = calls.found_of(await self._send(Call("GET", found.next)))
+            yield found
+
+    async def passage(
+        self, id: str, *, text: str | None = None, max_chars: int | None = None, q: str | None = None
+    ) -> Hit:
+        """Reads the passage with the id of a hit."""
+        return calls.hit_of(await self._send(calls.passage(id, {"text": text, "max_chars": max_chars, "q": q})))
+
+    async def document(self, id: str) -> dict[str, Any]:
+        """Reads a document."""
+        return dict(await self._send(calls.document(id)))
+
+    async def documents(self, below: str = "", offset: int = 0, limit: int = 100) -> dict[str, Any]:
+        """Lists documents."""
+        return dict(await self._send(calls.documents(below, offset, limit)))
+
+    async def upload(self, name: str, content: bytes, document: str = "") -> dict[str, Any]:
+        """Uploads a file as a draft."""
+        return dict(await self._send(calls.upload(name, content, document)))
+
+    async def feedback(self, q: str, id: str, kind: Literal["up", "down", "click"]) -> None:
+        """Says what somebody thought of a hit."""
+        await self._send(calls.feedback(q, id, kind))
+
+    async def start(self, kind: Literal["sync", "publish", "bench"], **options: Any) -> dict[str, Any]:
+        """Starts a job."""
+        return dict(await self._send(calls.start(kind, options)))
+
+    async def job(self, id: str) -> dict[str, Any]:
+        """Reads the state of a job."""
+        return dict(await self._send(calls.job(id)))
+
+    async def cancel(self, id: str) -> dict[str, Any]:
+        """Stops a job."""
+        return dict(await self._send(calls.job(id, cancel=True)))
+
+    async def _send(self, call: Call) -> Any:
+        attempt = 0
+        while True:
+            answer = await self._http.request(
+                call.method, call.path, params=call.params, json=call.json, content=call.content
+            )
+            wait = calls.pause(answer, attempt)
+            if wait is None:
+                return calls.checked(answer)
+            await asyncio.sleep(wait)
+            attempt += 1

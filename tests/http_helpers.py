@@ -1,0 +1,91 @@
+"""A real server of a small knowledge base, in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from helpers import Home
+
+SETTINGS = """
+[index]
+chunk = "markdown(tokens=60)"
+enrich = []
+
+[search]
+pipeline = "words"
+
+[pipelines.words]
+retrieve = ["bm25"]
+
+[pipelines.counts]
+retrieve = ["tfidf"]
+"""
+
+
+@dataclass
+class Served:
+    url: str
+    process: subprocess.Popen[str]
+    log: Path
+
+    def client(self, key: str = "") -> httpx.Client:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+
+def a_bank(home: Home) -> Home:
+    home.configure(SETTINGS)
+    for n in range(30):
+        home.write(
+            f"docs/wires/{n:02}.md", f"---\ntitle: Wire {n}\n---\n# Wire {n}\n\nThe cutoff of wire{n} is {n} pm.\n"
+        )
+    home.write(
+        "docs/hr/pay.md", "---\nacl: [hr]\nsecretkey: zebra\n---\n# Pay\n\nThe wire cutoff of salaries is zebra.\n"
+    )
+    home.write("docs/page.html", "<h1>Wire page</h1><script>alert(1)</script><p>A cutoff in HTML</p>")
+    home.sync("docs")
+    return home
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *words: str, **environment: str) -> Iterator[Served]:
+    log = folder / "serve.log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "surefind", "serve", "--kb", str(folder), "--port", "0", *words],
+            stderr=file, stdout=file, text=True, env={**os.environ, **environment},
+        )  # fmt: skip
+    try:
+        yield Served(_address(process, log), process, log)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def _address(process: subprocess.Popen[str], log: Path) -> str:
+    for _ in range(600):
+        found = re.search(r"on (http://\S+)", log.read_text())
+        if found:
+            with contextlib.suppress(httpx.TransportError):
+                httpx.get(found[1] + "/healthz", trust_env=False)
+                return found[1]
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    raise AssertionError(f"the server did not start: {log.read_text()}")

@@ -1,0 +1,82 @@
+"""The clients: the same answers as Python's, over a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+from helpers import Home
+from http_helpers import Served, a_bank, serving
+from surefind.access import Access
+from surefind.client import AsyncClient, Client
+from surefind.errors import RefusedError
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return a_bank(Home(tmp_path_factory.mktemp("bank")))
+
+
+@pytest.fixture(scope="module")
+def server(bank: Home) -> Iterator[Served]:
+    with serving(bank.folder) as found:
+        yield found
+
+
+def test_both_clients_give_the_hits_of_python(bank: Home, server: Served) -> None:
+    with bank.open() as kb:
+        wanted = kb.search("cutoff of wire7", Access.public(), 5)
+    with Client(server.url) as client:
+        found = client.search("cutoff of wire7", 5)
+        passage = client.passage(found.hits[0].id, q="wire7")
+
+    async def ask() -> object:
+        async with AsyncClient(server.url) as other:
+            return (await other.search("cutoff of wire7", 5)).hits
+
+    assert found.hits == wanted.hits == asyncio.run(ask())
+    assert found.pipeline == wanted.pipeline and found.generation == wanted.generation
+    assert passage.text == found.hits[0].text
+
+
+def test_pages_give_each_hit_once(server: Served) -> None:
+    async def count() -> int:
+        async with AsyncClient(server.url) as other:
+            return len([hit.id async for page in other.pages("cutoff", 9) for hit in page.hits])
+
+    with Client(server.url) as client:
+        ids = [hit.id for page in client.pages("cutoff", 9) for hit in page.hits]
+    assert len(ids) == len(set(ids)) == 31 == asyncio.run(count())
+
+
+def test_uploads_jobs_feedback_and_documents(server: Served) -> None:
+    with Client(server.url) as client:
+        draft = client.upload("new.md", b"# New\n\ntext")
+        job = client.start("publish", version=draft["number"])
+        while not (job := client.job(job["id"]))["ended"]:
+            pass
+        assert job["state"] == "finished"
+        hit = client.search("wire3", 1).hits[0]
+        client.feedback("wire3", hit.id, "click")
+        assert client.document("wires/03.md")["title"] == "Wire 3"
+        assert len(client.documents("wires/", limit=5)["documents"]) == 5
+
+
+def test_a_refusal_has_the_sentence_of_the_server(server: Served) -> None:
+    with Client(server.url) as client:
+        with pytest.raises(RefusedError, match="no document") as error:
+            client.document("none.md")
+        assert error.value.status == 404
+        with pytest.raises(RefusedError, match="at most"):
+            client.search("x", 1000)
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    ours, theirs = (
+        {name: list(inspect.signature(one).parameters) for name, one in vars(kind).items() if not name.startswith("_")}
+        for kind in (Client, AsyncClient)
+    )
+    assert ours == theirs
