@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from math import log
 from pathlib import Path
@@ -16,7 +17,7 @@ from helpers import EXAMPLE
 from surefind import spec
 from surefind.abilities import query_tokens
 from surefind.analyze import analyze
-from surefind.retrieve import _kernels, _vectors
+from surefind.retrieve import _kernels, _plain, _postings, _vectors
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._vectors import Vectors
 from surefind.retrieve.bm25 import BM25
@@ -97,6 +98,49 @@ def test_kernels_are_compiled_once_for_an_index_that_was_built_and_one_that_was_
     assert kinds[0] == kinds[1]
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.0, 0.75), (2.0, 0.0)])
+def test_a_search_without_kernels_gives_the_same_bits(
+    passages: list[Chunk], index: Postings, k1: float, b: float, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    allow = Mask(rng.random(len(passages)) < 0.5) if masked else EVERY
+    words = sorted({word for chunk in passages for word in chunk.text.split()})
+    drawn = [" ".join(rng.choice(words, 1 + i % 9).tolist()) for i in range(100)]
+    for question in [*QUESTIONS, *drawn, "the the of of", "zzz", "cash cash cash"]:
+        for k in (1, 10, len(passages)):
+            found = []
+            for plain in (False, True):
+                monkeypatch.setattr(_postings, "suffices", lambda *_, plain=plain: plain)
+                found.append(index.search(BM25(k1, b), [Query(question)], k, allow))
+            assert np.array_equal(found[0].ids, found[1].ids), question
+            assert np.array_equal(found[0].scores, found[1].scores), question
+
+
+@pytest.mark.parametrize("allowed", [1.0, 0.5, 0.01])
+def test_a_scan_without_kernels_gives_the_same_bits(allowed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    vectors = rng.standard_normal((3000, 64)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = Vectors(vectors, None)  # type: ignore[arg-type]
+    allow = Mask(rng.random(3000) < allowed)
+    for point in vectors[:40]:
+        for k in (1, 10, 100):
+            found = []
+            for plain in (False, True):
+                monkeypatch.setattr(_vectors, "suffices", lambda *_, plain=plain: plain)
+                found.append(index.nearest(point[None], k, allow))
+            assert np.array_equal(found[0].ids, found[1].ids)
+            assert np.array_equal(found[0].scores, found[1].scores)
+
+
+def test_kernels_are_used_once_they_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not _plain.suffices(10, 1, "_kernels"), "this process has loaded them"
+    monkeypatch.delitem(sys.modules, "surefind.retrieve._kernels")
+    assert _plain.suffices(10, 1, "_kernels")
+    assert not _plain.suffices(10, 2, "_kernels") and not _plain.suffices(10**7, 1, "_kernels")
+
+
 def test_bm25_scores_of_a_tiny_corpus_written_out() -> None:
     """3 chunks of 2, 1 and 3 terms; `cash` is in two of them, once and twice."""
     index = BM25(analyzer="plain").build(chunks_of("cash report", "card", "cash cash box"), LocalServices())
@@ -132,7 +176,7 @@ def test_rows_of_frequent_terms_give_the_same_scores(
 ) -> None:
     queries = [Query(question) for question in QUESTIONS]
     expected = index.search(BM25(), queries, 50, EVERY)
-    monkeypatch.setattr(_kernels, "DENSE_SHARE", share)
+    monkeypatch.setattr(_postings, "DENSE_SHARE", share)
     other = BM25().build(passages, LocalServices())
     assert (other._dense_of >= 0).any() == bool(share)
     assert other.search(BM25(), queries, 50, EVERY).scores == pytest.approx(expected.scores, abs=1e-5)

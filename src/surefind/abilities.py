@@ -56,6 +56,15 @@ class StatisticalIndex(ScoringIndex, Protocol):
 
 
 @runtime_checkable
+class WarmIndex(Protocol):
+    """An index that loads something when it is first searched."""
+
+    def warm(self) -> None:
+        """Loads it now, so that no query waits for it."""
+        ...
+
+
+@runtime_checkable
 class TextOnly(Protocol):
     """A chunker or enricher that needs nothing but the document. It uses no service, so it can run in a child process,
     under limits."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from surefind.prompts.look_alikes import before, brackets
 
@@ -33,7 +34,6 @@ _CONTROL = (
     r"|<\s*+(?:/\s*+)?SYS))|\[(?=\s*+(?:/\s*+)?INST\s*+\])"
 )
 """The brackets of control tokens of chat templates."""
-_BRACKET = before(LABELS, _CONTROL)
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -64,10 +64,16 @@ def harmless(text: str) -> str:
     """Defuses look-alikes of our tags and of control tokens: `<` becomes `‹`, `[` and `{` become `(`."""
     seen = _UNSEEN.sub("", text)
     parts, end = [], 0
-    for bracket in brackets(seen, _BRACKET):
+    for bracket in brackets(seen, _bracket()):
         parts += [seen[end : bracket.start()], "(" if bracket.group() in "[{" else "‹"]
         end = bracket.end()
     return "".join([*parts, seen[end:]])
+
+
+@cache
+def _bracket() -> re.Pattern[str]:
+    """The pattern of brackets to defuse, made when the first prompt is written: it takes 50 ms."""
+    return before(LABELS, _CONTROL)
 
 
 def _mark(text: str) -> str:

@@ -14,24 +14,13 @@ Scoring works one term at a time and adds into one array of accumulators. Three 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-DENSE_SHARE = 4
 STRIP = 128
 _FORBIDDEN = np.float32(-1e30)
 """Initial score of a chunk that the mask forbids; no sum of weights lifts it above 0."""
 LAST = 0x7FFFFFFF
-
-
-def constant(array: Any) -> Any:
-    """A view that nobody writes to. An index that was built and one that was loaded then have the same type, and numba
-    compiles each kernel once."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 @njit(cache=True, nogil=True)
@@ -142,13 +131,13 @@ def dense_rows(starts, docs, shapes, gains, rows, n_docs):  # type: ignore[no-un
     return table, peaks
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def add_sparse(scores, docs, shapes, gains, weight):  # type: ignore[no-untyped-def]
     for p in range(len(docs)):
         scores[np.uint32(docs[p])] += weight * gains[shapes[p]]  # unsigned: no check for negative indexes
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def add_dense(scores, row, weight):  # type: ignore[no-untyped-def]
     for d in range(len(scores)):
         scores[d] += weight * row[d]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from surefind.abilities import query_tokens
 from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.protocols import Analyzer, Progress
-from surefind.retrieve import _kernels
+from surefind.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices
 from surefind.spec import make
 from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
@@ -48,9 +48,9 @@ class Postings:
         self, vocabulary: list[str], starts: Any, docs: Any, tfs: Any, lengths: Any, analyzer: Analyzer
     ) -> None:
         self.vocabulary = vocabulary
-        self.starts: NDArray[np.int64] = _kernels.constant(starts)
-        self.docs: IntArray = _kernels.constant(docs)
-        self.tfs: NDArray[np.uint16] = _kernels.constant(tfs)
+        self.starts: NDArray[np.int64] = constant(starts)
+        self.docs: IntArray = constant(docs)
+        self.tfs: NDArray[np.uint16] = constant(tfs)
         self.lengths: IntArray = lengths
         self._analyzer = analyzer
         self._known_gains: dict[tuple[float, float], tuple[FloatArray, FloatArray, FloatArray]] = {}
@@ -89,13 +89,13 @@ class Postings:
     ) -> Postings:
         """Builds the postings. Terms are numbered in alphabetical order and unused terms are dropped, so the index
         depends on the texts alone and not on the order in which they were added."""
-        df = _kernels.count_postings(stream, offsets, len(known))
+        df = _compiled().count_postings(stream, offsets, len(known))
         vocabulary = sorted(term for term, i in known.items() if df[i])
         renumber = np.full(len(known), -1, np.int32)
         renumber[[known[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
         kept = [known[term] for term in vocabulary]
         starts = np.concatenate([[0], np.cumsum(df[kept], dtype=np.int64)])
-        docs, tfs = _kernels.fill_postings(renumber[stream], counts, offsets, starts)
+        docs, tfs = _compiled().fill_postings(renumber[stream], counts, offsets, starts)
         return cls(vocabulary, starts, docs, tfs, lengths, analyzer)
 
     def only(self, kept: BoolArray, retriever: Any) -> Postings:
@@ -147,14 +147,35 @@ class Postings:
         k = min(k, len(self.lengths))
         ordinals = np.full((n_queries, k), PAD, np.int32)
         scores = np.full((n_queries, k), -np.inf, np.float32)
-        if k and self.vocabulary:
+        if k and self.vocabulary and suffices(len(self.docs), n_queries, "_kernels"):
+            found, own = best_chunks(self._plain_terms(retriever, terms), allow.kernel, len(self.lengths), k)
+            ordinals[0, : len(found)], scores[0, : len(found)] = found, own
+        elif k and self.vocabulary:
             gains, table, peaks = self._gains(retriever)
             shapes, _, _ = self._shapes
-            _kernels.search(
+            _compiled().search(
                 terms.copy(), offsets, self._idf[terms], self.starts, self.docs, shapes, gains, self._dense_of, table,
                 peaks, allow.kernel, k, ordinals, scores,
             )  # fmt: skip
         return Rankings(ordinals.astype(np.int64), scores, "bm25", "sparse", 0.0)
+
+    def _plain_terms(self, retriever: Saturation, terms: IntArray) -> list[tuple[float, Any, Any]]:
+        """The weight, the chunks and the gains of each term: rare terms first, as the kernel adds them."""
+        weights: dict[int, np.float32] = {}
+        for term in terms.tolist():
+            weights[term] = weights.get(term, np.float32(0)) + self._idf[term]
+        norms = retriever.k1 * (1 - retriever.b + retriever.b * self.lengths / max(1.0, float(self.lengths.mean())))
+        found = []
+        for term in sorted(weights, key=lambda one: bool(self._dense_of[one] >= 0)):
+            span = slice(self.starts[term], self.starts[term + 1])
+            tfs, norm = self.tfs[span].astype(np.int64), norms[self.docs[span]]
+            gains = (tfs * (retriever.k1 + 1) / np.maximum(tfs + norm, 1)).astype(np.float32)
+            found.append((float(weights[term]), self.docs[span], gains))
+        return found
+
+    def warm(self) -> None:
+        """Loads the compiled kernels."""
+        _compiled()
 
     def terms_of(self, queries: Sequence[Sequence[str]]) -> tuple[IntArray, NDArray[np.int64]]:
         """Converts terms to numbers, for `search_terms`; unknown terms are left out."""
@@ -213,11 +234,11 @@ class Postings:
     def _shapes(self) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
         """The shape of each posting; the frequency and the chunk length of each shape."""
         lengths, kind = np.unique(self.lengths, return_inverse=True)
-        sizes = _kernels.greatest_tfs(self.docs, self.tfs, kind, len(lengths)) + 1
+        sizes = _compiled().greatest_tfs(self.docs, self.tfs, kind, len(lengths)) + 1
         firsts = np.cumsum(sizes) - sizes
         total = int(sizes.sum())
         shapes = np.empty(len(self.docs), np.uint16 if total <= 1 << 16 else np.uint32)
-        _kernels.fill_shapes(self.docs, self.tfs, kind, firsts, shapes)
+        _compiled().fill_shapes(self.docs, self.tfs, kind, firsts, shapes)
         return shapes, np.arange(total) - np.repeat(firsts, sizes), np.repeat(lengths, sizes).astype(np.int64)
 
     def _gains(self, retriever: Saturation) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -230,7 +251,7 @@ class Postings:
             norm = k1 * (1 - b + b * lengths / average)
             gains = np.where(tfs > 0, tfs * (k1 + 1) / np.maximum(tfs + norm, 1), 0).astype(np.float32)
             frequent = np.flatnonzero(self._dense_of >= 0).astype(np.int32)
-            table, peaks = _kernels.dense_rows(self.starts, self.docs, shapes, gains, frequent, len(self.lengths))
+            table, peaks = _compiled().dense_rows(self.starts, self.docs, shapes, gains, frequent, len(self.lengths))
             kept = list(self._known_gains.items())[1 - _KEPT :]
             self._known_gains = {**dict(kept), (k1, b): (gains, table, peaks)}
             return gains, table, peaks
@@ -240,8 +261,15 @@ class Postings:
     def _dense_of(self) -> IntArray:
         """The row of each term in the table of frequent terms, or -1."""
         df = np.diff(self.starts)
-        frequent = df * _kernels.DENSE_SHARE > len(self.lengths)
+        frequent = df * DENSE_SHARE > len(self.lengths)
         return np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
+
+
+def _compiled() -> Any:
+    """The compiled kernels. They take half a second to load, which a single search can do without."""
+    from surefind.retrieve import _kernels
+
+    return _kernels
 
 
 def _stream(rows: Iterable[list[int]]) -> tuple[IntArray, NDArray[np.int64]]:
@@ -279,7 +307,7 @@ class Terms:
             firsts[i] = len(terms)
         stream = np.concatenate(parts) if parts else np.zeros(0, np.int32)
         sizes = np.array([len(part) for part in parts], np.int32)
-        stream, lengths = _kernels.expand(stream, sizes, firsts, np.array(terms, dtype=np.int32))
+        stream, lengths = _compiled().expand(stream, sizes, firsts, np.array(terms, dtype=np.int32))
         return stream, lengths
 
 
@@ -287,7 +315,7 @@ def _merge(earlier: Postings, origin: IntArray, new: Any, stream: Any, sizes: An
     """Merges the kept part of an earlier index and the new texts into one chunk-by-chunk stream."""
     kept = np.full(len(earlier.lengths), -1, np.int32)
     kept[origin[origin >= 0]] = np.flatnonzero(origin >= 0).astype(np.int32)
-    offsets, terms, counts = _kernels.transpose(earlier.starts, earlier.docs, earlier.tfs, kept, len(origin))
+    offsets, terms, counts = _compiled().transpose(earlier.starts, earlier.docs, earlier.tfs, kept, len(origin))
     all_sizes = np.diff(offsets)
     all_sizes[new] = sizes
     # Kept rows and new rows interleave; both are placed by the offsets of the merged stream.

@@ -21,6 +21,7 @@ from surefind.analyze import analyze
 from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels, _tfidf_kernels
+from surefind.retrieve._plain import constant
 from surefind.retrieve._words import Words
 from surefind.types import PAD, BoolArray, FloatArray, Floats, IdArray, IntArray, Mask, Query, Rankings
 
@@ -36,9 +37,9 @@ class Features:
     ) -> None:
         self.grams = grams
         self.words = words
-        self.starts: Longs = _kernels.constant(starts)
-        self.docs: IntArray = _kernels.constant(docs)
-        self.weights: FloatArray = _kernels.constant(weights)
+        self.starts: Longs = constant(starts)
+        self.docs: IntArray = constant(docs)
+        self.weights: FloatArray = constant(weights)
         self._analyzer = analyzer
 
     @classmethod

@@ -1,7 +1,7 @@
 """The vector index: exact search up to `EXACT_LIMIT` chunks, IVF with 8-bit codes above.
 
 Memory bandwidth limits the search of a single query. So it scans a copy in bfloat16, half the size, and scores the best
-again in float32. Scores of the copy are off by less than `_HALF_ERROR`; if this leaves any doubt about the k best, the
+again in float64. Scores of the copy are off by less than `_HALF_ERROR`; if this leaves any doubt about the k best, the
 float32 vectors are scanned as well. The scan is our own (`_scan_kernels`), because faiss holds Python's lock while it
 scans and a second thread would wait. Many queries at once are a matrix product. Masks are applied while scanning, by
 the kernel or by a faiss selector; no vector is copied for a mask.
@@ -21,8 +21,7 @@ from surefind.arrays import read_array
 from surefind.cores import usable_cores
 from surefind.errors import CorruptIndexError
 from surefind.protocols import QueryEmbedder
-from surefind.retrieve import _scan_kernels
-from surefind.retrieve._kernels import constant
+from surefind.retrieve._plain import constant, nearest, rescored, suffices
 from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings
 
 EXACT_LIMIT = 100_000
@@ -133,12 +132,25 @@ class Vectors:
         return scores, places
 
     def _scanned(self, point: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[FloatArray, IdArray]:
+        places = self._places(point, k, allow, allowed)
+        return rescored(self.vectors, places, point), places
+
+    def _places(self, point: FloatArray, k: int, allow: Mask, allowed: int) -> IdArray:
+        """The places of the k best, and of some more."""
+        if suffices(self.vectors.size, 1, "_scan_kernels"):
+            return nearest(self.vectors, point, allow.kernel, k)
         more = min(allowed, 2 * k + 100)
-        scores, places, lowest = _scan_kernels.scan_half(self._half, self.vectors, point, allow.kernel, more)
-        if more == allowed or np.partition(scores, more - k)[more - k] > lowest + _HALF_ERROR:
-            return scores, places
-        found: tuple[FloatArray, IdArray] = _scan_kernels.scan_exact(self.vectors, point, allow.kernel, k)
+        scores, places, lowest = _compiled().scan_half(self._half, self.vectors, point, allow.kernel, more)
+        if more < allowed and np.partition(scores, more - k)[more - k] <= lowest + _HALF_ERROR:
+            _, places = _compiled().scan_exact(self.vectors, point, allow.kernel, more)
+        found: IdArray = places
         return found
+
+    def warm(self) -> None:
+        """Loads the compiled kernels, and makes the copy that they scan."""
+        if self._ivf is None:
+            _compiled()
+            _ = self._half
 
     @cached_property
     def _flat(self) -> Any:
@@ -147,7 +159,14 @@ class Vectors:
     @cached_property
     def _half(self) -> Any:
         """The vectors in bfloat16."""
-        return _scan_kernels.to_half(self.vectors)
+        return _compiled().to_half(self.vectors)
+
+
+def _compiled() -> Any:
+    """The compiled kernels. They take half a second to load, which a single search can do without."""
+    from surefind.retrieve import _scan_kernels
+
+    return _scan_kernels
 
 
 def _parameters(allow: Mask, nprobe: int | None = None) -> Any:

@@ -121,7 +121,7 @@ def search(
     access = Access.of(*(groups or []), where=where or [])
     sought = _query(query or [])
     extent = Extent.parse(text, max_chars)
-    with KnowledgeBase.open(kb) as base:
+    with KnowledgeBase.open(kb, once=True) as base:
         chosen, layout = choose(base, pipeline, retrieve, fuse, rerank, depth)
         check_query(sought, k or base.settings.k, offset)
         _build(base, chosen, layout, as_json)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from surefind.abilities import StatisticalIndex
+from surefind.abilities import StatisticalIndex, WarmIndex, implements
 from surefind.protocols import ScoringIndex
 from surefind.types import EVERY, PAD, FloatArray, IdArray, Mask, Query, Rankings
 
@@ -36,6 +36,10 @@ class Isolated:
 
     def save(self, folder: Path) -> None:
         self._index.save(folder)
+
+    def warm(self) -> None:
+        if implements(self._index, WarmIndex):
+            self._index.warm()
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         if not allow.count:  # everything is allowed, or nothing

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 class LocalBackend:
     """Implements `Backend` on the local disk."""
 
-    def __init__(self, catalogue: Catalogue, isolated: bool = False) -> None:
-        """With `isolated`, scores are computed from the chunks that the caller may see alone."""
+    def __init__(self, catalogue: Catalogue, isolated: bool = False, once: bool = False) -> None:
+        """With `isolated`, scores are computed from the chunks that the caller may see alone. `once` is for a process
+        that searches once."""
+        self._once = once
         self._catalogue = catalogue
         self.isolated = isolated
         self.rows = ChunkRows(catalogue.database)
@@ -141,7 +143,7 @@ class LocalBackend:
             table = self._load(key, contents)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
-        return LocalView(self.rows, self.indexes, table, number, services, rules, self.isolated)
+        return LocalView(self.rows, self.indexes, table, number, services, rules, self.isolated, self._once)
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
         return {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefind.abilities import StatisticalIndex, implements
+from surefind.abilities import StatisticalIndex, WarmIndex, implements
 from surefind.access import Access, PathRule, access_lists
 from surefind.errors import CorruptIndexError, NotBuiltError, PassageError, SpecError, StoreError, UsageError, choices
 from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
@@ -49,8 +49,11 @@ class LocalView:
         services: Services,
         rules: Sequence[PathRule],
         isolated: bool = False,
+        once: bool = False,
     ) -> None:
+        """With `once`, nothing is loaded that pays off from the second search on only."""
         self.table = table
+        self._once = once
         self.layout = table.layout
         self._rows = rows
         self._indexes = indexes
@@ -283,8 +286,10 @@ class LocalView:
         index = self._loaded[key]
         if isinstance(retriever, Composite):
             index = retriever.over(index, [self.index(used) for used in retriever.uses])
-        # Kernels and models load when they are first used. They load here, so that no query is slowed down by it.
-        index.search(retriever, [Query("warm up")], 1, EVERY)
+        if not self._once:  # kernels and models load when they are first used: here, so that no query waits for it
+            if implements(index, WarmIndex):
+                index.warm()
+            index.search(retriever, [Query("warm up")], 1, EVERY)
         return index
 
     def _load(self, key: str, retriever: Retriever) -> Index:
