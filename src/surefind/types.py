@@ -192,6 +192,21 @@ EVERY = Mask(None)
 """The mask that allows everything."""
 
 
+class Wording(NamedTuple):
+    """What an index knows about the words of a query."""
+
+    best: float
+    """The highest score that a passage of these words could get. Unknown words count as the rarest ones."""
+    words: int
+    """The number of words that are searched for."""
+    known: int
+    """How many of them occur in a passage that the caller may see."""
+    weights: Mapping[str, float]
+    """The weight of each term of these words."""
+    analyzer: str
+    """The spec of the analyzer that turns text into terms."""
+
+
 class StageScore(NamedTuple):
     """The rank and the score of a hit in one stage."""
 
@@ -248,3 +263,16 @@ class SearchResult:
     """The number of documents that the filters and access groups left out before ranking."""
     generation: int = 0
     """The number of the generation that was searched."""
+    confidence: float | None = None
+    """The probability that the first hit answers the query, whatever `offset` is; None if it was not computed."""
+    confidence_from: str = ""
+    """What the probability was calibrated on, in words."""
+    known_words: float | None = None
+    """The share of the query's words that occur in the documents; None if no stage looks at words."""
+    closest: Hit | None = None
+    """The best passage, if the confidence is below the minimum that was asked for. There are no hits then."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a hit, and the confidence is not below the minimum that was asked for."""
+        return bool(self.hits)

@@ -35,20 +35,20 @@ def confidence(ranking: Rankings, retrieved: Sequence[Rankings], when: When) -> 
     if when == "max":
         found = _first(ranking)
     elif when == "margin":
-        found = _margin(ranking)
+        found = margin(ranking)
     elif when == "agreement":
-        found = _agreement(retrieved)
+        found = agreement(retrieved)
     else:
-        found = np.asarray(np.mean([_lead(one) for one in retrieved], axis=0))
+        found = np.asarray(np.mean([lead(one) for one in retrieved], axis=0))
     return np.where(_counts(ranking) < 2, np.inf, found)
 
 
 def features(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:
     """What the predictor reads, (queries, features): the measures, and for each retriever its first score, its lead and
     its margin."""
-    columns = [_first(ranking), _margin(ranking), _agreement(retrieved), _shared_first(ranking, retrieved)]
+    columns = [_first(ranking), margin(ranking), agreement(retrieved), shared_first(ranking, retrieved)]
     for one in retrieved:
-        columns += [np.log1p(_above(one)[:, 0]), _lead(one), _margin(one)]
+        columns += [np.log1p(_above(one)[:, 0]), lead(one), margin(one)]
     return np.stack(columns, axis=1)
 
 
@@ -56,7 +56,7 @@ def _first(ranking: Rankings) -> Floats:
     return np.where(_counts(ranking) > 0, _column(ranking.scores, 0), 0.0)
 
 
-def _margin(ranking: Rankings) -> Floats:
+def margin(ranking: Rankings) -> Floats:
     counts = _counts(ranking)
     scores = np.where(ranking.ids == PAD, 0.0, ranking.scores).astype(np.float64)
     last = np.clip(np.minimum(counts, _DEPTH) - 1, 0, None)
@@ -66,7 +66,7 @@ def _margin(ranking: Rankings) -> Floats:
     return np.where((counts > 1) & (spread > 0), (first - second) / np.where(spread > 0, spread, 1.0), 0.0)
 
 
-def _agreement(retrieved: Sequence[Rankings]) -> Floats:
+def agreement(retrieved: Sequence[Rankings]) -> Floats:
     """The mean over all pairs of retrievers; 0 if there is one retriever."""
     found = [_shared(a.ids, b.ids) for a, b in combinations(retrieved, 2)]
     return np.asarray(np.mean(found, axis=0)) if found else np.zeros(len(retrieved[0]))
@@ -79,13 +79,13 @@ def _shared(a: NDArray[np.int64], b: NDArray[np.int64]) -> Floats:
     return np.asarray(np.mean(shared, axis=0))
 
 
-def _shared_first(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:
+def shared_first(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:
     """The share of retrievers that rank the same passage first."""
     first = _wide(ranking.ids)[:, 0]
     return np.asarray(np.mean([(_wide(one.ids)[:, 0] == first) & (first != PAD) for one in retrieved], axis=0))
 
 
-def _lead(ranking: Rankings) -> Floats:
+def lead(ranking: Rankings) -> Floats:
     above = _above(ranking)
     there = ranking.ids != PAD
     medians = [float(np.median(row[known])) if known.any() else 0.0 for row, known in zip(above, there, strict=True)]

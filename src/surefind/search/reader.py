@@ -16,6 +16,7 @@ from surefind.errors import NothingIndexedError, QueryError
 from surefind.protocols import Retriever, Services
 from surefind.search.hits import hits_of
 from surefind.search.pipeline import Pipeline
+from surefind.search.sure import sureness
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
 from surefind.store.failures import explaining
@@ -52,17 +53,32 @@ class Reader:
         """The text form of the layout."""
         return self.view.layout
 
-    def search(self, query: str, access: Access, pipeline: Pipeline, k: int = 10, offset: int = 0) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        access: Access,
+        pipeline: Pipeline,
+        k: int = 10,
+        offset: int = 0,
+        min_confidence: float = 0.0,
+    ) -> SearchResult:
         """Finds the k best passages after the first `offset`, among the documents that `access` admits. k and `offset`
-        do not change the ranking."""
-        check_query(query, k, offset)
+        do not change the ranking. If the probability that the first passage answers the query is below
+        `min_confidence`, there are no hits, and the result names the closest passage."""
+        check_query(query, k, offset, min_confidence)
         if not len(self.view):
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
         with explaining(self._catalogue.path.parent):
             run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
             hits = hits_of(run, self.view, access, k, offset)
+            sure = sureness(run, Query(query), pipeline, self.view, self._services, access)
+            closest = None
+            if sure.confidence < min_confidence:
+                closest = next(iter(hits_of(run, self.view, access, 1)), None)
+                hits = ()
         withheld = self.view.withheld(access)
-        return SearchResult(query, hits, run.trace, str(pipeline), withheld, self.generation)
+        about = sure.confidence, sure.calibrated, sure.known_words
+        return SearchResult(query, hits, run.trace, str(pipeline), withheld, self.generation, *about, closest)
 
     def missing(self, retrievers: Iterable[Retriever]) -> list[Retriever]:
         """Returns the retrievers, of these and the ones they use, that have no index of this generation."""
@@ -81,8 +97,8 @@ class Reader:
             return {member.document: member.content for member in self._catalogue.members(self._contents)}
 
 
-def check_query(query: str, k: int, offset: int = 0) -> None:
-    """Raises `QueryError` if a query is empty or too long, or if k or offset is out of range."""
+def check_query(query: str, k: int, offset: int = 0, min_confidence: float = 0.0) -> None:
+    """Raises `QueryError` if a query is empty or too long, or if k, offset or min_confidence is out of range."""
     if not query.strip():
         raise QueryError('The query is empty. Write one, for example: surefind search "CTR filing deadline".')
     if len(query) > MAX_QUERY:
@@ -93,3 +109,5 @@ def check_query(query: str, k: int, offset: int = 0) -> None:
         raise QueryError(f"k must be from 1 to {MAX_K:,}, not {k}.")
     if not 0 <= offset <= MAX_K:
         raise QueryError(f"offset must be from 0 to {MAX_K:,}, not {offset}.")
+    if not 0 <= min_confidence <= 1:
+        raise QueryError(f"min_confidence must be from 0 to 1, not {min_confidence:g}.")

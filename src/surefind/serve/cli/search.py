@@ -92,11 +92,19 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each stage did and where it put each hit.")
     ] = False,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--min-confidence",
+            help="Say that nothing answers the question if the first hit is less likely to: a probability from 0 to 1.",
+            show_default="[search] min_confidence",
+        ),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show whole passages, not snippets.")] = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Find the passages that answer a question. The exit code is 1 if nothing was found.
+    """Find the passages that answer a question. The exit code is 1 if nothing was found, or nothing sure enough.
 
     Documents with an `acl` in their front matter are found only with --as GROUP. Filters and access rules apply before
     ranking, so they do not reduce the number of hits.
@@ -109,9 +117,9 @@ def search(
     text = _query(query or [])
     with KnowledgeBase.open(kb) as base:
         chosen, layout = choose(base, pipeline, retrieve, fuse, rerank, depth)
-        check_query(text, k or base.settings.k, offset)
+        check_query(text, k or base.settings.k, offset, min_confidence or 0.0)
         _build(base, chosen, layout, as_json)
-        result = base.search(text, access, k, chosen, offset, layout)
+        result = base.search(text, access, k, chosen, offset, layout, min_confidence)
     if as_json:
         print_json(as_data(result))
     else:
@@ -211,6 +219,11 @@ def as_data(result: SearchResult) -> dict[str, Any]:
     return {
         "query": result.query,
         "pipeline": result.pipeline,
+        "answered": result.answered,
+        "confidence": None if result.confidence is None else round(result.confidence, 4),
+        "confidence_from": result.confidence_from,
+        "known_words": result.known_words,
+        "closest": {"document": result.closest.document, "title": result.closest.title} if result.closest else None,
         "hits": [
             {
                 "rank": hit.rank,
