@@ -109,6 +109,7 @@ class Collection:
     success: BoolArray
     groups: Any
     others: dict[str, Floats]
+    answerable: int
 
     @classmethod
     def load(cls, path: Path, kind: Kind) -> Collection:
@@ -117,7 +118,17 @@ class Collection:
         read = (lambda values: values) if kind != "other" else (lambda values: _common(values))
         others = {one: read(found[f"{stored}/{one}"]) for one in OTHERS if f"{stored}/{one}" in found}
         name = path.stem.removeprefix("confidence-")
-        return cls(name, read(found[f"{stored}/signals"]), found[f"{stored}/success"], found["groups"], others)
+        success = found[f"{stored}/success"]
+        return cls(name, read(found[f"{stored}/signals"]), success, found["groups"], others, len(success) // 2)
+
+    @property
+    def with_unanswerable(self) -> Collection:
+        """The same with its own unanswerable questions beside those whose answer was removed."""
+        more = self.others["unanswerable"]
+        groups = np.concatenate([self.groups, self.groups.max() + 1 + np.arange(len(more))])
+        success = np.concatenate([self.success, np.zeros(len(more), np.bool_)])
+        signals = np.concatenate([self.signals, more])
+        return Collection(f"{self.name} + unanswerable", signals, success, groups, {}, self.answerable)
 
     @property
     def all(self) -> tuple[Floats, BoolArray]:
@@ -134,6 +145,12 @@ def loaded(work: Path, kind: Kind) -> list[Collection]:
     return [Collection.load(path, kind) for path in sorted(work.glob("confidence-*.npz"))]
 
 
+def learnt(parts: Sequence[Collection]) -> list[Collection]:
+    """The collections that the built-in predictors learn from. The questions of PolicyQA name no web site ("do you
+    share my data?"), so no search without a filter can answer them."""
+    return [part for part in parts if part.name != "policyqa"]
+
+
 def pooled(parts: Sequence[Collection]) -> Predictor:
     """A predictor in which every collection counts the same."""
     signals, success = (np.concatenate(values) for values in zip(*(part.all for part in parts), strict=True))
@@ -142,7 +159,7 @@ def pooled(parts: Sequence[Collection]) -> Predictor:
 
 
 def write(work: Path) -> None:
-    found = {kind: loaded(work, kind) for kind in NAMES}
+    found = {kind: learnt(loaded(work, kind)) for kind in NAMES}
     data = {
         "command": "python benchmarks/confidence.py fit",
         "encoder": make("retrieve", "dense").index_spec,
@@ -161,7 +178,7 @@ def write(work: Path) -> None:
 def report(work: Path) -> None:
     for kind in ("both", "words", "meaning"):
         parts = loaded(work, kind)
-        before = {part.name: pooled([other for other in parts if other is not part]) for part in parts}
+        before = {part.name: pooled([other for other in learnt(parts) if other is not part]) for part in parts}
         print(f"\n## {kind}: {PIPELINES[kind]}")
         own_exam(parts, before)
         small_exams(parts, before)
@@ -181,23 +198,22 @@ def own_exam(parts: list[Collection], before: dict[str, Predictor]) -> None:
     from sklearn.isotonic import IsotonicRegression
 
     print("\nCalibrated on one half of the questions, checked on the other; 20 splits\n")
-    print(
-        "| collection | questions | first right | ECE [range] | of a perfect one | Brier | AUC | isotonic: ECE | Brier |"
-    )
+    print("| collection | questions | first right | ECE [range] | perfect | Brier | AUC | isotonic: ECE | Brier |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for part in parts:
+    for part in [*parts, *(part.with_unanswerable for part in parts if "unanswerable" in part.others)]:
         rows = []
         for out in halves(part):
-            made = fit(part.signals[~out], part.success[~out], earlier=before[part.name])
+            made = fit(part.signals[~out], part.success[~out], earlier=before[part.name.partition(" ")[0]])
             p, truth = made(part.signals[out]), part.success[out]
             steps = IsotonicRegression(out_of_bounds="clip").fit(made(part.signals[~out]), part.success[~out])
             q = steps.predict(p)
             steady = calibration_error(p, truth), error_by_chance(p), brier(p, truth), auc(p, truth) or np.nan
             rows.append((*steady, calibration_error(q, truth), brier(q, truth)))
         mean, low, high = np.mean(rows, axis=0), np.min(rows, axis=0), np.max(rows, axis=0)
-        half = len(part.success) // 2
-        print(f"| {part.name} | {half} | {part.success[:half].mean():.3f} "
-              f"| {mean[0]:.3f} [{low[0]:.3f}, {high[0]:.3f}] | {mean[1]:.3f} | {mean[2]:.3f} | {mean[3]:.3f} | {mean[4]:.3f} | {mean[5]:.3f} |")  # fmt: skip
+        half = part.answerable
+        row = [part.name, str(half), f"{part.success[:half].mean():.3f}"]
+        row += [f"{mean[0]:.3f} [{low[0]:.3f}, {high[0]:.3f}]", *(f"{value:.3f}" for value in mean[1:])]
+        print(f"| {' | '.join(row)} |")
 
 
 def small_exams(parts: list[Collection], before: dict[str, Predictor], questions: int = 60) -> None:

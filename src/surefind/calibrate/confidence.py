@@ -1,8 +1,8 @@
 """`surefind calibrate confidence`: fits how sure a search is on an exam, checks it on held-out questions and saves it.
 
 One half of the questions fits the predictor that is checked; what is saved is fitted on all of them. The fit starts
-from the built-in weights, so that an exam of a few dozen questions is enough, and questions of a kind that the exam does
-not have (nonsense, another subject) are judged as the built-in predictor would.
+from the built-in weights, so that an exam of a few dozen questions is enough. Questions of a kind that the exam does
+not have (nonsense, another subject) are judged as the built-in predictor judges them.
 """
 
 from __future__ import annotations

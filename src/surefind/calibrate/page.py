@@ -55,31 +55,24 @@ def diagram(bins: Sequence[Mapping[str, Any]], label: str) -> str:
     ]
     for share in (0, 0.5, 1):
         lines.append(f'<text x="{_x(share)}" y="{_y(0) + 16:.1f}" text-anchor="middle">{share:g}</text>')
-        lines.append(f'<text x="{_x(0) - 6:.1f}" y="{float(_y(share)) + 4:.1f}" text-anchor="end">{share:g}</text>')
-    lines.append(
-        f'<text x="{_x(0.5)}" y="{_HIGH - 6}" text-anchor="middle">confidence; upwards: share of right first hits</text>'
-    )
+        lines.append(f'<text x="{_x(0) - 6:.1f}" y="{_y(share) + 4:.1f}" text-anchor="end">{share:g}</text>')
+    caption = "confidence; upwards: share of right first hits"
+    lines.append(f'<text x="{_x(0.5)}" y="{_HIGH - 6}" text-anchor="middle">{caption}</text>')
     for one in bins:
         radius = max(3.0, _LARGEST * (one["count"] / most) ** 0.5)
         lines.append(
             f'<circle cx="{_x(one["predicted"])}" cy="{_y(one["observed"])}" r="{radius:.1f}" style="fill:var(--c0)">'
             f"<title>said {one['predicted']:.2f}, was {one['observed']:.2f}, {one['count']} searches</title></circle>"
         )
-    head = (
-        f'<svg viewBox="0 0 {_WIDE} {_HIGH}" width="{_WIDE}" height="{_HIGH}" role="img" aria-label="{escape(label)}">'
-    )
-    return f"<figure>{head}{''.join(lines)}</svg></figure>"
+    size = f'viewBox="0 0 {_WIDE} {_HIGH}" width="{_WIDE}" height="{_HIGH}"'
+    return f'<figure><svg {size} role="img" aria-label="{escape(label)}">{"".join(lines)}</svg></figure>'
 
 
 def _table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     heads = ("calibration error", "of a perfect one", "Brier score", "AUC", "mean confidence", "right")
     keys = ("error", "error_by_chance", "brier", "auc", "mean", "observed")
-    body = "".join(
-        f"<tr><th scope='row'>{escape(name)}</th>"
-        + "".join(f"<td>{_figure(found[key])}</td>" for key in keys)
-        + "</tr>"
-        for name, found in rows
-    )
+    cells = {name: "".join(f"<td>{_figure(found[key])}</td>" for key in keys) for name, found in rows}
+    body = "".join(f"<tr><th scope='row'>{escape(name)}</th>{row}</tr>" for name, row in cells.items())
     head = "".join(f"<th scope='col'>{head}</th>" for head in heads)
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
 

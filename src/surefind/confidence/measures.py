@@ -28,6 +28,11 @@ OF_RETRIEVERS = frozenset({"agreement", "raw", "predicted"})
 """Measures that read the rankings of the retrievers."""
 _DEPTH = 10
 """Passages that `margin` and `agreement` look at."""
+_SHARES = np.array(
+    [[sum(1 / d for d in range(max(i, j) + 1, _DEPTH + 1)) / _DEPTH for j in range(_DEPTH)] for i in range(_DEPTH)]
+)
+"""What a passage adds to `agreement` that two retrievers rank at i and j, counted from 0: it is shared from
+d = max(i, j) + 1 on."""
 
 
 def confidence(ranking: Rankings, retrieved: Sequence[Rankings], when: When) -> Floats:
@@ -75,8 +80,7 @@ def agreement(retrieved: Sequence[Rankings]) -> Floats:
 def _shared(a: NDArray[np.int64], b: NDArray[np.int64]) -> Floats:
     a, b = _wide(a), _wide(b)
     same = (a[:, :, None] == b[:, None, :]) & (a[:, :, None] != PAD)
-    shared = [same[:, :d, :d].sum(axis=(1, 2)) / d for d in range(1, _DEPTH + 1)]
-    return np.asarray(np.mean(shared, axis=0))
+    return np.asarray((same * _SHARES).sum(axis=(1, 2)))
 
 
 def shared_first(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:

@@ -20,6 +20,7 @@ kinds of retrievers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, cast
 
 import numpy as np
@@ -44,6 +45,8 @@ NAMES: dict[Kind, tuple[str, ...]] = {
 """The names of the signals, in the order of the columns."""
 _ANALYZER = "english"
 """Finds the words of a query if no retriever does."""
+_REMEMBERED = 50_000
+"""Tokens whose terms are kept, because analysing a passage would take longer than all the rest."""
 
 
 def signals(
@@ -82,8 +85,14 @@ def overlap(query: str, passage: str, wording: Wording | None = None) -> float:
         weights = dict.fromkeys(terms, 1.0)
     if not weights:
         return 0.0
-    there = {term for token in set(analyzer.tokens(passage)) for term in analyzer.terms(token)}
+    spec_of = str(analyzer)
+    there = {term for token in set(analyzer.tokens(passage)) for term in _terms(spec_of, token)}
     return sum(weight for term, weight in weights.items() if term in there) / sum(weights.values())
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _terms(analyzer: str, token: str) -> tuple[str, ...]:
+    return tuple(cast(Analyzer, spec.make("analyze", analyzer)).terms(token))
 
 
 def _here(last: Rankings, found: Rankings) -> Floats:

@@ -79,7 +79,7 @@ def _overlaps(
     first: IdArray = last.ids[:, 0] if last.ids.shape[1] else np.full(len(queries), PAD)
     rows = np.flatnonzero(first != PAD)
     known = next((words for words in wordings if words is not None), None)
-    for row, passage in zip(rows.tolist(), view.passages(first[rows].tolist(), access), strict=True):
-        text = "\n".join([passage.title, *passage.chunk.headings, passage.chunk.text])
+    for row, chunk in zip(rows.tolist(), view.chunks(first[rows].tolist(), access), strict=True):
+        text = "\n".join([chunk.title, *chunk.headings, chunk.text])
         found[row] = overlap(queries[row].text, text, known[row] if known else None)
     return found

@@ -67,9 +67,9 @@ def _show(made: dict[str, Any], page: Path) -> None:
 
     counts = made["questions"]
     typer.echo(
-        f"{made['exam']['name']}: {counts['exam']} questions, each asked with and without the documents that answer it, "
-        f"and {counts['unanswerable']} that no document answers. The first hit is right for {made['right']:.0%} of those "
-        f"with an answer ({made['success']})."
+        f"{made['exam']['name']}: {counts['exam']} questions, each asked with and without the documents that answer "
+        f"it, and {counts['unanswerable']} that no document answers. The first hit is right for {made['right']:.0%} of "
+        f"those with an answer ({made['success']})."
     )
     table = Table(box=None, pad_edge=False)
     table.add_column("held-out half")
@@ -81,6 +81,8 @@ def _show(made: dict[str, Any], page: Path) -> None:
     console().print(table)
     typer.echo(sentence(made))
     if made["exam"]["name"].startswith("known-item"):
-        typer.echo("These questions were written from the documents, and people's questions are harder: the confidence is "
-                   "too high for them. Calibrate on questions of people if you have some (surefind help your-questions).")  # fmt: skip
+        typer.echo(
+            "These questions were written from the documents, and people's questions are harder: the confidence is too "
+            "high for them. Calibrate on questions of people if you have some (surefind help your-questions)."
+        )
     typer.echo(f"Searches with this pipeline use it from now on. Reliability diagram: {page}")

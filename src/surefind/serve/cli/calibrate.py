@@ -25,8 +25,8 @@ def calibrate(
     stage: Annotated[
         str,
         typer.Argument(
-            help="'confidence': how sure searches are of their first hit. Or the reranker to skip, such as cross_encoder "
-            "or 'llm_listwise(top=20)'.",
+            help="'confidence': how sure searches are of their first hit. Or the reranker to skip, such as "
+            "cross_encoder or 'llm_listwise(top=20)'.",
             autocompletion=_complete.stages("rerank"),
         ),
     ],
@@ -86,9 +86,10 @@ def calibrate(
     that shows is saved with the knowledge base, and every search of this pipeline then says how likely its first hit
     answers the question. Half of the questions check it.
 
-    With a reranker, the result is a threshold and a promise: of the questions that are not reranked, a share of at least BETA succeeds, at this confidence level.
-    The threshold is chosen on one half of the exam and checked on the other, and saved with the knowledge base: use it
-    as `conditional(stage=STAGE, calibrated=NAME)`. It is refused once the documents change.
+    With a reranker, the result is a threshold with a promise: of the questions that are not reranked, a share of at
+    least BETA succeeds, at this confidence level. The threshold is chosen on one half of the exam and checked on the
+    other, and saved with the knowledge base: use it as `conditional(stage=STAGE, calibrated=NAME)`. It is refused once
+    the documents change.
     """
     from surefind.serve.cli import _confidence
 
