@@ -136,6 +136,13 @@ class Collection:
         signals = np.concatenate([self.signals, *self.others.values()])
         return signals, np.concatenate([self.success, np.zeros(len(signals) - len(self.success), np.bool_)])
 
+    @property
+    def counts(self) -> Floats:
+        """How often each row of `all` counts. Questions that have nothing to do with the documents are a tenth, however
+        many were asked."""
+        own, rest = len(self.success), sum(map(len, self.others.values()))
+        return np.concatenate([np.full(own, 0.9 * WEIGHT / own), np.full(rest, 0.1 * WEIGHT / rest)])
+
 
 def _common(values: Floats) -> Floats:
     return values[:, [NAMES["words"].index(name) for name in NAMES["other"]]]
@@ -154,8 +161,7 @@ def learnt(parts: Sequence[Collection]) -> list[Collection]:
 def pooled(parts: Sequence[Collection]) -> Predictor:
     """A predictor in which every collection counts the same."""
     signals, success = (np.concatenate(values) for values in zip(*(part.all for part in parts), strict=True))
-    counts = np.concatenate([np.full(len(part.all[1]), WEIGHT / len(part.all[1])) for part in parts])
-    return fit(signals, success, counts=counts)
+    return fit(signals, success, counts=np.concatenate([part.counts for part in parts]))
 
 
 def write(work: Path) -> None:

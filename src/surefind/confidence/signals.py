@@ -1,6 +1,6 @@
 """What a search shows about whether its first passage answers the query. Nothing is searched a second time.
 
-    margin           (s_1 - s_2) / (s_1 - s_10) of the last ranking: the lead of the first passage
+    margin           (s_1 - s_2) / (s_1 - s_10) of the ranking before reranking: the lead of its first passage
     overlap          the share of the query's words that the first passage contains, weighted by idf
 
     words: here      the score that the first retriever of words (BM25) gives the first passage, as a share of the best
@@ -50,13 +50,17 @@ _REMEMBERED = 50_000
 
 
 def signals(
-    last: Rankings, retrieved: Sequence[Rankings], wordings: Sequence[Sequence[Wording] | None], overlaps: Floats
+    last: Rankings,
+    scored: Rankings,
+    retrieved: Sequence[Rankings],
+    wordings: Sequence[Sequence[Wording] | None],
+    overlaps: Floats,
 ) -> tuple[Kind, Floats]:
     """Returns the signals of each query, (queries, signals), and their kind. `last` is the ranking whose first passage
-    is judged; `retrieved` and `wordings` have one element for each retriever."""
+    is judged, and `scored` the one before reranking; `retrieved` and `wordings` have one element for each retriever."""
     worded = next(((r, w) for r, w in zip(retrieved, wordings, strict=True) if w is not None), None)
     dense = next((r for r in retrieved if r.signal == "dense"), None)
-    columns = [margin(last), overlaps]
+    columns = [margin(scored), overlaps]
     if worded is not None:
         best = np.array([max(one.best, 1e-9) for one in worded[1]])
         columns += [_here(last, worded[0]) / best, lead(worded[0])]

@@ -71,7 +71,8 @@ class Reader:
         with explaining(self._catalogue.path.parent):
             run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
             hits = hits_of(run, self.view, access, k, offset)
-            sure = sureness(run, Query(query), pipeline, self.view, self._services, access)
+            first = hits[0] if hits and not offset else None
+            sure = sureness(run, Query(query), pipeline, self.view, self._services, access, first)
             closest = None
             if sure.confidence < min_confidence:
                 closest = next(iter(hits_of(run, self.view, access, 1)), None)

@@ -15,9 +15,14 @@ from surefind.access import Access
 from surefind.confidence.answering import probability
 from surefind.confidence.signals import Kind, overlap, signals
 from surefind.protocols import Services
+from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline, Run
 from surefind.store.backend import View
-from surefind.types import PAD, Floats, IdArray, Query, Rankings, Wording
+from surefind.types import PAD, Floats, Hit, IdArray, Query, Rankings, Wording
+
+_READ = 6_000
+"""The most characters of a passage that are compared with the query; a passage can be a whole book."""
+Wordings = Sequence[Sequence[Wording] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,55 +36,70 @@ class Sureness:
     """The share of the query's words that occur in the documents; None if no retriever looks at words."""
 
 
-def sureness(run: Run, query: Query, pipeline: Pipeline, view: View, services: Services, access: Access) -> Sureness:
-    """Returns how sure a search for one query is. It costs less than a millisecond and searches nothing."""
+def sureness(
+    run: Run,
+    query: Query,
+    pipeline: Pipeline,
+    view: View,
+    services: Services,
+    access: Access,
+    first: Hit | None = None,
+) -> Sureness:
+    """Returns how sure a search for one query is. `first` is its first hit, if that has been read already."""
     words = _wordings([query], pipeline, view, access)
     known = next((one[0].known / max(1, one[0].words) for one in words if one), None)
     if not len(run.rankings.row(0)[0]):
         return Sureness(0.0, "nothing was found", known)
-    kind, values = _signals(run, [query], words, view, access)
-    folder, retrievers = services.models_folder, pipeline.retrieve
-    return Sureness(*probability(folder, str(pipeline), retrievers, view, kind, values), known)
+    texts = {0: _text(first.title, first.headings, first.text)} if first else _texts(_last(run), view, access)
+    kind, values = _signals(run, [query], pipeline, view, words, texts)
+    return Sureness(*probability(services.models_folder, str(pipeline), pipeline.retrieve, view, kind, values), known)
 
 
 def signals_of(
     run: Run, queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access
 ) -> tuple[Kind, Floats]:
     """Returns the signals of each query of a run, and their kind. They do not depend on how many hits were wanted."""
-    return _signals(run, queries, _wordings(queries, pipeline, view, access), view, access)
+    words = _wordings(queries, pipeline, view, access)
+    return _signals(run, queries, pipeline, view, words, _texts(_last(run), view, access))
 
 
-def _wordings(
-    queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access
-) -> list[Sequence[Wording] | None]:
+def _wordings(queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access) -> Wordings:
     return [view.wording(retriever, queries, access) for retriever in pipeline.retrieve]
 
 
 def _signals(
-    run: Run, queries: Sequence[Query], wordings: Sequence[Sequence[Wording] | None], view: View, access: Access
+    run: Run, queries: Sequence[Query], pipeline: Pipeline, view: View, wordings: Wordings, texts: dict[int, str]
 ) -> tuple[Kind, Floats]:
-    last = _judged(run)
     retrieved = [rankings for _, rankings in run.stages[: len(wordings)]]
-    return signals(last, retrieved, wordings, _overlaps(last, queries, wordings, view, access))
+    known = next((words for words in wordings if words is not None), None)
+    overlaps = np.zeros(len(queries))
+    for row, text in texts.items():
+        overlaps[row] = overlap(queries[row].text, text, known[row] if known else None)
+    return signals(_last(run), _before_reranking(run, pipeline, view), retrieved, wordings, overlaps)
 
 
-def _judged(run: Run) -> Rankings:
+def _last(run: Run) -> Rankings:
     """The ranking whose first passage is judged: the last one before the search went deeper for more hits."""
     return next(rankings for name, rankings in reversed(run.stages) if name != "deeper")
 
 
-def _overlaps(
-    last: Rankings,
-    queries: Sequence[Query],
-    wordings: Sequence[Sequence[Wording] | None],
-    view: View,
-    access: Access,
-) -> Floats:
-    found = np.zeros(len(queries))
-    first: IdArray = last.ids[:, 0] if last.ids.shape[1] else np.full(len(queries), PAD)
+def _before_reranking(run: Run, pipeline: Pipeline, view: View) -> Rankings:
+    """The ranking whose scores are compared. Rerankers score the first passages alone, each on a scale of its own."""
+    if not pipeline.rerank:
+        return _last(run)
+    _, joined = run.stages[len(pipeline.retrieve) - (pipeline.fuse is None)]
+    parents = view.parents(joined.ids)
+    return joined if parents is None else fold(joined, parents)
+
+
+def _texts(last: Rankings, view: View, access: Access) -> dict[int, str]:
+    """The text of each query's first passage, if there is one, by the number of the query."""
+    first: IdArray = last.ids[:, 0] if last.ids.shape[1] else np.full(len(last), PAD)
     rows = np.flatnonzero(first != PAD)
-    known = next((words for words in wordings if words is not None), None)
-    for row, chunk in zip(rows.tolist(), view.chunks(first[rows].tolist(), access), strict=True):
-        text = "\n".join([chunk.title, *chunk.headings, chunk.text])
-        found[row] = overlap(queries[row].text, text, known[row] if known else None)
-    return found
+    passages = view.passages(first[rows].tolist(), access)
+    texts = (_text(passage.title, passage.chunk.headings, passage.chunk.text) for passage in passages)
+    return dict(zip(rows.tolist(), texts, strict=True))
+
+
+def _text(title: str, headings: Sequence[str], text: str) -> str:
+    return "\n".join([title, *headings, text[:_READ]])
