@@ -26,6 +26,8 @@ from surefind.confidence.signals import NAMES, overlap, signals, without_meaning
 from surefind.errors import QueryError
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
+from surefind.search.pipeline import Pipeline
+from surefind.search.sure import signals_of
 from surefind.serve.integrity import CHECKS, DamageError
 from surefind.services import LocalServices
 from surefind.testing import MemoryView, rankings_of
@@ -248,6 +250,25 @@ def test_json_says_that_nothing_answers(few: KnowledgeBase) -> None:
     found = json.loads(done.out)
     assert done.code == 1 and found["answered"] is False and found["hits"] == []
     assert found["confidence"] < 0.5 and set(found["closest"]) == {"document", "title"}
+
+
+@pytest.mark.usefixtures("toys")
+def test_reranker_changes_the_first_passage_and_not_the_margin(few: KnowledgeBase) -> None:
+    query, owner = Query("cash drawer of the teller"), Access.owner()
+    view, found = few.reader().view, []
+    for text in ("bm25 + dense >> rrf", "bm25 + dense >> rrf >> shared_words", "bm25 >> shared_words", "bm25"):
+        pipeline = Pipeline.parse(text)
+        kind, values = signals_of(pipeline.run([query], 5, view, few.services, owner), [query], pipeline, view, owner)
+        found.append(dict(zip(NAMES[kind], values[0].tolist(), strict=True)))
+    plain, reranked, alone, words = found
+    assert plain["margin"] == reranked["margin"] and words["margin"] == alone["margin"]
+    assert plain["agreement"] == reranked["agreement"] and set(alone) == set(NAMES["words"])
+
+
+def test_first_page_and_later_pages_read_the_same_passage(few: KnowledgeBase) -> None:
+    """The first hit is read once if it is on the page, and by itself if it is not."""
+    first, later = (few.search("wire cutoff", Access.owner(), 2, offset=offset) for offset in (0, 2))
+    assert first.confidence == later.confidence and first.hits != later.hits
 
 
 # ---------------------------------------------------------------- access

@@ -17,11 +17,11 @@ from surefind.confidence.signals import Kind, overlap, signals
 from surefind.protocols import Services
 from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline, Run
-from surefind.store.backend import View
+from surefind.store.backend import Passage, View
 from surefind.types import PAD, Floats, Hit, IdArray, Query, Rankings, Wording
 
-_READ = 6_000
-"""The most characters of a passage that are compared with the query; a passage can be a whole book."""
+_READ = 2_000
+"""The most characters of a passage that are compared with the query. More would take longer than all the rest."""
 Wordings = Sequence[Sequence[Wording] | None]
 
 
@@ -50,7 +50,7 @@ def sureness(
     known = next((one[0].known / max(1, one[0].words) for one in words if one), None)
     if not len(run.rankings.row(0)[0]):
         return Sureness(0.0, "nothing was found", known)
-    texts = {0: _text(first.title, first.headings, first.text)} if first else _texts(_last(run), view, access)
+    texts = {0: _of_hit(first)} if first else _texts(_last(run), view, access)
     kind, values = _signals(run, [query], pipeline, view, words, texts)
     return Sureness(*probability(services.models_folder, str(pipeline), pipeline.retrieve, view, kind, values), known)
 
@@ -97,9 +97,20 @@ def _texts(last: Rankings, view: View, access: Access) -> dict[int, str]:
     first: IdArray = last.ids[:, 0] if last.ids.shape[1] else np.full(len(last), PAD)
     rows = np.flatnonzero(first != PAD)
     passages = view.passages(first[rows].tolist(), access)
-    texts = (_text(passage.title, passage.chunk.headings, passage.chunk.text) for passage in passages)
-    return dict(zip(rows.tolist(), texts, strict=True))
+    return dict(zip(rows.tolist(), map(_of_passage, passages), strict=True))
 
 
-def _text(title: str, headings: Sequence[str], text: str) -> str:
-    return "\n".join([title, *headings, text[:_READ]])
+def _of_hit(hit: Hit) -> str:
+    return _text(hit.title, hit.headings, hit.text, hit.start, hit.matched)
+
+
+def _of_passage(passage: Passage) -> str:
+    chunk = passage.chunk
+    return _text(passage.title, chunk.headings, chunk.text, chunk.start, passage.matched)
+
+
+def _text(title: str, headings: Sequence[str], text: str, start: int, matched: tuple[int, int] | None) -> str:
+    """The text to compare with the query: the titles above it, and `_READ` characters around the part that matched."""
+    middle = sum(matched) // 2 - start if matched else 0
+    begin = max(0, min(middle - _READ // 2, len(text) - _READ))
+    return "\n".join([title, *headings, text[begin : begin + _READ]])
