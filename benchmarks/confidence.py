@@ -3,6 +3,7 @@
     python benchmarks/confidence.py collect --data DATA --work WORK [--only NAME …]     asks every question
     python benchmarks/confidence.py report --work WORK           the tables of docs/results/confidence.md
     python benchmarks/confidence.py fit --work WORK              writes src/surefind/confidence/builtin.json
+    python benchmarks/confidence.py cost --work WORK             the time that it takes
 
 DATA holds collections in BEIR layout (a folder each). Each question is asked of all documents of its collection, and of
 all but those that answer it. Besides, each collection is asked questions of the others, its own unanswerable questions
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,8 @@ from typing import Any
 import numpy as np
 
 from _collecting import DEFAULT, collections, fewer, questions_of
+from _shared import machine
+from surefind import Access
 from surefind.bench.plan import Contender, Plan
 from surefind.calibrate.answers import ask, ask_twice
 from surefind.confidence.builtin import FILE
@@ -30,8 +34,12 @@ from surefind.confidence.signals import NAMES, Kind
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import parse_measure
 from surefind.measure.reliability import auc, brier, calibration_error, error_by_chance
+from surefind.sample import sample_questions
+from surefind.search.hits import hits_of
 from surefind.search.pipeline import Pipeline
+from surefind.search.sure import sureness
 from surefind.spec import make
+from surefind.store.backend import View
 from surefind.types import BoolArray, Floats, Query
 
 MOST = 1000
@@ -261,9 +269,36 @@ def unanswered(parts: list[Collection], before: dict[str, Predictor]) -> None:
         print(f"{part.name}: " + " | ".join(cells))
 
 
+# ---------------------------------------------------------------- cost
+
+
+def cost(work: Path) -> None:
+    """CPU time of the confidence of one search, beside that of the search, on the sample; the shortest of five, because
+    other work on the machine makes it longer."""
+    print(machine("numpy"))
+    with KnowledgeBase.open(work / "sample") as kb:
+        view, owner = kb.reader().view, Access.owner()
+        questions = [row["query"] for row in map(json.loads, sample_questions().read_text("utf-8").splitlines())]
+        for kind, text in PIPELINES.items():
+            pipeline = Pipeline.parse(text)
+            tries = [[_taken(kb, pipeline, Query(text), view, owner) for text in questions] for _ in range(5)]
+            taken = np.min(tries, axis=0) * 1000
+            median, high = np.median(taken, axis=0), np.quantile(taken, 0.95, axis=0)
+            print(f"{kind}: search {median[0]:.2f} ms, confidence {median[1]:.2f} ms (95%: {high[1]:.2f} ms)")
+
+
+def _taken(kb: KnowledgeBase, pipeline: Pipeline, query: Query, view: View, access: Access) -> tuple[float, float]:
+    started = time.thread_time()
+    run = pipeline.run([query], 10, view, kb.services, access)
+    hits = hits_of(run, view, access, 10)
+    searched = time.thread_time()
+    sureness(run, query, pipeline, view, kb.services, access, next(iter(hits), None))
+    return searched - started, time.thread_time() - searched
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["collect", "report", "fit"])
+    parser.add_argument("step", choices=["collect", "report", "fit", "cost"])
     parser.add_argument("--data", type=Path, help="a folder of collections in BEIR layout")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
@@ -274,6 +309,8 @@ def main() -> None:
         collect(args.data, args.work, args.only)
     elif args.step == "fit":
         write(args.work)
+    elif args.step == "cost":
+        cost(args.work)
     else:
         report(args.work)
 

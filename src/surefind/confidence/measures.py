@@ -62,9 +62,10 @@ def _first(ranking: Rankings) -> Floats:
 
 
 def margin(ranking: Rankings) -> Floats:
-    counts = _counts(ranking)
-    scores = np.where(ranking.ids == PAD, 0.0, ranking.scores).astype(np.float64)
-    last = np.clip(np.minimum(counts, _DEPTH) - 1, 0, None)
+    there = ranking.ids[:, :_DEPTH] != PAD
+    counts = there.sum(axis=1)
+    scores = np.where(there, ranking.scores[:, :_DEPTH], 0.0).astype(np.float64)
+    last = np.maximum(counts - 1, 0)
     first, second = _column(scores, 0), _column(scores, 1)
     low = np.take_along_axis(scores, last[:, None], 1)[:, 0] if scores.shape[1] else first
     spread = first - low
@@ -90,11 +91,11 @@ def shared_first(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:
 
 
 def lead(ranking: Rankings) -> Floats:
-    above = _above(ranking)
-    there = ranking.ids != PAD
-    medians = [float(np.median(row[known])) if known.any() else 0.0 for row, known in zip(above, there, strict=True)]
+    above, counts = _above(ranking), _counts(ranking)
+    middle = np.stack([np.maximum(counts - 1, 0) // 2, counts // 2], axis=1)  # a ranking is sorted
+    medians = np.take_along_axis(above, np.minimum(middle, above.shape[1] - 1), 1).mean(axis=1)
     first = _column(above, 0)
-    return np.where(first > 0, 1 - np.array(medians) / np.where(first > 0, first, 1.0), 0.0)
+    return np.where(first > 0, 1 - medians / np.where(first > 0, first, 1.0), 0.0)
 
 
 def _above(ranking: Rankings) -> Floats:
