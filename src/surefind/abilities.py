@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
-from surefind.protocols import Analyzer, Embedder, Passages, QueryEmbedder, Reader, ScoringIndex, Services
+from surefind.protocols import Analyzer, Embedder, Index, Passages, QueryEmbedder, Reader, ScoringIndex, Services
 
 if TYPE_CHECKING:
-    from surefind.types import BoolArray, FloatArray, Query, Rankings, Signal
+    from surefind.types import BoolArray, FloatArray, Mask, Query, Rankings, Signal, Wording
 
 
 @runtime_checkable
@@ -61,6 +61,15 @@ class WarmIndex(Protocol):
 
     def warm(self) -> None:
         """Loads it now, so that no query waits for it."""
+        ...
+
+
+@runtime_checkable
+class WordedIndex(Index, Protocol):
+    """An index that knows how well it knows the words of a query."""
+
+    def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
+        """Returns what is known about the words of each query. A word that no allowed chunk has counts as unknown."""
         ...
 
 

@@ -38,7 +38,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
         **{f"max_{f.name}": (int, float) for f in fields(Limits)},
     },
     "index": {"chunk": str, "enrich": list},
-    "search": {"pipeline": str, "k": int},
+    "search": {"pipeline": str, "k": int, "min_confidence": (int, float)},
     "exam": {"standing": str, "keep_queries": bool, "keep_days": int},
 }
 _LLM: dict[str, type | tuple[type, ...]] = {
@@ -79,6 +79,8 @@ class Settings:
     """The exam that is asked again after changes; empty: `bench.standing` chooses one."""
     isolated: bool = False
     """Whether scores are computed from the documents that the caller may read alone."""
+    min_confidence: float = 0.0
+    """A search that is less sure of its first hit returns none."""
     serve: Mapping[str, Any] = field(default_factory=dict)
     """The table [serve]; `serve.http.settings` reads it."""
 
@@ -165,6 +167,7 @@ class _SettingsReader:
             self.gate_margin(merged["sync"]),
             merged["exam"]["standing"],
             self.isolated(),
+            self.min_confidence(merged["search"]),
             self.data.get("serve", {}),
         )
 
@@ -185,6 +188,12 @@ class _SettingsReader:
         if not 0 <= margin <= 1:
             raise self.error("sync", "gate_margin", f"gate_margin must be from 0 to 1, not {margin:g}.")
         return margin
+
+    def min_confidence(self, search: dict[str, Any]) -> float:
+        least = float(search["min_confidence"])
+        if not 0 <= least <= 1:
+            raise self.error("search", "min_confidence", f"min_confidence must be from 0 to 1, not {least:g}.")
+        return least
 
     def keep_days(self, exam: dict[str, Any]) -> int:
         days: int = exam["keep_days"]

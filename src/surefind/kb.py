@@ -158,13 +158,16 @@ class KnowledgeBase(Writing):
         offset: int = 0,
         layout: Layout | None = None,
         extent: Extent = PARENT,
+        min_confidence: float | None = None,
     ) -> SearchResult:
         """Finds the k best passages after the first `offset`, among the documents that `access` admits, in this layout
-        or in that of the settings. `extent` says how much text a hit has. Raises `NotBuiltError` if an index is
-        missing; `build` makes it."""
+        or in that of the settings; none if it is less sure of the first one than `min_confidence`, or the settings'
+        minimum. `extent` says how much text a hit has. Raises `NotBuiltError` if an index is missing; `build` makes
+        it."""
         k = self.settings.k if k is None else k
-        check_query(query, k, offset)
-        return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset, extent)
+        least = self.settings.min_confidence if min_confidence is None else min_confidence
+        check_query(query, k, offset, least)
+        return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset, extent, least)
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document of the current generation that the caller may read, in order of id."""

@@ -35,6 +35,9 @@ enrich = ["headings"]
 # The default pipeline (`surefind use NAME` changes it), and how many hits a search returns.
 pipeline = "hybrid"
 k = 10
+# A search that is less sure that its first hit answers the question says that nothing here does; 0 shows every hit.
+# See `surefind help confidence`.
+min_confidence = 0
 
 [exam]
 # The exam that the gate and `surefind bench --since` ask. Without a name, it is the only exam besides known-item, or

@@ -194,6 +194,21 @@ EVERY = Mask(None)
 """The mask that allows everything."""
 
 
+class Wording(NamedTuple):
+    """What an index knows about the words of a query."""
+
+    best: float
+    """The highest score that a passage of these words could get. Unknown words count as the rarest ones."""
+    words: int
+    """The number of words that are searched for."""
+    known: int
+    """How many of them occur in a passage that the caller may see."""
+    weights: Mapping[str, float]
+    """The weight of each term of these words."""
+    analyzer: str
+    """The spec of the analyzer that turns text into terms."""
+
+
 class StageScore(NamedTuple):
     """The rank and the score of a hit in one stage."""
 
@@ -268,10 +283,25 @@ class SearchResult:
     """The number of documents that the filters and access groups left out before ranking."""
     generation: int = 0
     """The number of the generation that was searched."""
+    confidence: float | None = None
+    """The probability that the first hit answers the query, whatever `offset` is; None if it was not computed."""
+    confidence_from: str = ""
+    """What the probability was calibrated on, in words."""
+    known_words: float | None = None
+    """The share of the query's words that occur in the documents; None if no stage looks at words."""
+    closest: Hit | None = None
+    """The best passage, if the confidence is below the minimum that was asked for. There are no hits then."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a hit, and the confidence is not below the minimum that was asked for."""
+        return bool(self.hits)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form of the result, the same for every interface. How many documents were left out is not
         part of it: a caller must not learn how many there are that it may not read."""
-        data = asdict(replace(self, hits=()))
+        data = asdict(replace(self, hits=(), closest=None))
         del data["withheld"]
-        return data | {"hits": [hit.to_dict() for hit in self.hits]}
+        closest = {"document": self.closest.document, "title": self.closest.title} if self.closest else None
+        hits = [hit.to_dict() for hit in self.hits]
+        return data | {"answered": self.answered, "closest": closest, "hits": hits}

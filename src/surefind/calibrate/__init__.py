@@ -1,1 +1,1 @@
-"""Calibrates conditional reranking: the confidence from which on a question need not be reranked."""
+"""Calibrates how sure searches are (confidence), and from which confidence on a question need not be reranked (run)."""

@@ -28,11 +28,11 @@ WHENS: tuple[When, ...] = (*MEASURED, "predicted")
 EVERY_QUESTION = "every question is reranked"
 
 
-def success_of(exam: Exam) -> Measure:
-    """Whether a ranking succeeds: its first five passages contain the answer (T5EM), or, if gold is not given as
-    passages, its first five documents contain a relevant one."""
+def success_of(exam: Exam, k: int = 5) -> Measure:
+    """Whether a ranking succeeds: its first k passages, 5 or 1, contain the answer (T5EM, T1EM), or, if gold is not
+    given as passages, its first k documents contain a relevant one."""
     spans = all(any(j.is_answer and j.is_span for j in query.judgments) for query in exam.queries)
-    return Measure("T5EM", 5) if spans else Measure("Success", 5)
+    return Measure(f"T{k}EM", 5) if spans else Measure("Success", k)
 
 
 def check_options(name: str, when: str, beta: float, level: float, most: float = 1.0) -> None:

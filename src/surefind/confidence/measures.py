@@ -28,6 +28,11 @@ OF_RETRIEVERS = frozenset({"agreement", "raw", "predicted"})
 """Measures that read the rankings of the retrievers."""
 _DEPTH = 10
 """Passages that `margin` and `agreement` look at."""
+_SHARES = np.array(
+    [[sum(1 / d for d in range(max(i, j) + 1, _DEPTH + 1)) / _DEPTH for j in range(_DEPTH)] for i in range(_DEPTH)]
+)
+"""What a passage adds to `agreement` that two retrievers rank at i and j, counted from 0: it is shared from
+d = max(i, j) + 1 on."""
 
 
 def confidence(ranking: Rankings, retrieved: Sequence[Rankings], when: When) -> Floats:
@@ -35,20 +40,20 @@ def confidence(ranking: Rankings, retrieved: Sequence[Rankings], when: When) -> 
     if when == "max":
         found = _first(ranking)
     elif when == "margin":
-        found = _margin(ranking)
+        found = margin(ranking)
     elif when == "agreement":
-        found = _agreement(retrieved)
+        found = agreement(retrieved)
     else:
-        found = np.asarray(np.mean([_lead(one) for one in retrieved], axis=0))
+        found = np.asarray(np.mean([lead(one) for one in retrieved], axis=0))
     return np.where(_counts(ranking) < 2, np.inf, found)
 
 
 def features(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:
     """What the predictor reads, (queries, features): the measures, and for each retriever its first score, its lead and
     its margin."""
-    columns = [_first(ranking), _margin(ranking), _agreement(retrieved), _shared_first(ranking, retrieved)]
+    columns = [_first(ranking), margin(ranking), agreement(retrieved), shared_first(ranking, retrieved)]
     for one in retrieved:
-        columns += [np.log1p(_above(one)[:, 0]), _lead(one), _margin(one)]
+        columns += [np.log1p(_above(one)[:, 0]), lead(one), margin(one)]
     return np.stack(columns, axis=1)
 
 
@@ -56,17 +61,18 @@ def _first(ranking: Rankings) -> Floats:
     return np.where(_counts(ranking) > 0, _column(ranking.scores, 0), 0.0)
 
 
-def _margin(ranking: Rankings) -> Floats:
-    counts = _counts(ranking)
-    scores = np.where(ranking.ids == PAD, 0.0, ranking.scores).astype(np.float64)
-    last = np.clip(np.minimum(counts, _DEPTH) - 1, 0, None)
+def margin(ranking: Rankings) -> Floats:
+    there = ranking.ids[:, :_DEPTH] != PAD
+    counts = there.sum(axis=1)
+    scores = np.where(there, ranking.scores[:, :_DEPTH], 0.0).astype(np.float64)
+    last = np.maximum(counts - 1, 0)
     first, second = _column(scores, 0), _column(scores, 1)
     low = np.take_along_axis(scores, last[:, None], 1)[:, 0] if scores.shape[1] else first
     spread = first - low
     return np.where((counts > 1) & (spread > 0), (first - second) / np.where(spread > 0, spread, 1.0), 0.0)
 
 
-def _agreement(retrieved: Sequence[Rankings]) -> Floats:
+def agreement(retrieved: Sequence[Rankings]) -> Floats:
     """The mean over all pairs of retrievers; 0 if there is one retriever."""
     found = [_shared(a.ids, b.ids) for a, b in combinations(retrieved, 2)]
     return np.asarray(np.mean(found, axis=0)) if found else np.zeros(len(retrieved[0]))
@@ -75,22 +81,21 @@ def _agreement(retrieved: Sequence[Rankings]) -> Floats:
 def _shared(a: NDArray[np.int64], b: NDArray[np.int64]) -> Floats:
     a, b = _wide(a), _wide(b)
     same = (a[:, :, None] == b[:, None, :]) & (a[:, :, None] != PAD)
-    shared = [same[:, :d, :d].sum(axis=(1, 2)) / d for d in range(1, _DEPTH + 1)]
-    return np.asarray(np.mean(shared, axis=0))
+    return np.asarray((same * _SHARES).sum(axis=(1, 2)))
 
 
-def _shared_first(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:
+def shared_first(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:
     """The share of retrievers that rank the same passage first."""
     first = _wide(ranking.ids)[:, 0]
     return np.asarray(np.mean([(_wide(one.ids)[:, 0] == first) & (first != PAD) for one in retrieved], axis=0))
 
 
-def _lead(ranking: Rankings) -> Floats:
-    above = _above(ranking)
-    there = ranking.ids != PAD
-    medians = [float(np.median(row[known])) if known.any() else 0.0 for row, known in zip(above, there, strict=True)]
+def lead(ranking: Rankings) -> Floats:
+    above, counts = _above(ranking), _counts(ranking)
+    middle = np.stack([np.maximum(counts - 1, 0) // 2, counts // 2], axis=1)  # a ranking is sorted
+    medians = np.take_along_axis(above, np.minimum(middle, above.shape[1] - 1), 1).mean(axis=1)
     first = _column(above, 0)
-    return np.where(first > 0, 1 - np.array(medians) / np.where(first > 0, first, 1.0), 0.0)
+    return np.where(first > 0, 1 - medians / np.where(first > 0, first, 1.0), 0.0)
 
 
 def _above(ranking: Rankings) -> Floats:

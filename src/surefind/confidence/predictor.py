@@ -2,8 +2,9 @@
 
     p(q) = σ(w · z(q) + b)        z: the features, scaled to mean 0 and standard deviation 1 on the questions of the fit
 
-The weights minimise the log loss + λ/2 · |w|², by Newton's method (iteratively reweighted least squares). b is not
-penalised, so the mean of p equals the share of successes.
+The weights minimise the log loss + λ/2 · |w - w0|², by Newton's method (iteratively reweighted least squares). w0 is 0,
+or the weights of an earlier predictor, which then decides as far as the questions do not. b is not penalised, so the
+mean of p equals the share of successes.
 """
 
 from __future__ import annotations
@@ -46,16 +47,26 @@ class Predictor:
         return cls(means, scales, weights, float(data["intercept"]))
 
 
-def fit(features: Floats, success: BoolArray, strength: float = STRENGTH) -> Predictor:
-    means, spread = features.mean(axis=0), features.std(axis=0)
+def fit(
+    features: Floats,
+    success: BoolArray,
+    strength: float = STRENGTH,
+    earlier: Predictor | None = None,
+    counts: Floats | None = None,
+) -> Predictor:
+    """`counts` says how many times each question counts; once if it is not given."""
+    counts = np.ones(len(features)) if counts is None else counts
+    means = np.average(features, axis=0, weights=counts)
+    spread = np.sqrt(np.average((features - means) ** 2, axis=0, weights=counts))
     scales = np.where(spread > 1e-12, spread, 1.0)
     z = np.column_stack([(features - means) / scales, np.ones(len(features))])
     penalty = np.append(np.full(features.shape[1], strength), 1e-6)  # a little for b: all questions may succeed
-    at = np.zeros(z.shape[1])
+    start = np.append(np.zeros(features.shape[1]) if earlier is None else earlier.weights, 0.0)
+    at = start
     for _ in range(_STEPS):
         p = _sigmoid(z @ at)
-        slope = z.T @ (p - success) + penalty * at
-        curve = (z * (p * (1 - p))[:, None]).T @ z + np.diag(penalty)
+        slope = z.T @ (counts * (p - success)) + penalty * (at - start)
+        curve = (z * (counts * p * (1 - p))[:, None]).T @ z + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
         at = at - step / max(1.0, float(np.abs(step).max()))  # short steps while far away
         if np.abs(step).max() < _ENOUGH:

@@ -19,13 +19,15 @@ from surefind.arrays import check_length, check_offsets, check_range, read_array
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices
 from surefind.spec import make
-from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings
+from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
 _ARRAYS = {"starts": np.int64, "docs": np.int32, "tfs": np.uint16, "lengths": np.int32}
 _EVERY = 2000
 """Texts between two reports of progress."""
 _KEPT = 2
 """Number of (k1, b) pairs whose tables stay in memory."""
+_LOOKED_UP = 1024
+"""Postings whose access is looked up at a time."""
 _REMEMBERED = 50_000
 """Number of query tokens whose terms are cached."""
 
@@ -196,6 +198,35 @@ class Postings:
                 tf = np.where(self.docs[start + at] == wanted, self.tfs[start + at], 0)
                 scores[q] += weights[i] * tf / np.maximum(tf + norm[wanted], 1)  # tf is 0 or at least 1
         return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
+
+    def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
+        return [self._wording(retriever, query, allow) for query in queries]
+
+    def _wording(self, retriever: Saturation, query: Query, allow: Mask) -> Wording:
+        """The best score is that of an endless passage of these words, in which each gains idf · (k1 + 1). A term that
+        only withheld chunks have counts as one that no chunk has, or else the score would show that they have it."""
+        analyzer = make("analyze", retriever.analyzer)
+        terms = [self._analyzer.terms(token) for token in query_tokens(analyzer, query.text)]
+        unknown = float(np.log1p((len(self.lengths) + 0.5) / 0.5))
+        weights: dict[str, float] = {}
+        words = known = 0
+        for of_token in filter(None, terms):  # stop words have none
+            there = [term for term in of_token if self._occurs(term, allow)]
+            found = {term: float(self._idf[self._ids[term]]) for term in there}
+            weights |= found or dict.fromkeys(of_token[:1], unknown)
+            words, known = words + 1, known + bool(found)
+        return Wording((retriever.k1 + 1) * sum(weights.values()), words, known, weights, retriever.analyzer)
+
+    def _occurs(self, term: str, allow: Mask) -> bool:
+        """Whether an allowed chunk has the term."""
+        id = self._ids.get(term)
+        if id is None:
+            return False
+        docs = self.docs[self.starts[id] : self.starts[id + 1]]
+        if allow.bits is None:
+            return len(docs) > 0
+        parts = (docs[at : at + _LOOKED_UP] for at in range(0, len(docs), _LOOKED_UP))
+        return any(bool(allow.bits[part].any()) for part in parts)
 
     def arguments(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, ...]:
         """The arguments for kernels that score every chunk: the terms of the queries, the offset of each query, and the

@@ -18,6 +18,7 @@ from surefind.protocols import Retriever, Services
 from surefind.search.extent import Extent
 from surefind.search.hits import PARENT, hits_of, passage_hit
 from surefind.search.pipeline import Pipeline
+from surefind.search.sure import sureness
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
 from surefind.store.failures import explaining
@@ -63,17 +64,26 @@ class Reader:
         k: int = 10,
         offset: int = 0,
         extent: Extent = PARENT,
+        min_confidence: float = 0.0,
     ) -> SearchResult:
         """Finds the k best passages after the first `offset`, among the documents that `access` admits. k, `offset` and
-        `extent`, the size of the texts, do not change the ranking."""
-        check_query(query, k, offset)
+        `extent`, the size of the texts, do not change the ranking. If the probability that the first passage answers
+        the query is below `min_confidence`, there are no hits, and the result names the closest passage."""
+        check_query(query, k, offset, min_confidence)
         if not len(self.view):
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
         with explaining(self._catalogue.path.parent):
             run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
             hits = hits_of(query, run, self.view, access, k, offset, extent)
+            whole = hits if extent == PARENT and not offset else hits_of(query, run, self.view, access, 1)
+            first = next(iter(whole), None)  # the confidence does not depend on which hits are asked for, or how much
+            sure = sureness(run, Query(query), pipeline, self.view, self._services, access, first)
+            closest = None
+            if sure.confidence < min_confidence:
+                closest, hits = first, ()
         withheld = self.view.withheld(access)
-        return SearchResult(query, hits, run.trace, str(pipeline), withheld, self.generation)
+        about = sure.confidence, sure.calibrated, sure.known_words
+        return SearchResult(query, hits, run.trace, str(pipeline), withheld, self.generation, *about, closest)
 
     def missing(self, retrievers: Iterable[Retriever]) -> list[Retriever]:
         """Returns the retrievers, of these and the ones they use, that have no index of this generation."""
@@ -123,8 +133,8 @@ class Reader:
             return {member.document: member.content for member in self._catalogue.members(self._contents)}
 
 
-def check_query(query: str, k: int, offset: int = 0) -> None:
-    """Raises `QueryError` if a query is empty or too long, or if k or offset is out of range."""
+def check_query(query: str, k: int, offset: int = 0, min_confidence: float = 0.0) -> None:
+    """Raises `QueryError` if a query is empty or too long, or if k, offset or min_confidence is out of range."""
     if not query.strip():
         raise QueryError('The query is empty. Write one, for example: surefind search "CTR filing deadline".')
     if len(query) > MAX_QUERY:
@@ -135,3 +145,5 @@ def check_query(query: str, k: int, offset: int = 0) -> None:
         raise QueryError(f"k must be from 1 to {MAX_K:,}, not {k}.")
     if not 0 <= offset <= MAX_K:
         raise QueryError(f"offset must be from 0 to {MAX_K:,}, not {offset}.")
+    if not 0 <= min_confidence <= 1:
+        raise QueryError(f"min_confidence must be from 0 to 1, not {min_confidence:g}.")

@@ -115,7 +115,7 @@ def _reports(kb: KnowledgeBase) -> str:
 
 
 def _models(kb: KnowledgeBase) -> str:
-    from surefind.confidence import saved
+    from surefind.confidence import answering, saved
     from surefind.fuse.learned import MANIFEST, read_manifest
     from surefind.inference.record import RECORD, check_record
     from surefind.llm.trained import FILE, read_prompt
@@ -132,6 +132,8 @@ def _models(kb: KnowledgeBase) -> str:
             work.append(partial(read_prompt, path, file_version(path)))
         elif path.name == saved.FILE:
             work.append(partial(saved.find_calibration, folder, path.parent.name))
+        elif path.parent.name == answering.FOLDER:
+            work.append(partial(answering.read_answering, path, file_version(path)))
     _all(work)
     return f"{len(work)} trained models, prompts and calibrations match their checksums"
 

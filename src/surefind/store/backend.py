@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from surefind.access import Access, PathRule
 from surefind.protocols import OnProgress, Retriever
 from surefind.store.rows import Member
-from surefind.types import PAD, Chunk, FloatArray, IdArray, Query, Rankings
+from surefind.types import PAD, Chunk, FloatArray, IdArray, Query, Rankings, Wording
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
@@ -127,6 +127,10 @@ class View(Protocol):
 
     def score(self, retriever: Retriever, queries: Sequence[Query], ids: IdArray, access: Access) -> FloatArray:
         """Scores given chunks: an array of shape (queries, chunks), in which padding is -inf."""
+        ...
+
+    def wording(self, retriever: Retriever, queries: Sequence[Query], access: Access) -> list[Wording] | None:
+        """Returns what the retriever knows about the words of each query; None if it does not look at words."""
         ...
 
     def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:

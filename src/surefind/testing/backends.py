@@ -129,6 +129,8 @@ def _check_search(shelf: _Shelf, number: int) -> None:
         rule(close, f"score() must return the same scores as search(), and -inf for padding: {retriever}.")
         near = view.near(retriever, ids[0, :2].tolist(), 4, OWNER)
         rule(len(near) == 2, f"near() must return a row for each chunk: {retriever}.")
+        wording = view.wording(retriever, _QUERY, OWNER)
+        rule(wording is None or len(wording) == 1, f"wording() must return an entry for each query: {retriever}.")
         rule(len(view.search(retriever, [], 5, OWNER)) == 0, "A search without queries must return no rows.")
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from surefind.abilities import WordedIndex
 from surefind.access import Access, PathRule
 from surefind.errors import SpecError
 from surefind.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex, Wrapper
@@ -14,7 +15,7 @@ from surefind.store.backend import Passage, Spans, View
 from surefind.store.needs import innermost
 from surefind.testing._rule import rule
 from surefind.testing.retrievers import built
-from surefind.types import EVERY, Chunk, FloatArray, IdArray, Mask, Query, Rankings
+from surefind.types import EVERY, Chunk, FloatArray, IdArray, Mask, Query, Rankings, Wording
 
 
 class MemoryView:
@@ -51,6 +52,10 @@ class MemoryView:
         if not isinstance(index, ScoringIndex):
             raise SpecError(f"{retriever} cannot score single passages. Leave out missing=score, or the retriever.")
         return index.score(retriever, queries, ids, self._allow)
+
+    def wording(self, retriever: Retriever, queries: Sequence[Query], access: Access) -> list[Wording] | None:
+        index = self.index(retriever)
+        return index.wording(retriever, queries, self._allow) if isinstance(index, WordedIndex) else None
 
     def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
         one = innermost(retriever)

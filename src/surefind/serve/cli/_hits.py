@@ -31,7 +31,7 @@ _UNIT = rf"{CLUSTER}|[{HANGUL}]"
 def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str]) -> None:
     screen = console()
     if not result.hits:
-        screen.print(f"Nothing found for {result.query!r}.")
+        screen.print(_nothing(result))
     words = sought(result.query)
     for hit in result.hits:
         head = Text.assemble((f"{hit.rank:>2}. ", "bold"), (hit.title or hit.document, "bold"), f"  {hit.score:.3f}")
@@ -42,6 +42,8 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
             screen.print(Padding(Text(_places(hit)), (0, 0, 0, 4), expand=False))
         text = hit.text if full else snippet(_matched(hit), words)
         screen.print(Padding(emphasise(text, words), (0, 0, 1, 4), expand=False))
+    if result.hits and result.confidence is not None:
+        screen.print(_sure(result, explain))
     if explain:
         _show_trace(result)
     for entry in result.trace if not explain else ():
@@ -58,6 +60,23 @@ def place(hit: Hit) -> str:
     lines = f":{hit.lines[0]}-{hit.lines[1]}" if hit.lines else ""
     location = f"  {hit.location}" if hit.location and not hit.location.startswith("line") else ""
     return f"{hit.document}{lines}{location}  [{hit.id}]"
+
+
+def _nothing(result: SearchResult) -> str:
+    """The answer of a search without hits."""
+    if result.closest is None or result.confidence is None:
+        return f"Nothing found for {result.query!r}."
+    closest = result.closest.title or result.closest.document
+    return f"Nothing here answers this (confidence {result.confidence:.2f}).{_unknown(result)} Closest: {closest}"
+
+
+def _sure(result: SearchResult, explain: bool) -> str:
+    calibrated = f" Calibrated on {result.confidence_from}." if explain else ""
+    return f"Confidence {result.confidence:.2f} that the first hit answers this.{_unknown(result)}{calibrated}"
+
+
+def _unknown(result: SearchResult) -> str:
+    return " No word of the query occurs in these documents." if result.known_words == 0 else ""
 
 
 def _matched(hit: Hit) -> str:

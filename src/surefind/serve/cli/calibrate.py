@@ -1,7 +1,8 @@
-"""`surefind calibrate`: finds the confidence from which on questions need not be reranked."""
+"""`surefind calibrate`: how sure searches are, or the confidence from which on questions need not be reranked."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -9,7 +10,6 @@ import typer
 from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
-from surefind.serve.cli._train import ExamName, load_exam
 
 if TYPE_CHECKING:
     from surefind.confidence.measures import When
@@ -25,11 +25,27 @@ def calibrate(
     stage: Annotated[
         str,
         typer.Argument(
-            help="The reranker to skip, such as cross_encoder or 'llm_listwise(top=20)'.",
+            help="'confidence': how sure searches are of their first hit. Or the reranker to skip, such as "
+            "cross_encoder or 'llm_listwise(top=20)'.",
             autocompletion=_complete.stages("rerank"),
         ),
     ],
-    exam: ExamName,
+    exam: Annotated[
+        str,
+        typer.Option(
+            "--exam",
+            help="An exam from `surefind exam list`: NAME or NAME@VERSION.",
+            show_default="the standing exam",
+            autocompletion=_complete.exams,
+        ),
+    ] = "",
+    unanswerable: Annotated[
+        Path | None,
+        typer.Option(
+            "--unanswerable",
+            help="For confidence: a file of questions that the documents do not answer, one a line, or CSV or JSONL.",
+        ),
+    ] = None,
     beta: Annotated[float, typer.Option("--beta", help="The share of skipped questions that must succeed.")] = 0.9,
     confidence: Annotated[float, typer.Option("--confidence", help="How sure the promise is.")] = 0.95,
     most: Annotated[
@@ -44,15 +60,17 @@ def calibrate(
         typer.Option(
             "--pipeline",
             "-p",
-            help="The stages before the reranker, by name or spec.",
-            show_default="the default pipeline without its rerankers",
+            help="The pipeline to calibrate, or the stages before the reranker, by name or spec.",
+            show_default="the default pipeline; before a reranker, without its rerankers",
             autocompletion=_complete.pipelines,
         ),
     ] = "",
     success: Annotated[
         str,
         typer.Option(
-            "--success", help="When a ranking succeeds.", show_default="T5EM; Success@5 if gold is whole documents"
+            "--success",
+            help="When a ranking succeeds.",
+            show_default="T5EM, for confidence T1EM; Success@5 or @1 if gold is whole documents",
         ),
     ] = "",
     measure: Annotated[str, typer.Option("--measure", "-m", help="The quality that is reported.")] = "nDCG@10",
@@ -62,12 +80,26 @@ def calibrate(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Find the confidence from which on questions need not be reranked, with a promise about their quality.
+    """Calibrate how sure searches are of their first hit, or find out which questions need not be reranked.
 
-    The promise: of the questions that are not reranked, a share of at least BETA succeeds, at this confidence level.
-    The threshold is chosen on one half of the exam and checked on the other, and saved with the knowledge base: use it
-    as `conditional(stage=STAGE, calibrated=NAME)`. It is refused once the documents change.
+    With `confidence`, every question of the exam is searched for with and without the documents that answer it. What
+    that shows is saved with the knowledge base, and every search of this pipeline then says how likely its first hit
+    answers the question. Half of the questions check it.
+
+    With a reranker, the result is a threshold with a promise: of the questions that are not reranked, a share of at
+    least BETA succeeds, at this confidence level. The threshold is chosen on one half of the exam and checked on the
+    other, and saved with the knowledge base: use it as `conditional(stage=STAGE, calibrated=NAME)`. It is refused once
+    the documents change.
     """
+    from surefind.serve.cli import _confidence
+
+    if stage == _confidence.NAME:
+        others = {"--beta": beta != 0.9, "--confidence": confidence != 0.95, "--most-skipped": most != 1.0}
+        others |= {"--when": when != "predicted", "--measure": measure != "nDCG@10", "--name": bool(name)}
+        _refuse([option for option, given in others.items() if given], "is for rerankers, not for confidence")
+        _confidence.calibrate_confidence(kb, exam, pipeline, success, unanswerable, (budget, yes), as_json)
+        return
+    _refuse(["--unanswerable"] if unanswerable else [], "is for confidence, not for rerankers")
     from surefind.bench.llm_calls import llm_calls
     from surefind.calibrate.evidence import plan_of
     from surefind.calibrate.run import calibrate as run
@@ -75,11 +107,11 @@ def calibrate(
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
 
-    questions = load_exam(kb, exam)
-    name = name or f"{stage.partition('(')[0]}-{questions.name}"
-    check_options(name, when, beta, confidence, most)
-    wanted = parse_measure(success) if success else success_of(questions)
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        questions = _confidence.exam_of(base, exam)
+        name = name or f"{stage.partition('(')[0]}-{questions.name}"
+        check_options(name, when, beta, confidence, most)
+        wanted = parse_measure(success) if success else success_of(questions)
         plan = plan_of(_before(base, pipeline), stage, questions, wanted, parse_measure(measure))
         agree(base, llm_calls(base, plan), budget, yes, as_json)
         made = run(base, plan, name, cast("When", when), beta, confidence, most, report)
@@ -87,6 +119,13 @@ def calibrate(
         print_json(made)
     else:
         _show(made)
+
+
+def _refuse(options: list[str], why: str) -> None:
+    from surefind.errors import UsageError
+
+    if options:
+        raise UsageError(f"{options[0]} {why}. Leave it out.")
 
 
 def _before(base: KnowledgeBase, text: str) -> Pipeline:

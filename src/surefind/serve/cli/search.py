@@ -92,6 +92,14 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each stage did and where it put each hit.")
     ] = False,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--min-confidence",
+            help="Say that nothing answers the question if the first hit is less likely to: a probability from 0 to 1.",
+            show_default="[search] min_confidence",
+        ),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show whole passages, not snippets.")] = False,
     text: Annotated[
         str,
@@ -108,7 +116,7 @@ def search(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Find the passages that answer a question. The exit code is 1 if nothing was found.
+    """Find the passages that answer a question. The exit code is 1 if nothing was found, or nothing sure enough.
 
     Documents with an `acl` in their front matter are found only with --as GROUP. Filters and access rules apply before
     ranking, so they do not reduce the number of hits.
@@ -123,9 +131,9 @@ def search(
     extent = Extent.parse(text, max_chars)
     with KnowledgeBase.open(kb, once=True) as base:
         chosen, layout = choose(base, pipeline, retrieve, fuse, rerank, depth)
-        check_query(sought, k or base.settings.k, offset)
+        check_query(sought, k or base.settings.k, offset, min_confidence or 0.0)
         _build(base, chosen, layout, as_json)
-        result = base.search(sought, access, k, chosen, offset, layout, extent)
+        result = base.search(sought, access, k, chosen, offset, layout, extent, min_confidence)
     if as_json:
         print_json(result.to_dict())
     else:

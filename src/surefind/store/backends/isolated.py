@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from surefind.abilities import StatisticalIndex, WarmIndex, implements
+from surefind.abilities import StatisticalIndex, WarmIndex, WordedIndex, implements
 from surefind.protocols import ScoringIndex
-from surefind.types import EVERY, PAD, FloatArray, IdArray, Mask, Query, Rankings
+from surefind.types import EVERY, PAD, FloatArray, IdArray, Mask, Query, Rankings, Wording
 
 _KEPT = 8
 """How many parts of an index, each for another mask, stay in memory."""
@@ -54,6 +54,10 @@ class Isolated:
         numbers = np.where(allow.bits, np.cumsum(allow.bits) - 1, PAD)
         inside = np.where(ids == PAD, PAD, numbers[np.maximum(ids, 0)])
         return self._part(retriever, allow).score(retriever, queries, inside, EVERY)
+
+    def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording] | None:
+        index, mask = (self._part(retriever, allow), EVERY) if allow.count else (self._index, allow)
+        return index.wording(retriever, queries, mask) if implements(index, WordedIndex) else None
 
     def _part(self, retriever: Any, allow: Mask) -> ScoringIndex:
         with self._lock:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefind.abilities import StatisticalIndex, WarmIndex, implements
+from surefind.abilities import StatisticalIndex, WarmIndex, WordedIndex, implements
 from surefind.access import Access, PathRule, access_lists
 from surefind.errors import CorruptIndexError, NotBuiltError, PassageError, SpecError, StoreError, UsageError, choices
 from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
@@ -25,7 +25,7 @@ from surefind.store.needs import innermost, needed
 from surefind.store.rows import Entry
 from surefind.store.table import Table
 from surefind.text.places import location
-from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings
+from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
@@ -92,6 +92,10 @@ class LocalView:
         if not implements(index, ScoringIndex):
             raise SpecError(f"{retriever} cannot score single passages. Remove missing=score or the retriever.")
         return index.score(retriever, queries, self._allowed(ids, access), self.mask(access))
+
+    def wording(self, retriever: Retriever, queries: Sequence[Query], access: Access) -> list[Wording] | None:
+        index = self.index(retriever)
+        return index.wording(retriever, queries, self.mask(access)) if implements(index, WordedIndex) else None
 
     def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
         mask, one = self.mask(access), innermost(retriever)

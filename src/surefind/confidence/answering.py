@@ -1,0 +1,120 @@
+"""The calibrated confidence of a pipeline: `.surefind/models/confidence/KEY.json`, by `surefind calibrate confidence`.
+
+There is one for each pipeline and layout. It holds as long as the indexes are of the same kind and at least half of the
+documents are those of the calibration; otherwise the built-in predictor is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from surefind.confidence.builtin import builtin
+from surefind.confidence.predictor import Predictor
+from surefind.confidence.signals import NAMES, Kind
+from surefind.errors import StoreError
+from surefind.fusion.provenance import ENOUGH, alike
+from surefind.protocols import Corpus, Retriever
+from surefind.sealed import sealed, unsealed
+from surefind.store.version import FileVersion, file_version
+from surefind.types import Floats
+
+FOLDER = "confidence"
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """A predictor that was fitted on an exam, and what it is valid for."""
+
+    predictor: Predictor
+    kind: Kind
+    indexes: tuple[str, ...]
+    """The index specs of the retrievers."""
+    corpus: str
+    """The fingerprint of the documents."""
+    documents: tuple[int, ...]
+    """Their sketch."""
+    words: str
+    """What it was calibrated on."""
+
+    def refused(self, indexes: Sequence[str], corpus: Corpus) -> str:
+        """Why it does not hold here; "" if it does."""
+        if tuple(indexes) != self.indexes:
+            return "the indexes are others"
+        changed = corpus.fingerprint != self.corpus and not _alike(self.documents, corpus.sketch)
+        return "most documents are others" if changed else ""
+
+
+def probability(
+    folder: Path | None, pipeline: str, retrievers: Sequence[Retriever], corpus: Corpus, kind: Kind, values: Floats
+) -> tuple[float, str]:
+    """Returns the probability that the first hit answers a query with these signals, and what it was calibrated on."""
+    indexes = [retriever.index_spec for retriever in retrievers]
+    why = ""
+    try:
+        own = find_answering(folder, pipeline, corpus.layout)
+        if own is not None:
+            why = own.refused(indexes, corpus)
+            if not why:
+                return float(own.predictor(values)[0]), own.words
+    except StoreError as error:
+        why = str(error)
+    encoder = next((one for r, one in zip(retrievers, indexes, strict=True) if r.signal == "dense"), "")
+    words = builtin().words + (f"; your own calibration was not used: {why}" if why else "")
+    return float(builtin()(kind, values, encoder)[0]), words
+
+
+def place_of(folder: Path, pipeline: str, layout: str) -> Path:
+    key = hashlib.blake2b(f"{layout}\0{pipeline}".encode(), digest_size=8).hexdigest()
+    return folder / FOLDER / f"{key}.json"
+
+
+def write_answering(folder: Path, data: Mapping[str, Any]) -> Path:
+    """Saves a calibration. `data` has the fields of `Answering`, the pipeline, the layout and the report."""
+    place = place_of(folder, data["pipeline"], data["layout"])
+    place.parent.mkdir(parents=True, exist_ok=True)
+    aside = place.with_name(f".{place.name}.writing")
+    aside.write_text(json.dumps(sealed({"format": FORMAT, **data}), ensure_ascii=False, indent=1), encoding="utf-8")
+    aside.replace(place)
+    return place
+
+
+def find_answering(folder: Path | None, pipeline: str, layout: str) -> Answering | None:
+    """Returns the calibration of a pipeline; None if there is none. Raises `StoreError` if it is damaged."""
+    if folder is None:
+        return None
+    place = place_of(folder, pipeline, layout)
+    try:
+        return read_answering(place, file_version(place))
+    except FileNotFoundError:
+        return None
+
+
+@lru_cache(maxsize=32)
+def read_answering(path: Path, version: FileVersion) -> Answering:
+    """`version` is part of the cache key, so that a new calibration is read."""
+    try:
+        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
+        if data.get("format") != FORMAT:
+            raise ValueError("another version of Surefind wrote it")
+        kind, predictor = data["kind"], Predictor.from_data(data["predictor"])
+        if kind not in NAMES or len(predictor.weights) != len(NAMES[kind]):
+            raise ValueError("its predictor is not sound")
+        return Answering(
+            predictor, kind, tuple(data["indexes"]), data["corpus"], tuple(data["documents"]), data["words"]
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise StoreError(
+            f"The calibration {path} cannot be used ({error}). Make it again with: surefind calibrate confidence."
+        ) from error
+
+
+@lru_cache(maxsize=32)
+def _alike(then: tuple[int, ...], now: tuple[int, ...]) -> bool:
+    return alike(then, now) >= ENOUGH

@@ -1,0 +1,118 @@
+"""What a search shows about whether its first passage answers the query. Nothing is searched a second time.
+
+    margin           (s_1 - s_2) / (s_1 - s_10) of the ranking before reranking: the lead of its first passage
+    overlap          the share of the query's words that the first passage contains, weighted by idf
+
+    words: here      the score that the first retriever of words (BM25) gives the first passage, as a share of the best
+                     score that the query's words allow
+    words: lead      1 - median / first score of its candidates
+
+    meaning: here    the cosine that the first dense retriever gives the first passage
+    meaning: spread  (first - mean) / standard deviation of the cosines of its candidates
+
+    agreement        how many of their first ten passages the retrievers share
+    same             the share of retrievers that rank the same passage first
+
+Without a retriever of words, all words of the query weigh the same. `agreement` and `same` are read if there are both
+kinds of retrievers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, cast
+
+import numpy as np
+
+from surefind import spec
+from surefind.abilities import query_tokens
+from surefind.confidence.measures import agreement, lead, margin, shared_first
+from surefind.protocols import Analyzer
+from surefind.types import PAD, BoolArray, Floats, Rankings, Wording
+
+Kind = Literal["words", "meaning", "both", "other"]
+"""Which retrievers the signals are from."""
+_COMMON = ("margin", "overlap")
+_WORDS = ("words: here", "words: lead")
+_MEANING = ("meaning: here", "meaning: spread")
+NAMES: dict[Kind, tuple[str, ...]] = {
+    "words": (*_COMMON, *_WORDS),
+    "meaning": (*_COMMON, *_MEANING),
+    "both": (*_COMMON, *_WORDS, *_MEANING, "agreement", "same"),
+    "other": _COMMON,
+}
+"""The names of the signals, in the order of the columns."""
+_ANALYZER = "english"
+"""Finds the words of a query if no retriever does."""
+_REMEMBERED = 50_000
+"""Tokens whose terms are kept, because analysing a passage would take longer than all the rest."""
+
+
+def signals(
+    last: Rankings,
+    scored: Rankings,
+    retrieved: Sequence[Rankings],
+    wordings: Sequence[Sequence[Wording] | None],
+    overlaps: Floats,
+) -> tuple[Kind, Floats]:
+    """Returns the signals of each query, (queries, signals), and their kind. `last` is the ranking whose first passage
+    is judged, and `scored` the one before reranking; `retrieved` and `wordings` have one element for each retriever."""
+    worded = next(((r, w) for r, w in zip(retrieved, wordings, strict=True) if w is not None), None)
+    dense = next((r for r in retrieved if r.signal == "dense"), None)
+    columns = [margin(scored), overlaps]
+    if worded is not None:
+        best = np.array([max(one.best, 1e-9) for one in worded[1]])
+        columns += [_here(last, worded[0]) / best, lead(worded[0])]
+    if dense is not None:
+        columns += [_here(last, dense), _spread(dense)]
+    if worded is not None and dense is not None:
+        columns += [agreement(retrieved), shared_first(last, retrieved)]
+    kind: Kind = ("both" if dense else "words") if worded else ("meaning" if dense else "other")
+    return kind, np.stack(columns, axis=1)
+
+
+def without_meaning(kind: Kind, values: Floats) -> tuple[Kind, Floats]:
+    """Returns the signals that do not depend on the encoder."""
+    less: Kind = "words" if kind in ("both", "words") else "other"
+    return less, values[:, [NAMES[kind].index(name) for name in NAMES[less]]]
+
+
+def overlap(query: str, passage: str, wording: Wording | None = None) -> float:
+    """Returns the share of the query's words that occur in a passage, weighted if the words' weights are known."""
+    analyzer = cast(Analyzer, spec.make("analyze", wording.analyzer if wording else _ANALYZER))
+    weights: Mapping[str, float]
+    if wording is not None:
+        weights = wording.weights
+    else:
+        terms = (term for token in query_tokens(analyzer, query) for term in analyzer.terms(token))
+        weights = dict.fromkeys(terms, 1.0)
+    if not weights:
+        return 0.0
+    spec_of = str(analyzer)
+    there = {term for token in set(analyzer.tokens(passage)) for term in _terms(spec_of, token)}
+    return sum(weight for term, weight in weights.items() if term in there) / sum(weights.values())
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _terms(analyzer: str, token: str) -> tuple[str, ...]:
+    return tuple(cast(Analyzer, spec.make("analyze", analyzer)).terms(token))
+
+
+def _here(last: Rankings, found: Rankings) -> Floats:
+    """The score in `found` of the first passage of `last`; 0 if it is not there."""
+    if not last.ids.shape[1]:
+        return np.zeros(len(last))
+    chosen: BoolArray = (found.ids == last.ids[:, :1]) & (found.ids != PAD)
+    return np.asarray(np.where(chosen, found.scores, 0.0).sum(axis=1), np.float64)
+
+
+def _spread(found: Rankings) -> Floats:
+    there = found.ids != PAD
+    count = np.maximum(1, there.sum(axis=1))
+    scores = np.where(there, found.scores, 0.0).astype(np.float64)
+    if not scores.shape[1]:
+        return np.zeros(len(found))
+    mean = scores.sum(axis=1) / count
+    deviation = np.sqrt((np.where(there, scores - mean[:, None], 0.0) ** 2).sum(axis=1) / count)
+    return np.where(deviation > 1e-9, (scores[:, 0] - mean) / np.maximum(deviation, 1e-9), 0.0)

@@ -1,0 +1,116 @@
+"""How sure a search is: the probability that its first passage answers the query.
+
+It is computed from what the search has found already, and under the caller's access: withheld documents take no part,
+except that BM25 weighs words by how many passages of the index have them (`isolation = "statistics"` changes that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from surefind.access import Access
+from surefind.confidence.answering import probability
+from surefind.confidence.signals import Kind, overlap, signals
+from surefind.protocols import Services
+from surefind.search.parents import fold
+from surefind.search.pipeline import Pipeline, Run
+from surefind.store.backend import Passage, View
+from surefind.types import PAD, Floats, Hit, IdArray, Query, Rankings, Wording
+
+_READ = 2_000
+"""The most characters of a passage that are compared with the query. More would take longer than all the rest."""
+Wordings = Sequence[Sequence[Wording] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sureness:
+    """How sure a search is of its first hit."""
+
+    confidence: float
+    calibrated: str
+    """What the probability was calibrated on."""
+    known_words: float | None
+    """The share of the query's words that occur in the documents; None if no retriever looks at words."""
+
+
+def sureness(
+    run: Run,
+    query: Query,
+    pipeline: Pipeline,
+    view: View,
+    services: Services,
+    access: Access,
+    first: Hit | None = None,
+) -> Sureness:
+    """Returns how sure a search for one query is. `first` is its first hit, if that has been read already."""
+    words = _wordings([query], pipeline, view, access)
+    known = next((one[0].known / max(1, one[0].words) for one in words if one), None)
+    if not len(run.rankings.row(0)[0]):
+        return Sureness(0.0, "nothing was found", known)
+    texts = {0: _of_hit(first)} if first else _texts(_last(run), view, access)
+    kind, values = _signals(run, [query], pipeline, view, words, texts)
+    return Sureness(*probability(services.models_folder, str(pipeline), pipeline.retrieve, view, kind, values), known)
+
+
+def signals_of(
+    run: Run, queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access
+) -> tuple[Kind, Floats]:
+    """Returns the signals of each query of a run, and their kind. They do not depend on how many hits were wanted."""
+    words = _wordings(queries, pipeline, view, access)
+    return _signals(run, queries, pipeline, view, words, _texts(_last(run), view, access))
+
+
+def _wordings(queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access) -> Wordings:
+    return [view.wording(retriever, queries, access) for retriever in pipeline.retrieve]
+
+
+def _signals(
+    run: Run, queries: Sequence[Query], pipeline: Pipeline, view: View, wordings: Wordings, texts: dict[int, str]
+) -> tuple[Kind, Floats]:
+    retrieved = [rankings for _, rankings in run.stages[: len(wordings)]]
+    known = next((words for words in wordings if words is not None), None)
+    overlaps = np.zeros(len(queries))
+    for row, text in texts.items():
+        overlaps[row] = overlap(queries[row].text, text, known[row] if known else None)
+    return signals(_last(run), _before_reranking(run, pipeline, view), retrieved, wordings, overlaps)
+
+
+def _last(run: Run) -> Rankings:
+    """The ranking whose first passage is judged: the last one before the search went deeper for more hits."""
+    return next(rankings for name, rankings in reversed(run.stages) if name != "deeper")
+
+
+def _before_reranking(run: Run, pipeline: Pipeline, view: View) -> Rankings:
+    """The ranking whose scores are compared. Rerankers score the first passages alone, each on a scale of its own."""
+    if not pipeline.rerank:
+        return _last(run)
+    _, joined = run.stages[len(pipeline.retrieve) - (pipeline.fuse is None)]
+    parents = view.parents(joined.ids)
+    return joined if parents is None else fold(joined, parents)
+
+
+def _texts(last: Rankings, view: View, access: Access) -> dict[int, str]:
+    """The text of each query's first passage, if there is one, by the number of the query."""
+    first: IdArray = last.ids[:, 0] if last.ids.shape[1] else np.full(len(last), PAD)
+    rows = np.flatnonzero(first != PAD)
+    passages = view.passages(first[rows].tolist(), access)
+    return dict(zip(rows.tolist(), map(_of_passage, passages), strict=True))
+
+
+def _of_hit(hit: Hit) -> str:
+    return _text(hit.title, hit.headings, hit.text, hit.start, hit.matched)
+
+
+def _of_passage(passage: Passage) -> str:
+    chunk = passage.chunk
+    return _text(passage.title, chunk.headings, chunk.text, chunk.start, passage.matched)
+
+
+def _text(title: str, headings: Sequence[str], text: str, start: int, matched: tuple[int, int] | None) -> str:
+    """The text to compare with the query: the titles above it, and `_READ` characters around the part that matched."""
+    middle = sum(matched) // 2 - start if matched else 0
+    begin = max(0, min(middle - _READ // 2, len(text) - _READ))
+    return "\n".join([title, *headings, text[begin : begin + _READ]])

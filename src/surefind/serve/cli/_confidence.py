@@ -1,0 +1,88 @@
+"""`surefind calibrate confidence`: fits how sure searches are on an exam, and shows how well it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from surefind.serve.cli._common import console, print_json, progress
+from surefind.serve.cli._money import agree
+
+if TYPE_CHECKING:
+    from surefind.exam.model import Exam
+    from surefind.kb import KnowledgeBase
+
+NAME = "confidence"
+"""What `surefind calibrate` calibrates besides rerankers."""
+
+
+def calibrate_confidence(
+    kb: Path,
+    exam: str,
+    pipeline: str,
+    success: str,
+    unanswerable: Path | None,
+    money: tuple[float | None, bool],
+    as_json: bool,
+) -> None:
+    from surefind.bench.llm_calls import llm_calls
+    from surefind.bench.plan import from_texts
+    from surefind.calibrate import confidence
+    from surefind.calibrate.page import render
+    from surefind.calibrate.run import success_of
+    from surefind.exam.formats.questions import read_questions
+    from surefind.kb import KnowledgeBase
+    from surefind.measure.names import parse_measure
+
+    without = list(dict.fromkeys(read_questions(unanswerable))) if unanswerable else []
+    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        questions = exam_of(base, exam)
+        chosen = from_texts([pipeline or base.settings.pipeline], base.settings.pipelines)[0].pipeline
+        wanted = parse_measure(success) if success else success_of(questions, 1)
+        plan = confidence.plan_of(chosen, questions, wanted)
+        agree(base, llm_calls(base, plan) * 2, *money, as_json)
+        made = confidence.calibrate_confidence(base, plan, without, report)
+    page = Path(made["file"]).with_suffix(".html")
+    page.write_text(render(made), encoding="utf-8")
+    if as_json:
+        print_json(made)
+    else:
+        _show(made, page)
+
+
+def exam_of(base: KnowledgeBase, name: str) -> Exam:
+    """The named exam; without a name, the standing one."""
+    from surefind.bench.standing import standing_exam
+    from surefind.serve.cli._train import load_exam
+
+    return load_exam(base.folder, name) if name else standing_exam(base, base.reader())
+
+
+def _show(made: dict[str, Any], page: Path) -> None:
+    from rich.table import Table
+
+    from surefind.calibrate.page import sentence
+
+    counts = made["questions"]
+    typer.echo(
+        f"{made['exam']['name']}: {counts['exam']} questions, each asked with and without the documents that answer "
+        f"it, and {counts['unanswerable']} that no document answers. The first hit is right for {made['right']:.0%} of "
+        f"those with an answer ({made['success']})."
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("held-out half")
+    for heading in ("calibration error", "of a perfect one", "Brier", "AUC"):
+        table.add_column(heading, justify="right")
+    for name, found in (("calibrated", made["held_out"]), ("built-in", made["builtin"])):
+        auc = "–" if found["auc"] is None else f"{found['auc']:.3f}"
+        table.add_row(name, f"{found['error']:.3f}", f"{found['error_by_chance']:.3f}", f"{found['brier']:.3f}", auc)
+    console().print(table)
+    typer.echo(sentence(made))
+    if made["exam"]["name"].startswith("known-item"):
+        typer.echo(
+            "These questions were written from the documents, and people's questions are harder: the confidence is too "
+            "high for them. Calibrate on questions of people if you have some (surefind help your-questions)."
+        )
+    typer.echo(f"Searches with this pipeline use it from now on. Reliability diagram: {page}")
