@@ -52,7 +52,7 @@ LAYERS = [
     },
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"search", "write", "config", "settings_file"},
-    {"kb", "status", "decisions", "changes", "adoption", "gate"},
+    {"kb", "writing", "status", "decisions", "changes", "adoption", "gate", "answer"},
     {"exam", "measure", "bench", "calibrate", "tune", "train"},
     {"study"},
     {"client", "serve", "__main__"},

@@ -213,7 +213,7 @@ def test_search_below_the_minimum_has_no_hits(few: KnowledgeBase) -> None:
     result = few.search("recipe for carrot cake", Access.owner(), min_confidence=0.5)
     assert not result.answered and result.hits == () and result.closest is not None and result.closest.rank == 1
     later = few.search("recipe for carrot cake", Access.owner(), offset=5, min_confidence=0.5)
-    assert later.closest is not None and later.closest.chunk == result.closest.chunk
+    assert later.closest is not None and later.closest.id == result.closest.id
 
 
 @pytest.mark.parametrize("least", [-0.1, 1.5, math.nan])

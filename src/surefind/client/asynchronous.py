@@ -39,9 +39,11 @@ class AsyncClient:
         text: str | None = None,
         max_chars: int | None = None,
         offset: int = 0,
+        min_confidence: float | None = None,
     ) -> Found:
         """Finds passages. The parameters are those of `/v1/search`."""
-        options = {"k": k, "pipeline": pipeline, "where": list(where), "text": text, "max_chars": max_chars}
+        options: dict[str, Any] = {"k": k, "pipeline": pipeline, "where": list(where), "text": text, "max_chars": max_chars}
+        options |= {"min_confidence": min_confidence}
         return calls.found_of(await self._send(calls.search(q, {**options, "offset": offset})))
 
     async def pages(self, q: str, k: int | None = None, **options: Any) -> AsyncIterator[Found]:
@@ -51,6 +53,10 @@ class AsyncClient:
         while found.next:
             found = calls.found_of(await self._send(Call("GET", found.next)))
             yield found
+
+    async def ask(self, q: str, *, pipeline: str | None = None, quote: bool = False) -> dict[str, Any]:
+        """Answers a question, with citations."""
+        return dict(await self._send(calls.ask(q, {"pipeline": pipeline, "quote": quote})))
 
     async def passage(
         self, id: str, *, text: str | None = None, max_chars: int | None = None, q: str | None = None

@@ -39,6 +39,10 @@ def search(q: str, options: Mapping[str, Any]) -> Call:
     return Call("POST", "/v1/search", json={"q": q, **_given(options)})
 
 
+def ask(q: str, options: Mapping[str, Any]) -> Call:
+    return Call("POST", "/v1/ask", json={"q": q, **_given(options)})
+
+
 def passage(id: str, options: Mapping[str, Any]) -> Call:
     return Call("GET", f"/v1/passages/{quote(id, safe='')}", _given(options))
 
@@ -74,7 +78,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 def found_of(data: Mapping[str, Any]) -> Found:
     """Reads the JSON of a search. Fields that a newer server adds are left out."""
     known = {field.name for field in fields(Found)}
-    rest = {name: value for name, value in data.items() if name in known - {"hits", "trace"}}
+    rest = {name: value for name, value in data.items() if name in known - {"hits", "trace", "closest"}}
     trace = tuple(TraceEntry(**_known(TraceEntry, entry)) for entry in data["trace"])
     return Found(hits=tuple(map(hit_of, data["hits"])), trace=trace, **rest)
 

@@ -37,9 +37,11 @@ class Client:
         text: str | None = None,
         max_chars: int | None = None,
         offset: int = 0,
+        min_confidence: float | None = None,
     ) -> Found:
         """Finds passages. The parameters are those of `/v1/search`."""
-        options = {"k": k, "pipeline": pipeline, "where": list(where), "text": text, "max_chars": max_chars}
+        options: dict[str, Any] = {"k": k, "pipeline": pipeline, "where": list(where), "text": text, "max_chars": max_chars}
+        options |= {"min_confidence": min_confidence}
         return calls.found_of(self._send(calls.search(q, {**options, "offset": offset})))
 
     def pages(self, q: str, k: int | None = None, **options: Any) -> Iterator[Found]:
@@ -49,6 +51,10 @@ class Client:
         while found.next:
             found = calls.found_of(self._send(Call("GET", found.next)))
             yield found
+
+    def ask(self, q: str, *, pipeline: str | None = None, quote: bool = False) -> dict[str, Any]:
+        """Answers a question, with citations."""
+        return dict(self._send(calls.ask(q, {"pipeline": pipeline, "quote": quote})))
 
     def passage(self, id: str, *, text: str | None = None, max_chars: int | None = None, q: str | None = None) -> Hit:
         """Reads the passage with the id of a hit."""

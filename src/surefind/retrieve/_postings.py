@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,12 +17,11 @@ from surefind.abilities import query_tokens
 from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices
+from surefind.retrieve._terms import Terms, compiled
 from surefind.spec import make
 from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
 _ARRAYS = {"starts": np.int64, "docs": np.int32, "tfs": np.uint16, "lengths": np.int32}
-_EVERY = 2000
-"""Texts between two reports of progress."""
 _KEPT = 2
 """Number of (k1, b) pairs whose tables stay in memory."""
 _LOOKED_UP = 1024
@@ -91,13 +89,13 @@ class Postings:
     ) -> Postings:
         """Builds the postings. Terms are numbered in alphabetical order and unused terms are dropped, so the index
         depends on the texts alone and not on the order in which they were added."""
-        df = _compiled().count_postings(stream, offsets, len(known))
+        df = compiled().count_postings(stream, offsets, len(known))
         vocabulary = sorted(term for term, i in known.items() if df[i])
         renumber = np.full(len(known), -1, np.int32)
         renumber[[known[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
         kept = [known[term] for term in vocabulary]
         starts = np.concatenate([[0], np.cumsum(df[kept], dtype=np.int64)])
-        docs, tfs = _compiled().fill_postings(renumber[stream], counts, offsets, starts)
+        docs, tfs = compiled().fill_postings(renumber[stream], counts, offsets, starts)
         return cls(vocabulary, starts, docs, tfs, lengths, analyzer)
 
     def only(self, kept: BoolArray, retriever: Any) -> Postings:
@@ -155,7 +153,7 @@ class Postings:
         elif k and self.vocabulary:
             gains, table, peaks = self._gains(retriever)
             shapes, _, _ = self._shapes
-            _compiled().search(
+            compiled().search(
                 terms.copy(), offsets, self._idf[terms], self.starts, self.docs, shapes, gains, self._dense_of, table,
                 peaks, allow.kernel, k, ordinals, scores,
             )  # fmt: skip
@@ -177,7 +175,7 @@ class Postings:
 
     def warm(self) -> None:
         """Loads the compiled kernels."""
-        _compiled()
+        compiled()
 
     def terms_of(self, queries: Sequence[Sequence[str]]) -> tuple[IntArray, NDArray[np.int64]]:
         """Converts terms to numbers, for `search_terms`; unknown terms are left out."""
@@ -265,11 +263,11 @@ class Postings:
     def _shapes(self) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
         """The shape of each posting; the frequency and the chunk length of each shape."""
         lengths, kind = np.unique(self.lengths, return_inverse=True)
-        sizes = _compiled().greatest_tfs(self.docs, self.tfs, kind, len(lengths)) + 1
+        sizes = compiled().greatest_tfs(self.docs, self.tfs, kind, len(lengths)) + 1
         firsts = np.cumsum(sizes) - sizes
         total = int(sizes.sum())
         shapes = np.empty(len(self.docs), np.uint16 if total <= 1 << 16 else np.uint32)
-        _compiled().fill_shapes(self.docs, self.tfs, kind, firsts, shapes)
+        compiled().fill_shapes(self.docs, self.tfs, kind, firsts, shapes)
         return shapes, np.arange(total) - np.repeat(firsts, sizes), np.repeat(lengths, sizes).astype(np.int64)
 
     def _gains(self, retriever: Saturation) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -282,7 +280,7 @@ class Postings:
             norm = k1 * (1 - b + b * lengths / average)
             gains = np.where(tfs > 0, tfs * (k1 + 1) / np.maximum(tfs + norm, 1), 0).astype(np.float32)
             frequent = np.flatnonzero(self._dense_of >= 0).astype(np.int32)
-            table, peaks = _compiled().dense_rows(self.starts, self.docs, shapes, gains, frequent, len(self.lengths))
+            table, peaks = compiled().dense_rows(self.starts, self.docs, shapes, gains, frequent, len(self.lengths))
             kept = list(self._known_gains.items())[1 - _KEPT :]
             self._known_gains = {**dict(kept), (k1, b): (gains, table, peaks)}
             return gains, table, peaks
@@ -296,13 +294,6 @@ class Postings:
         return np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
 
 
-def _compiled() -> Any:
-    """The compiled kernels. They take half a second to load, which a single search can do without."""
-    from surefind.retrieve import _kernels
-
-    return _kernels
-
-
 def _stream(rows: Iterable[list[int]]) -> tuple[IntArray, NDArray[np.int64]]:
     """Concatenates rows; returns them with the offset at which each starts."""
     found = array("i")
@@ -313,40 +304,11 @@ def _stream(rows: Iterable[list[int]]) -> tuple[IntArray, NDArray[np.int64]]:
     return np.array(found, dtype=np.int32), np.array(offsets, dtype=np.int64)
 
 
-class Terms:
-    """Assigns numbers to terms. Each distinct token is analysed once."""
-
-    def __init__(self, analyzer: Analyzer, vocabulary: Sequence[str]) -> None:
-        self._analyzer = analyzer
-        self.known = {term: i for i, term in enumerate(vocabulary)}
-
-    def of(self, texts: Sequence[str], progress: Progress | None) -> tuple[IntArray, IntArray]:
-        """All terms of all texts in one stream, and how many belong to each text."""
-        seen: defaultdict[str, int] = defaultdict(count().__next__)
-        number = seen.__getitem__
-        parts: list[IntArray] = []
-        for i, text in enumerate(texts):
-            tokens = self._analyzer.tokens(text)
-            parts.append(np.fromiter(map(number, tokens), np.int32, len(tokens)))
-            if progress and i % _EVERY == 0:
-                progress(i, len(texts))
-        known = self.known
-        terms = array("i")
-        firsts = np.zeros(len(seen) + 1, np.int64)
-        for i, token in enumerate(seen, 1):
-            terms.extend([known.setdefault(term, len(known)) for term in self._analyzer.terms(token)])
-            firsts[i] = len(terms)
-        stream = np.concatenate(parts) if parts else np.zeros(0, np.int32)
-        sizes = np.array([len(part) for part in parts], np.int32)
-        stream, lengths = _compiled().expand(stream, sizes, firsts, np.array(terms, dtype=np.int32))
-        return stream, lengths
-
-
 def _merge(earlier: Postings, origin: IntArray, new: Any, stream: Any, sizes: Any) -> tuple[Any, Any, Any]:
     """Merges the kept part of an earlier index and the new texts into one chunk-by-chunk stream."""
     kept = np.full(len(earlier.lengths), -1, np.int32)
     kept[origin[origin >= 0]] = np.flatnonzero(origin >= 0).astype(np.int32)
-    offsets, terms, counts = _compiled().transpose(earlier.starts, earlier.docs, earlier.tfs, kept, len(origin))
+    offsets, terms, counts = compiled().transpose(earlier.starts, earlier.docs, earlier.tfs, kept, len(origin))
     all_sizes = np.diff(offsets)
     all_sizes[new] = sizes
     # Kept rows and new rows interleave; both are placed by the offsets of the merged stream.

@@ -14,7 +14,7 @@ import numpy as np
 
 from surefind.arrays import check_length, check_range, read_array, strings
 from surefind.protocols import Analyzer, Progress
-from surefind.retrieve._postings import Terms
+from surefind.retrieve._terms import Terms
 from surefind.types import BoolArray, IntArray
 
 

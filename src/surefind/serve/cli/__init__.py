@@ -14,6 +14,7 @@ from surefind.errors import DiskFullError, StoreError, SurefindError, closest, d
 from surefind.serve.cli import (
     _complete,
     access,
+    ask,
     bench,
     calibrate,
     demo,
@@ -61,6 +62,7 @@ for module in (
     init,
     sync,
     search,
+    ask,
     show,
     open,
     bench,

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from surefind.types import SearchResult
     from surefind.write.layout import Layout
 
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(
+        "--min-confidence",
+        help="Say that nothing answers the question if the first hit is less likely to: a probability from 0 to 1.",
+        show_default="[search] min_confidence",
+    ),
+]
 PipelineName = Annotated[
     str | None,
     typer.Option(
@@ -92,14 +100,7 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each stage did and where it put each hit.")
     ] = False,
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(
-            "--min-confidence",
-            help="Say that nothing answers the question if the first hit is less likely to: a probability from 0 to 1.",
-            show_default="[search] min_confidence",
-        ),
-    ] = None,
+    min_confidence: MinConfidence = None,
     full: Annotated[bool, typer.Option("--full", help="Show whole passages, not snippets.")] = False,
     text: Annotated[
         str,
@@ -127,7 +128,7 @@ def search(
     from surefind.search.reader import check_query
 
     access = Access.of(*(groups or []), where=where or [])
-    sought = _query(query or [])
+    sought = query_of(query or [])
     extent = Extent.parse(text, max_chars)
     with KnowledgeBase.open(kb, once=True) as base:
         chosen, layout = choose(base, pipeline, retrieve, fuse, rerank, depth)
@@ -156,7 +157,7 @@ def _keep(base: KnowledgeBase, result: SearchResult, access: Access) -> None:
         typer.echo(failed, err=True)
 
 
-def _query(words: list[str]) -> str:
+def query_of(words: list[str]) -> str:
     """Returns the query: the words of the command line, or all of stdin, stripped. Several lines are one query, so that
     a whole e-mail can be the query."""
     from surefind.errors import QueryError

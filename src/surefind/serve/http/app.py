@@ -13,7 +13,7 @@ from surefind.kb import KnowledgeBase
 from surefind.serve.auth.gatekeeper import LOOPBACK
 from surefind.serve.http.guard import Guard
 from surefind.serve.http.problems import handle_problems
-from surefind.serve.http.routes import documents, feedback, health, jobs, manual, reports, search
+from surefind.serve.http.routes import ask, documents, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
 from surefind.serve.http.settings import ServeSettings, serve_settings
 
@@ -37,7 +37,7 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
         title="Surefind", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.service = service
-    for room in (search, documents, reports, jobs, feedback, health, manual):
+    for room in (search, ask, documents, reports, jobs, feedback, health, manual):
         app.include_router(room.router)
     handle_problems(app)
     hosts = {*LOOPBACK, *chosen.allowed_hosts} if service.gatekeeper.is_open else set(chosen.allowed_hosts)

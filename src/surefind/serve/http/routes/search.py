@@ -41,6 +41,9 @@ class SearchRequest(BaseModel):
     )
     text: str = Field("parent", max_length=20, description="`parent`, `passage` or `window=N`.")
     max_chars: int | None = Field(None, description="Cut each text around its best sentence.")
+    min_confidence: float | None = Field(
+        None, ge=0, le=1, description="Return no hits if it is less likely than this that the first one answers."
+    )
     generation: int | None = Field(
         None, ge=0, lt=2**62, description="Continue the ranking of this generation, as `next` does."
     )
@@ -78,13 +81,14 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     reader = service.reader(wanted.generation)
     pipeline, access = service.pipeline(wanted.pipeline, caller), caller.access(wanted.where)
     extent = Extent.parse(wanted.text, wanted.max_chars)
-    key = reader.generation, str(pipeline), access, wanted.q, k, wanted.offset, extent
+    least = service.kb.settings.min_confidence if wanted.min_confidence is None else wanted.min_confidence
+    key = reader.generation, str(pipeline), access, wanted.q, k, wanted.offset, extent, least
     known = service.cache.get(key)
     service.metrics.cache.labels("miss" if known is None else "hit").inc()
     if known is not None:
         return known, None, access
     began = time.perf_counter()
-    result = reader.search(wanted.q, access, pipeline, k, wanted.offset, extent)
+    result = reader.search(wanted.q, access, pipeline, k, wanted.offset, extent, least)
     service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
     data = result.to_dict() | {"next": _next(wanted, k, result)}
     made = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Answers with evidence: every sentence cites the passages that say it."""

@@ -1,0 +1,75 @@
+"""The answer to a question, and the steps in which it arrives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from surefind.types import Hit, SearchResult
+
+NOT_HERE = "Not in these documents."
+"""The answer if no passage answers the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A sentence, and the ranks of the hits that say it."""
+
+    text: str
+    citations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    query: str
+    sentences: tuple[Cited, ...]
+    """Empty if nothing here answers the question."""
+    result: SearchResult
+    """The search that the answer is made from."""
+    model: str = ""
+    """The language model that wrote it; empty if the sentences are quotes."""
+    dropped: tuple[str, ...] = ()
+    """Sentences of the model that the cited passages do not say."""
+    note: str = ""
+    """Why a model was not used, or failed."""
+    dollars: float = 0.0
+
+    @property
+    def answered(self) -> bool:
+        return bool(self.sentences)
+
+    @property
+    def text(self) -> str:
+        """The answer as text, with citations such as [1]."""
+        shown = (one.text + "".join(f" [{rank}]" for rank in one.citations) for one in self.sentences)
+        return " ".join(shown) or NOT_HERE
+
+    @property
+    def cited(self) -> tuple[Hit, ...]:
+        """The hits that are cited."""
+        ranks = {rank for one in self.sentences for rank in one.citations}
+        return tuple(hit for hit in self.result.hits if hit.rank in ranks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form, the same for every interface."""
+        return {
+            "query": self.query,
+            "answered": self.answered,
+            "answer": self.text,
+            "sentences": [{"text": one.text, "citations": list(one.citations)} for one in self.sentences],
+            "citations": [hit.to_dict() for hit in self.cited],
+            "confidence": self.result.confidence,
+            "model": self.model or None,
+            "dropped": list(self.dropped),
+            "note": self.note or None,
+            "dollars": self.dollars,
+            "generation": self.result.generation,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of an answer, as soon as it is known: the search, each sentence, and in the end the whole."""
+
+    kind: Literal["search", "sentence", "end"]
+    value: SearchResult | Cited | Answer

@@ -1,0 +1,75 @@
+"""Answers by a language model: it reads the passages of the search, and each of its sentences is checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from surefind.answer.support import supported
+from surefind.answer.values import Cited
+from surefind.errors import AnswerError, SurefindError
+from surefind.llm.ask import ask
+from surefind.llm.reply import read_object
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Completion
+from surefind.protocols import Services
+from surefind.types import Hit, SearchResult
+
+_SLOTS = ("passages", "query")
+_MAX_TOKENS = 500
+_PROMPT = "v1"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the model wrote, sentence by sentence."""
+
+    sentences: tuple[Cited, ...]
+    dropped: tuple[str, ...]
+    model: str
+    dollars: float
+
+
+def write(result: SearchResult, services: Services, model: str | None = None) -> Written:
+    """Asks the model. Raises a `SurefindError` if it does not answer, or not as it was asked to."""
+    template = services.prompt("ask", _PROMPT, _SLOTS)
+    shown = [Data("passage", _shown(hit), number) for number, hit in enumerate(result.hits, 1)]
+    prompt = template.messages(passages=shown, query=Data("query", result.query))
+    (answer,) = ask(
+        services, model, [prompt], max_tokens=_MAX_TOKENS, usable=lambda at, one: _sentences(one) is not None
+    )
+    if isinstance(answer, SurefindError):
+        raise answer
+    found = _sentences(answer)
+    if found is None:
+        raise AnswerError("The model's answer had no list of sentences.")
+    kept, dropped = [], []
+    for text, numbers in found:
+        cited = [result.hits[number - 1] for number in numbers if 1 <= number <= len(result.hits)]
+        if supported(text, cited):
+            kept.append(Cited(text, tuple(dict.fromkeys(hit.rank for hit in cited))))
+        else:
+            dropped.append(text)
+    return Written(tuple(kept), tuple(dropped), answer.model or services.chat_name(model), answer.dollars)
+
+
+def _shown(hit: Hit) -> str:
+    heading = " > ".join(dict.fromkeys((hit.title, *hit.headings)))
+    return f"{heading}\n{hit.text}"
+
+
+def _sentences(answer: Completion) -> list[tuple[str, list[int]]] | None:
+    """Returns (text, numbers of passages) of each sentence; None if the answer has no such list."""
+    rows = (read_object(answer.text) or {}).get("sentences")
+    if not isinstance(rows, list):
+        return None
+    return [found for row in rows if (found := _sentence(row)) is not None]
+
+
+def _sentence(row: Any) -> tuple[str, list[int]] | None:
+    if not isinstance(row, dict):
+        return None
+    text, numbers = row.get("text"), row.get("passages")
+    if not isinstance(text, str) or not text.strip() or not isinstance(numbers, list):
+        return None
+    return " ".join(text.split()), [number for number in numbers if type(number) is int]
