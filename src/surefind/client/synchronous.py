@@ -40,7 +40,13 @@ class Client:
         min_confidence: float | None = None,
     ) -> Found:
         """Finds passages. The parameters are those of `/v1/search`."""
-        options: dict[str, Any] = {"k": k, "pipeline": pipeline, "where": list(where), "text": text, "max_chars": max_chars}
+        options: dict[str, Any] = {
+            "k": k,
+            "pipeline": pipeline,
+            "where": list(where),
+            "text": text,
+            "max_chars": max_chars,
+        }
         options |= {"min_confidence": min_confidence}
         return calls.found_of(self._send(calls.search(q, {**options, "offset": offset})))
 

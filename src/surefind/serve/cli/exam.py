@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from surefind.errors import BudgetError, ExamError, UsageError
-from surefind.serve.cli import _complete, exam_grow, exam_label
+from surefind.serve.cli import _complete, exam_feedback, exam_grow, exam_label
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 
@@ -30,6 +30,7 @@ ExamName = Annotated[str, typer.Argument(help="The exam: NAME or NAME@VERSION.",
 def register(parent: typer.Typer) -> None:
     exam_grow.register(app)
     exam_label.register(app)
+    exam_feedback.register(app)
     parent.add_typer(app, name="exam", rich_help_panel=None)
 
 

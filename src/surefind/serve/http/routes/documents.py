@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +14,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 
 from surefind.access import Access, access_lists
-from surefind.errors import NotFoundError, SourceError
+from surefind.errors import LockedError, NotFoundError, SourceError
 from surefind.search.extent import Extent
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.service import Served, Service
@@ -20,6 +22,8 @@ from surefind.store.rows import Version
 
 router = APIRouter(tags=["documents"])
 _MOST = 1_000
+_PATIENCE = 15.0
+"""Seconds that an upload waits for another writer."""
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
 _DOCUMENT = re.compile(r"[^\x00-\x1f\x7f\\]{1,500}")
 Generation = Annotated[int | None, Query(ge=0, lt=2**62, description="Read this generation, if it is kept.")]
@@ -124,7 +128,7 @@ async def upload(
             file = Path(folder) / name
             file.write_bytes(data)
             try:
-                return service.kb.draft(file, document, caller.name)
+                return _patiently(lambda: service.kb.draft(file, document, caller.name))
             except SourceError as error:  # it names the temporary file
                 raise SourceError(str(error).replace(str(file), name)) from None
 
@@ -145,6 +149,18 @@ async def drafts(request: Request, service: Served) -> dict[str, Any]:
         return {"drafts": [asdict(one) for one in seen]}
 
     return await service.work(read)
+
+
+def _patiently(do: Callable[[], Version]) -> Version:
+    """Does it as soon as no other process writes; raises `LockedError` if that takes too long."""
+    ends = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return do()
+        except LockedError:
+            if time.monotonic() > ends:
+                raise
+        time.sleep(0.05)
 
 
 def _readable(service: Service, version: Version, caller: Caller) -> bool:

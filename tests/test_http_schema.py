@@ -1,0 +1,44 @@
+"""Requests made from the OpenAPI schema: every answer is one that the schema knows, and none is an error of ours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+
+from helpers import Home
+from http_helpers import Served, a_bank, serving
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(a_bank(Home(tmp_path_factory.mktemp("bank"))).folder) as found:
+        yield found
+
+
+def test_no_request_breaks_the_server(server: Served) -> None:
+    schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+    asked: Counter[str] = Counter()
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        if operation.path.endswith("/events"):
+            continue  # it answers for as long as a job runs
+
+        @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy())
+        def ask(case: schemathesis.Case) -> None:
+            if (case.method, case.path) == ("POST", "/v1/jobs") and isinstance(case.body, dict):
+                case.body = {**case.body, "kind": "publish", "version": 1}  # no long work
+            answer = case.call(timeout=20)
+            asked[f"{case.method} {case.path}"] += 1
+            case.validate_response(answer, checks=[not_a_server_error])
+            assert "Traceback" not in answer.text
+            if answer.status_code >= 400:
+                assert answer.headers["content-type"][0] == "application/problem+json"
+
+        ask()
+    assert len(asked) >= 15 and sum(asked.values()) > 150
