@@ -47,7 +47,11 @@ def test_pipeline_takes_depth_and_fuser() -> None:
     ("text", "line", "words"),
     [
         ("\n[serach]\nk = 5\n", 2, "no table [serach]. Did you mean search? Choices: access, bench, exam, index, llm"),
-        ("[search]\n\nkk = 5\n", 3, "[search] has no setting 'kk'. Did you mean k? Choices: k, pipeline."),
+        (
+            "[search]\n\nkk = 5\n",
+            3,
+            "[search] has no setting 'kk'. Did you mean k? Choices: k, min_confidence, pipeline.",
+        ),
         ('[search]\nk = "ten"\n', 2, "k must be a whole number, not 'ten'"),
         ("[search]\nk = true\n", 2, "k must be a whole number, not True"),
         ("[search]\nk = 0\n", 2, "k must be at least 1, not 0"),

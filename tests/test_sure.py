@@ -209,6 +209,12 @@ def test_confidence_does_not_depend_on_k_and_offset(few: KnowledgeBase) -> None:
     assert len({result.confidence for result in searches}) == 1
 
 
+def test_confidence_does_not_depend_on_hits_of_a_deeper_search(few: KnowledgeBase) -> None:
+    short, long = (few.search("teller drawer cash", Access.owner(), k, "bm25 @3") for k in (1, 20))
+    assert [entry.stage for entry in long.trace][-1] == "deeper" != [entry.stage for entry in short.trace][-1]
+    assert short.confidence == long.confidence
+
+
 def test_search_below_the_minimum_has_no_hits(few: KnowledgeBase) -> None:
     result = few.search("recipe for carrot cake", Access.owner(), min_confidence=0.5)
     assert not result.answered and result.hits == () and result.closest is not None and result.closest.rank == 1

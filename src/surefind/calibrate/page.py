@@ -11,13 +11,11 @@ from surefind.bench.html import template
 _SLOT = "<!-- confidence -->"
 _SIZE, _LEFT, _TOP = 320, 44, 12
 _WIDE, _HIGH = _LEFT + _SIZE + 20, _TOP + _SIZE + 44
-_LARGEST = 9.0
-"""The radius of the circle of the largest bin."""
 
 
 def render(made: Mapping[str, Any]) -> str:
     """The whole page of what `calibrate_confidence` returns."""
-    rows = [("Calibrated on the other half of this exam", made["held_out"]), ("Built-in", made["builtin"])]
+    rows = [("Calibrated on the other half", made["held_out"]), ("Built-in", made["builtin"])]
     questions = made["questions"]
     parts = [
         f'<header><p class="kicker">Surefind {escape(made["surefind"])}, {escape(made["created"][:10])}</p>'
@@ -28,7 +26,9 @@ def render(made: Mapping[str, Any]) -> str:
         f"the held-out half, {made['held_out']['searches']} searches. Right: {escape(made['success'])}.</p>",
         _table(rows),
         "</section>",
+        '<div class="beside">',
         *(f"<section><h2>{escape(name)}</h2>{diagram(found['bins'], name)}</section>" for name, found in rows),
+        "</div>",
         '<p class="small soft">A circle is a tenth of the searches. On the dashed line, a search that says 0.7 is '
         "right in 70% of the cases; above it, searches are more often right than they say.</p>",
     ]
@@ -47,7 +47,6 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 def diagram(bins: Sequence[Mapping[str, Any]], label: str) -> str:
     """A reliability diagram as SVG: predicted probability to the right, observed share of right first hits upwards."""
-    most = max((one["count"] for one in bins), default=1)
     lines = [
         f'<line class="axis" x1="{_x(0)}" y1="{_y(0)}" x2="{_x(1)}" y2="{_y(0)}"/>',
         f'<line class="axis" x1="{_x(0)}" y1="{_y(0)}" x2="{_x(0)}" y2="{_y(1)}"/>',
@@ -59,9 +58,8 @@ def diagram(bins: Sequence[Mapping[str, Any]], label: str) -> str:
     caption = "confidence; upwards: share of right first hits"
     lines.append(f'<text x="{_x(0.5)}" y="{_HIGH - 6}" text-anchor="middle">{caption}</text>')
     for one in bins:
-        radius = max(3.0, _LARGEST * (one["count"] / most) ** 0.5)
         lines.append(
-            f'<circle cx="{_x(one["predicted"])}" cy="{_y(one["observed"])}" r="{radius:.1f}" style="fill:var(--c0)">'
+            f'<circle cx="{_x(one["predicted"])}" cy="{_y(one["observed"])}" r="6" style="fill:var(--c0)">'
             f"<title>said {one['predicted']:.2f}, was {one['observed']:.2f}, {one['count']} searches</title></circle>"
         )
     size = f'viewBox="0 0 {_WIDE} {_HIGH}" width="{_WIDE}" height="{_HIGH}"'

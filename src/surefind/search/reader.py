@@ -82,8 +82,18 @@ class Reader:
             if sure.confidence < min_confidence:
                 closest, hits = first, ()
         withheld = self.view.withheld(access)
-        about = sure.confidence, sure.calibrated, sure.known_words
-        return SearchResult(query, hits, run.trace, str(pipeline), withheld, self.generation, *about, closest)
+        return SearchResult(
+            query,
+            hits,
+            run.trace,
+            str(pipeline),
+            withheld,
+            self.generation,
+            confidence=sure.confidence,
+            confidence_from=sure.calibrated,
+            known_words=sure.known_words,
+            closest=closest,
+        )
 
     def missing(self, retrievers: Iterable[Retriever]) -> list[Retriever]:
         """Returns the retrievers, of these and the ones they use, that have no index of this generation."""
