@@ -195,6 +195,9 @@ def test_a_passage_is_read_with_its_surroundings(public: Ask, home: Home) -> Non
     assert "item100." in text_of(alone) and "item100." in text_of(wider)
     assert len(text_of(alone)) < len(text_of(wider))
     assert re.search(r"page \d of \d of its document", text_of(alone))
+    assert "⟦" not in text_of(alone)
+    marked = text_of(public("read", id=id, around=1, query="Which one speaks of item100?"))
+    assert "⟦Paragraph 100 speaks of item100.⟧" in marked
 
 
 def test_the_pages_of_a_document_are_its_text(public: Ask) -> None:

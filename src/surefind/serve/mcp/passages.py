@@ -16,8 +16,10 @@ from surefind.types import Hit
 OPEN, CLOSE = "⟦", "⟧"
 _LEAST_CHARS = 60
 """A text is not cut any shorter."""
-_NEAR = 20
+_NEAR = 80
 """The search for the longest text that fits ends within this many characters."""
+_LONGEST_TOKEN = 10
+"""More characters than this, on average, no token of a text has; it bounds the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ def show(hit: Hit, budget: int, note: str = "") -> Shown:
     shown = _shown(hit, hit, note)
     if shown.tokens <= budget:
         return shown
-    least, most = _LEAST_CHARS, len(hit.text)
+    least, most = _LEAST_CHARS, min(len(hit.text), budget * _LONGEST_TOKEN)
     while most - least > _NEAR:
         middle = (least + most) // 2
         fits = _shown(hit, Extent(None, middle).cut(hit), note).tokens <= budget
