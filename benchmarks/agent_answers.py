@@ -2,8 +2,8 @@
 
     python benchmarks/agent_answers.py --kb FOLDER [--max-tokens 2000]
 
-FOLDER is a knowledge base of the sample. The questions are those of examples/questions.jsonl that agent_loop.py does not
-ask. `parent` is what the layout returns, `window=1` the passage that was found with a neighbour on either side.
+FOLDER is a knowledge base of the sample. The questions are those of examples/questions.jsonl that agent_loop.py does
+not ask. `parent` is what the layout returns, `window=1` the passage that was found with a neighbour on either side.
 """
 
 from __future__ import annotations
