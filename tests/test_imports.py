@@ -55,7 +55,7 @@ LAYERS = [
     {"kb", "writing", "status", "decisions", "changes", "adoption", "gate", "answer"},
     {"exam", "measure", "bench", "calibrate", "tune", "train"},
     {"study"},
-    {"client", "serve", "__main__"},
+    {"adapters", "client", "serve", "__main__"},
 ]
 STAGES = LAYERS[3]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -249,6 +249,13 @@ class Hit:
     version: int = 0
     """The number of the document's version."""
 
+    @property
+    def citation(self) -> str:
+        """Where the text is: the document, with lines, page, sheet or slide."""
+        lines = f":{self.lines[0]}-{self.lines[1]}" if self.lines else ""
+        location = f"  {self.location}" if self.location and not self.location.startswith("line") else ""
+        return f"{self.document}{lines}{location}"
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form of the hit, the same for every interface."""
         data = asdict(self)

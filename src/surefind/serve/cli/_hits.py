@@ -57,9 +57,7 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
 
 def place(hit: Hit) -> str:
     """Where to open a hit: its document with lines, page, sheet or slide, and its id."""
-    lines = f":{hit.lines[0]}-{hit.lines[1]}" if hit.lines else ""
-    location = f"  {hit.location}" if hit.location and not hit.location.startswith("line") else ""
-    return f"{hit.document}{lines}{location}  [{hit.id}]"
+    return f"{hit.citation}  [{hit.id}]"
 
 
 def _nothing(result: SearchResult) -> str:

@@ -1,0 +1,1 @@
+"""Retrievers for other frameworks: LangChain, LlamaIndex and Haystack."""

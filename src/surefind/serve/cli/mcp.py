@@ -1,0 +1,56 @@
+"""`surefind mcp`: gives agents the tools search, read, browse and propose."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from surefind.serve.cli._common import HERE, Folder, Readers
+
+
+def register(app: typer.Typer) -> None:
+    app.command("mcp")(mcp)
+
+
+def mcp(
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="HOST:PORT",
+            help="Listen for streamable HTTP on this loopback address, instead of using stdin and stdout.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_propose: Annotated[
+        bool, typer.Option("--allow-propose", help="Also offer the tool propose, which makes drafts.")
+    ] = False,
+    groups: Readers = None,
+    kb: Folder = HERE,
+) -> None:
+    """Serve the knowledge base to agents over MCP, the Model Context Protocol.
+
+    An agent client starts this command itself and talks to it on stdin and stdout; `surefind help agents` shows the
+    settings of common clients. Everybody who can reach the server reads what the groups of --as may read.
+    """
+    from surefind.access import Access
+    from surefind.errors import MissingPartError
+    from surefind.kb import KnowledgeBase
+
+    try:
+        from surefind.serve.mcp.run import serve_http, serve_stdio
+        from surefind.serve.mcp.server import make_server
+    except ModuleNotFoundError as error:
+        raise MissingPartError(
+            f"surefind mcp needs the package {error.name}. Install it with pip install 'surefind[mcp]'."
+        ) from None
+
+    access = Access.of(*(groups or []))
+    with KnowledgeBase.open(kb) as base:
+        _ = base.catalogue  # a folder without a knowledge base is an error now, not at the first question
+        server = make_server(base, lambda: access, lambda: allow_propose)
+        if http is None:
+            serve_stdio(server)
+        else:
+            serve_http(server, http, lambda url: typer.echo(f"Agents of this machine can use {url}.", err=True))

@@ -1,0 +1,1 @@
+"""The MCP server: search, read, browse and propose, as tools for agents."""

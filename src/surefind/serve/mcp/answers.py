@@ -1,0 +1,43 @@
+"""The answer of a tool: a text for a model to read, and the same as JSON. Both stay below the caller's token limit.
+
+Some clients give the model only the text and others only the JSON, so each of them is complete by itself. Text of
+documents is quoted: every line of it begins with `> `, so no document can pass its own words off as ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from surefind.prompts.fence import harmless
+from surefind.text.tokens import count_tokens
+
+DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS = 2_000, 300, 20_000
+"""The size of an answer: without `max_tokens`, and the limits of `max_tokens`."""
+_LONGEST = 160
+"""Characters of a title or a name in an answer."""
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    text: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def size(text: str, data: Any) -> int:
+    """Returns the tokens of the longer of the two forms."""
+    return max(count_tokens(text), count_tokens(json.dumps(data, ensure_ascii=False)))
+
+
+def quoted(text: str) -> str:
+    """Marks every line as a quotation."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def one_line(text: str) -> str:
+    """Returns a title or a name of a document on one line, cut if it is very long."""
+    flat = _SPACE.sub(" ", harmless(text)).strip()
+    return flat if len(flat) <= _LONGEST else f"{flat[:_LONGEST]}…"

@@ -1,0 +1,66 @@
+"""The tool `propose`: an addition or a change, as a draft that a person reviews. It never publishes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from surefind.access import Access
+from surefind.errors import NotFoundError, UsageError
+from surefind.kb import KnowledgeBase
+from surefind.serve.mcp.answers import Answer, one_line
+from surefind.serve.mcp.arguments import Arguments
+
+DESCRIPTION = (
+    "Propose a new document or a changed one. The text becomes a draft: no search finds it before a person has "
+    "reviewed and published it. To change a document, send the whole new text under its name. Returns the number of "
+    "the draft."
+)
+_LONGEST = 200_000
+"""The most characters of a proposal."""
+_FENCE = "---"
+
+
+class ProposeArguments(Arguments):
+    document: str = Field(
+        min_length=1, max_length=300, description="The name of the document: an existing one, or a new path ending .md."
+    )
+    text: str = Field(max_length=_LONGEST, description="The whole text, in Markdown.")
+
+
+def propose(kb: KnowledgeBase, access: Access, given: ProposeArguments) -> Answer:
+    """Makes a draft. `access` is not asked: whether the document exists changes nothing that the caller sees."""
+    name = given.document.strip()
+    if not given.text.strip():
+        raise UsageError("The text is empty. Send the whole text of the document.")
+    if not name or any(not one.isprintable() for one in name):
+        raise UsageError("The name of the document must be one printable line, such as notes/wire-cutoff.md.")
+    if given.text.lstrip("\ufeff \n\r").startswith(_FENCE):
+        raise UsageError("The text begins with front matter (---). Leave it out: the reviewer decides on metadata.")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "proposal.md"
+        file.write_text(_head(kb, name) + given.text, encoding="utf-8")
+        version = kb.draft(file, name)
+    text = (
+        f"Draft {version.number} of {one_line(name)} waits for review. It is not published, and no search finds it. "
+        f"A person publishes it with: surefind version publish {version.number}."
+    )
+    return Answer(text, {"version": version.number, "document": name, "state": version.state})
+
+
+def _head(kb: KnowledgeBase, name: str) -> str:
+    """Returns the front matter of the document as it is now. Without it, a restricted document that is changed would be
+    published without its access list."""
+    try:
+        document, _ = kb.reader().document(name, Access.owner())
+    except NotFoundError:
+        return ""
+    metadata: dict[str, Any] = dict(document.metadata)
+    if document.acl:
+        metadata["acl"] = list(document.acl)
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in metadata.items()]
+    return "\n".join([_FENCE, *lines, _FENCE, ""]) if lines else ""
