@@ -485,3 +485,34 @@ def test_an_open_server_closes_when_the_first_key_is_made(tmp_path_factory: pyte
         with server.client() as client:
             assert client.get("/v1/documents").status_code == 401
         assert "hr/pay.md" not in _documents(server, text)
+
+
+def test_agents_see_what_their_key_may_read(server: Served, keys: dict[str, str]) -> None:
+    """Two agents at once, each with its own rights."""
+    import asyncio
+
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    async def ask(key: str) -> tuple[list[str], str]:
+        headers = {"Authorization": f"Bearer {key}"}
+        async with (
+            create_mcp_http_client(headers=headers) as http,
+            Client(streamable_http_client(f"{server.url}/mcp", http_client=http)) as client,
+        ):
+            tools = [tool.name for tool in (await client.list_tools()).tools]
+            texts = []
+            for _ in range(5):
+                found = await client.call_tool("search", {"query": "cutoff of salaries"})
+                texts.append(str(found))
+            return tools, " ".join(texts)
+
+    async def both() -> list[tuple[list[str], str]]:
+        return await asyncio.gather(ask(keys["reader"]), ask(keys["hr"]), ask(keys["writer"]))
+
+    (reader, read), (_, of_hr), (writer, _) = asyncio.run(both())
+    assert "zebra" not in read and "zebra" in of_hr
+    assert "propose" not in reader and "propose" in writer and {"search", "ask", "read", "browse"} <= set(reader)
+    with server.client() as client:
+        assert client.post("/mcp", json={}).status_code == 401

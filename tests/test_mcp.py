@@ -155,8 +155,8 @@ def test_tools_are_described_for_agents(public: Ask, staff: Ask, portal: Blockin
         assert count_tokens(dumped) < 1_500
         assert all("data" in tool.description for tool in tools if tool.name in ("search", "read", "browse"))
         assert all(tool.annotations.read_only_hint == (tool.name != "propose") for tool in tools)
-    assert named[public] == ["search", "read", "browse", "propose"]
-    assert named[staff] == ["search", "read", "browse"]
+    assert named[public] == ["search", "ask", "read", "browse", "propose"]
+    assert named[staff] == ["search", "ask", "read", "browse"]
 
 
 @pytest.mark.parametrize("door", ["public", "staff"])

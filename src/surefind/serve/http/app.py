@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from surefind import __version__
@@ -16,6 +18,9 @@ from surefind.serve.http.problems import handle_problems
 from surefind.serve.http.routes import ask, documents, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
 from surefind.serve.http.settings import ServeSettings, serve_settings
+
+if TYPE_CHECKING:
+    from surefind.serve.http.agents import Agents
 
 _ABOUT = """Finds the right passage among your documents.
 
@@ -28,9 +33,12 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
     chosen = settings or serve_settings(kb.settings.serve)
     service = Service(kb, chosen, groups)
 
+    agents = _agents(service)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with agents.running() if agents else nullcontext():
+            yield
         await service.jobs.close()
 
     app = FastAPI(
@@ -39,7 +47,18 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
     app.state.service = service
     for room in (search, ask, documents, reports, jobs, feedback, health, manual):
         app.include_router(room.router)
+    if agents:
+        app.router.routes.append(Route("/mcp", endpoint=agents, include_in_schema=False))
     handle_problems(app)
     hosts = {*LOOPBACK, *chosen.allowed_hosts} if service.gatekeeper.is_open else set(chosen.allowed_hosts)
     upload = int(kb.settings.limits.file_mb * 1e6)
     return Guard(app, chosen, hosts, upload, service.metrics)
+
+
+def _agents(service: Service) -> Agents | None:
+    """Returns the tools for agents; None if their package is not installed."""
+    try:
+        from surefind.serve.http.agents import Agents
+    except ModuleNotFoundError:
+        return None
+    return Agents(service)

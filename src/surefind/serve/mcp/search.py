@@ -43,7 +43,7 @@ def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> Answer:
     """Searches, and shows as many passages as fit."""
     result = kb.search(given.query, access, given.limit, offset=given.offset, extent=_EXTENT)
     _keep(kb, result, access)
-    confidence = getattr(result, "confidence", None)
+    confidence = result.confidence
     if not result.hits:
         return _nothing(given.offset, confidence)
     head = trust(confidence)

@@ -1,4 +1,4 @@
-"""Makes an MCP server of a knowledge base, with four tools: search, read, browse and propose.
+"""Makes an MCP server of a knowledge base, with the tools search, ask, read, browse and propose.
 
     server = make_server(kb, lambda: Access.of("staff"), lambda: False)
 
@@ -31,7 +31,7 @@ from surefind import __version__
 from surefind.access import Access
 from surefind.errors import SurefindError, UsageError
 from surefind.kb import KnowledgeBase
-from surefind.serve.mcp import browse, propose, read, search
+from surefind.serve.mcp import ask, browse, propose, read, search
 from surefind.serve.mcp.answers import Answer
 from surefind.serve.mcp.arguments import Arguments
 
@@ -71,6 +71,7 @@ class _Kind:
 
 _KINDS = (
     _Kind("search", search.DESCRIPTION, search.SearchArguments, search.search),
+    _Kind("ask", ask.DESCRIPTION, ask.AskArguments, ask.ask),
     _Kind("read", read.DESCRIPTION, read.ReadArguments, read.read),
     _Kind("browse", browse.DESCRIPTION, browse.BrowseArguments, browse.browse),
     _Kind("propose", propose.DESCRIPTION, propose.ProposeArguments, propose.propose, writes=True),
