@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
 
 from exam_helpers import surefind
-from helpers import Home
+from helpers import WORDS, Home
 from surefind.access import Access
 from surefind.kb import KnowledgeBase
 from surefind.serve.mcp.pages import PAGE, page_of, pages
@@ -34,6 +35,7 @@ from surefind.serve.mcp.run import http_app
 from surefind.serve.mcp.search import NOTHING, trust
 from surefind.serve.mcp.server import make_server
 from surefind.text.tokens import count_tokens
+from surefind.types import Hit, SearchResult
 
 OWNER = Access.owner()
 SECRET = "okapi4711"
@@ -183,10 +185,42 @@ def test_nothing_found_is_a_normal_answer(public: Ask) -> None:
     assert not further.is_error and "no further" in text_of(further)
 
 
+def test_a_search_says_how_far_to_trust_it(public: Ask, home: Home) -> None:
+    query = "When do domestic wires leave?"
+    result = public("search", query=query)
+    with home.open() as kb:
+        sure = kb.search(query, Access.public()).confidence
+    assert sure is not None
+    assert result.structured_content["confidence"] == pytest.approx(sure, abs=0.001)
+    assert text_of(result).startswith(f"The first passage answers this with probability {sure:.2f}.")
+    assert result.structured_content["trust"] == text_of(result).partition("\n")[0]
+
+
 def test_trust_is_said_in_words() -> None:
-    assert "not calibrated" in trust(None)
-    assert "0.91" in trust(0.91) and "nothing here" not in trust(0.91)
-    assert "Probably nothing here answers this" in trust(0.05)
+    hit = Hit(1, 1.0, "a.md", "0" * 16, "A title\n\nof two lines", (), 0, 1, "x", {}, {})
+    found = SearchResult("q", (hit,), (), confidence=0.91)
+    assert "0.91" in trust(found) and "nothing here" not in trust(found)
+    assert "Probably nothing here answers this" in trust(replace(found, confidence=0.05))
+    assert "No word of the question" in trust(replace(found, known_words=0.0))
+    assert "states the answer" in trust(replace(found, confidence=None))
+    refused = trust(replace(found, hits=(), closest=hit, confidence=0.12))
+    assert refused == f"{NOTHING} The probability is 0.12. Closest: A title of two lines"
+
+
+def test_the_minimum_of_the_settings_is_kept(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.configure(WORDS.replace("[search]", "[search]\nmin_confidence = 1"))
+    home.write("docs/a.md", "# Wires\n\nWires leave at noon.\n")
+    home.sync("docs")
+
+    async def work(client: Client) -> CallToolResult:
+        return await client.call_tool("search", {"query": "Who cleans the wires?"})
+
+    with home.open() as kb:
+        result = inside(make_server(kb, Access.public, lambda: False), work)
+    assert not result.is_error and result.structured_content["hits"] == []
+    assert text_of(result).startswith(NOTHING) and text_of(result).endswith("Closest: Wires")
+    assert "noon" not in both_forms(result)
 
 
 def test_a_passage_is_read_with_its_surroundings(public: Ask, home: Home) -> None:
@@ -336,7 +370,8 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
     """As a server with keys does it: a middleware sets who calls, and the tools ask for it."""
     groups: contextvars.ContextVar[str] = contextvars.ContextVar("groups", default="")
     kb = home.open()
-    server = make_server(kb, lambda: Access.of(groups.get()), lambda: groups.get() == "hr")
+    made: list[Any] = []
+    server = make_server(kb, lambda: Access.of(groups.get()), lambda: groups.get() == "hr", groups.get)
     app = http_app(server)
 
     async def keyed(scope: Any, receive: Any, send: Any) -> None:
@@ -357,6 +392,8 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
             Client(streamable_http_client("http://127.0.0.1:80/mcp", http_client=http)) as client,
         ):
             tools = [tool.name for tool in (await client.list_tools()).tools]
+            if "propose" in tools and not made:
+                made.append((await client.call_tool("propose", {"document": "a.md", "text": "x"})).structured_content)
             return tools, text_of(await client.call_tool("search", {"query": f"{SECRET} salary wires"}))
 
     async def run() -> list[tuple[list[str], str]]:
@@ -364,6 +401,7 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
             return list(await asyncio.gather(*(ask(key) for key in ("hr", "sales") * 4)))
 
     found = asyncio.run(run())
+    assert {one.number: one.author for one in kb.drafts()}[made[0]["version"]] == "hr"
     kb.close()
     for (tools, text), key in zip(found, ("hr", "sales") * 4, strict=True):
         assert ("propose" in tools) == (SECRET in text) == (key == "hr")

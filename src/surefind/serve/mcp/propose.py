@@ -32,8 +32,8 @@ class ProposeArguments(Arguments):
     text: str = Field(max_length=_LONGEST, description="The whole text, in Markdown.")
 
 
-def propose(kb: KnowledgeBase, access: Access, given: ProposeArguments) -> Answer:
-    """Makes a draft. `access` is not asked: whether the document exists changes nothing that the caller sees."""
+def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> Answer:
+    """Makes a draft. Whether the document exists changes nothing that the caller sees."""
     name = given.document.strip()
     if not given.text.strip():
         raise UsageError("The text is empty. Send the whole text of the document.")
@@ -44,7 +44,7 @@ def propose(kb: KnowledgeBase, access: Access, given: ProposeArguments) -> Answe
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "proposal.md"
         file.write_text(_head(kb, name) + given.text, encoding="utf-8")
-        version = kb.draft(file, name)
+        version = kb.draft(file, name, author)
     text = (
         f"Draft {version.number} of {one_line(name)} waits for review. It is not published, and no search finds it. "
         f"A person publishes it with: surefind version publish {version.number}."

@@ -10,7 +10,7 @@ from pydantic import Field
 from surefind.access import Access
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
-from surefind.serve.mcp.answers import Answer, size
+from surefind.serve.mcp.answers import Answer, one_line, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
 from surefind.serve.mcp.passages import Shown, show
 from surefind.types import Hit, SearchResult
@@ -28,6 +28,8 @@ _LOW = 0.3
 _EXTENT = Extent(around=1)
 """The passage that was found and its neighbours. Cut to 2,000 tokens, five of them hold the answer as often as the
 passages that the layout returns (docs/agents.md), and cutting them takes a tenth of the time."""
+_REST = 40
+"""Tokens kept free for what stands between the passages and after them."""
 _LEAST = 110
 """Tokens that a passage gets at least; the passages that do not fit are left for another call."""
 
@@ -43,31 +45,36 @@ def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> Answer:
     """Searches, and shows as many passages as fit."""
     result = kb.search(given.query, access, given.limit, offset=given.offset, extent=_EXTENT)
     _keep(kb, result, access)
-    confidence = result.confidence
+    head = trust(result, given.offset)
+    data: dict[str, Any] = {"trust": head, "confidence": _rounded(result.confidence), "hits": []}
     if not result.hits:
-        return _nothing(given.offset, confidence)
-    head = trust(confidence)
-    shown = fitted(result.hits, given.max_tokens - size(head, {"confidence": confidence}) - 40)
+        return Answer(head, data)
+    shown = fitted(result.hits, given.max_tokens - size(head, data) - _REST)
+    data["hits"] = [one.data for one in shown]
     texts = [f"[{hit.rank}] {one.text}" for hit, one in zip(result.hits, shown, strict=False)]
-    data: dict[str, Any] = {"confidence": confidence, "trust": head, "hits": [one.data for one in shown]}
     if len(shown) < len(result.hits):
-        following = given.offset + len(shown)
-        data["next_offset"] = following
+        following = data["next_offset"] = given.offset + len(shown)
         texts.append(f"Further passages did not fit: search again with offset={following}.")
     return Answer("\n\n".join([head, *texts]), data)
 
 
-def _nothing(offset: int, confidence: float | None) -> Answer:
-    text = "There are no further passages." if offset else f"{NOTHING} Try other words, or look around with browse."
-    return Answer(text, {"confidence": confidence, "trust": text, "hits": []})
+def trust(result: SearchResult, offset: int = 0) -> str:
+    """Says how sure the search is that its first passage answers the question, or that nothing does."""
+    sure = result.confidence
+    unknown = " No word of the question occurs in these documents." if result.known_words == 0 else ""
+    if result.closest is not None and sure is not None:
+        closest = one_line(result.closest.title or result.closest.document)
+        return f"{NOTHING} The probability is {sure:.2f}.{unknown} Closest: {closest}"
+    if not result.hits:
+        return "There are no further passages." if offset else f"{NOTHING} Try other words, or look around with browse."
+    if sure is None:
+        return "Use a passage only if it states the answer."
+    advice = "Probably nothing here answers this." if sure < _LOW else "Use a passage only if it states the answer."
+    return f"The first passage answers this with probability {sure:.2f}.{unknown} {advice}"
 
 
-def trust(confidence: float | None) -> str:
-    """Says how sure the search is that its first passage answers the question."""
-    if confidence is None:
-        return "How sure the search is was not calibrated: use a passage only if it states the answer."
-    advice = "Probably nothing here answers this." if confidence < _LOW else "Check that it states the answer."
-    return f"The first passage answers the question with probability {confidence:.2f}. {advice}"
+def _rounded(confidence: float | None) -> float | None:
+    return None if confidence is None else round(confidence, 3)
 
 
 def fitted(hits: Sequence[Hit], budget: int) -> list[Shown]:

@@ -2,8 +2,8 @@
 
     server = make_server(kb, lambda: Access.of("staff"), lambda: False)
 
-`access` and `may_propose` are called for each request, in its context, so a server with several callers can look up who
-asks. A new generation of the documents is picked up without a restart.
+The functions are called for each request, in its context, so a server with several callers can look up who asks. A new
+generation of the documents is picked up without a restart.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class _Kind:
     name: str
     description: str
     arguments: type[Arguments]
-    run: Callable[[KnowledgeBase, Access, Any], Answer]
+    run: Callable[[KnowledgeBase, Any, Any], Answer]
+    """Takes what the caller may read or, if the tool writes, who the caller is; then the arguments."""
     writes: bool = False
 
     @property
@@ -78,9 +79,15 @@ _KINDS = (
 )
 
 
-def make_server(kb: KnowledgeBase, access: Callable[[], Access], may_propose: Callable[[], bool]) -> Server[Any]:
+def make_server(
+    kb: KnowledgeBase,
+    access: Callable[[], Access],
+    may_propose: Callable[[], bool],
+    author: Callable[[], str] = str,
+) -> Server[Any]:
     """Returns a server for both transports. `access` says what the caller may read, `may_propose` whether the caller
-    may make drafts; otherwise the tool `propose` does not exist for them."""
+    may make drafts; otherwise the tool `propose` does not exist for them. `author` names the caller in drafts; if it
+    is empty, they have the author of all other changes."""
 
     def kinds() -> dict[str, _Kind]:
         allowed = may_propose()
@@ -96,7 +103,8 @@ def make_server(kb: KnowledgeBase, access: Callable[[], Access], may_propose: Ca
                 raise UsageError(f"There is no tool {call.name[:80]!r}. The tools are: {', '.join(known)}.")
             kind = known[call.name]
             given = kind.arguments.read(call.arguments or {})
-            answer = await anyio.to_thread.run_sync(partial(kind.run, kb, access(), given))
+            who = author() if kind.writes else access()
+            answer = await anyio.to_thread.run_sync(partial(kind.run, kb, who, given))
         except SurefindError as error:
             return _failed(str(error))
         except Exception:
