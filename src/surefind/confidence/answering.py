@@ -70,6 +70,7 @@ def probability(
     return float(builtin()(kind, values, encoder)[0]), words
 
 
+@lru_cache(maxsize=32)
 def place_of(folder: Path, pipeline: str, layout: str) -> Path:
     key = hashlib.blake2b(f"{layout}\0{pipeline}".encode(), digest_size=8).hexdigest()
     return folder / FOLDER / f"{key}.json"

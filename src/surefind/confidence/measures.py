@@ -13,6 +13,7 @@ passages has nothing to reorder: its confidence is infinite.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Literal
@@ -102,10 +103,13 @@ def _above(ranking: Rankings) -> Floats:
     """The scores above the lowest one possible, or above the lowest of the row if that is not known."""
     there = ranking.ids != PAD
     scores = ranking.scores.astype(np.float64)
-    lowest = np.min(scores, axis=1, keepdims=True, where=there, initial=np.inf)
-    floor = ranking.floor if np.isfinite(ranking.floor) else np.where(np.isfinite(lowest), lowest, 0.0)
-    found = np.where(there, np.where(there, scores, 0.0) - floor, 0.0)
-    return np.maximum(found, 0.0) if found.shape[1] else np.zeros((len(ranking), 1))
+    if not scores.shape[1]:
+        return np.zeros((len(ranking), 1))
+    floor: float | Floats = ranking.floor
+    if not math.isfinite(ranking.floor):
+        lowest = np.min(scores, axis=1, keepdims=True, where=there, initial=np.inf)
+        floor = np.where(np.isfinite(lowest), lowest, 0.0)
+    return np.where(there, np.maximum(scores - floor, 0.0), 0.0)
 
 
 def _counts(ranking: Rankings) -> NDArray[np.int64]:

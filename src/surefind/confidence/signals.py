@@ -19,8 +19,9 @@ kinds of retrievers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import chain
 from typing import Literal, cast
 
 import numpy as np
@@ -80,7 +81,8 @@ def without_meaning(kind: Kind, values: Floats) -> tuple[Kind, Floats]:
 
 def overlap(query: str, passage: str, wording: Wording | None = None) -> float:
     """Returns the share of the query's words that occur in a passage, weighted if the words' weights are known."""
-    analyzer = cast(Analyzer, spec.make("analyze", wording.analyzer if wording else _ANALYZER))
+    name = wording.analyzer if wording else _ANALYZER
+    analyzer = cast(Analyzer, spec.make("analyze", name))
     weights: Mapping[str, float]
     if wording is not None:
         weights = wording.weights
@@ -89,14 +91,14 @@ def overlap(query: str, passage: str, wording: Wording | None = None) -> float:
         weights = dict.fromkeys(terms, 1.0)
     if not weights:
         return 0.0
-    spec_of = str(analyzer)
-    there = {term for token in set(analyzer.tokens(passage)) for term in _terms(spec_of, token)}
+    there = set(chain.from_iterable(map(_terms_of(name), set(analyzer.tokens(passage)))))
     return sum(weight for term, weight in weights.items() if term in there) / sum(weights.values())
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _terms(analyzer: str, token: str) -> tuple[str, ...]:
-    return tuple(cast(Analyzer, spec.make("analyze", analyzer)).terms(token))
+@cache
+def _terms_of(analyzer: str) -> Callable[[str], Sequence[str]]:
+    """The terms of a token, by an analyzer."""
+    return lru_cache(_REMEMBERED)(cast(Analyzer, spec.make("analyze", analyzer)).terms)
 
 
 def _here(last: Rankings, found: Rankings) -> Floats:

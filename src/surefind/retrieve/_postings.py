@@ -204,7 +204,7 @@ class Postings:
         """The best score is that of an endless passage of these words, in which each gains idf · (k1 + 1). A term that
         only withheld chunks have counts as one that no chunk has, or else the score would show that they have it."""
         analyzer = make("analyze", retriever.analyzer)
-        terms = [self._analyzer.terms(token) for token in query_tokens(analyzer, query.text)]
+        terms = map(self._terms_of_token, query_tokens(analyzer, query.text))
         unknown = float(np.log1p((len(self.lengths) + 0.5) / 0.5))
         weights: dict[str, float] = {}
         words = known = 0
@@ -249,6 +249,10 @@ class Postings:
     def _ids_of_token(self) -> Callable[[str], tuple[int, ...]]:
         ids, terms = self._ids, self._analyzer.terms
         return lru_cache(_REMEMBERED)(lambda token: tuple(ids[term] for term in terms(token) if term in ids))
+
+    @cached_property
+    def _terms_of_token(self) -> Callable[[str], tuple[str, ...]]:
+        return lru_cache(_REMEMBERED)(lambda token: tuple(self._analyzer.terms(token)))
 
     @cached_property
     def _ids(self) -> dict[str, int]:
