@@ -31,7 +31,7 @@ from surefind.study.scores import best_of, finding, judge, mean, summary
 from surefind.study.stage import Before, Stage, Study, find_study
 from surefind.study.tables import measured_rows, ours, theirs
 from surefind.study.terminal import show
-from surefind.study.values import NEEDS_LLM, Column, Head, Row, Table
+from surefind.study.values import NEEDS_LLM, Cloud, Column, Head, Row, Table
 
 SPELT = "zero one two three four five six seven eight".split()
 DOCUMENTS = {f"d{i}": f"# Document {SPELT[i]}\n{'alpha ' * i}beta number {SPELT[i]}\n" for i in range(1, 9)}
@@ -355,14 +355,16 @@ class _Tags(HTMLParser):
 HOSTILE = '</td><script>alert(1)</script><img src="x" onerror=alert(1)> & \u2028'
 
 
-@pytest.mark.parametrize("chart", ["", "bars", "lines"])
+@pytest.mark.parametrize("chart", ["", "bars", "lines", "clouds"])
 def test_no_text_becomes_markup(home: Home, chart: Any) -> None:
     toy = Toy()
     heads = (Head(HOSTILE, HOSTILE), Head("n", paper=True, format=","))
     rows = (Row(HOSTILE, (0.5, 1000), HOSTILE, HOSTILE), Row("b", (None, HOSTILE)), Row("c", (0.7, None)))
     first, _ = toy.study.stages
     claims = (finding(HOSTILE, [column(good=[1.0], bad=[0.0])], "first", "good", HOSTILE),)
-    table = Table(HOSTILE, HOSTILE, heads, rows, claims, (HOSTILE,), chart)
+    table = Table(
+        HOSTILE, HOSTILE, heads, rows, claims, (HOSTILE,), chart, (Cloud(HOSTILE, ((0.5, 0.25), (1.0, 0.75))),)
+    )
     toy.study = replace(toy.study, title=HOSTILE, stages=(replace(first, tables=lambda columns: [table]),))
     with home.open() as kb:
         page = render(run(kb, toy))

@@ -1,4 +1,4 @@
-"""Draws the figures of a study as SVG: horizontal bars, or one line for each column."""
+"""Draws the figures of a study as SVG: horizontal bars, one line for each column, or clouds of points."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from surefind.study.values import Head
 _WIDE, _LABEL, _BAR, _GAP = 720, 230, 16, 6
 _TALL, _LEFT, _BOTTOM = 260, 48, 28
 _COLOURS = 8
+_SIDE, _MARGIN = 190, 34
+"""The side of a panel of points, and the room for its labels."""
 
 
 def draw(kind: str, title: str, heads: Sequence[Head], rows: Sequence[dict[str, Any]]) -> str:
@@ -83,3 +85,35 @@ def _lines(rows: Sequence[dict[str, Any]], series: Sequence[int], values: Sequen
         stroke = f"fill:none;stroke:var(--c{colour % _COLOURS});stroke-width:2"
         parts.append(f'<polyline points="{" ".join(points)}" style="{stroke}"/>')
     return f'<svg viewBox="0 0 {_WIDE} {_TALL}" width="{_WIDE}" height="{_TALL}">{"".join(parts)}</svg>'
+
+
+def draw_clouds(title: str, clouds: Sequence[dict[str, Any]]) -> str:
+    """A square panel for each cloud, with the diagonal; "" if there are none."""
+    if not clouds:
+        return ""
+    panels = "".join(_panel(cloud, i) for i, cloud in enumerate(clouds))
+    return f'<figure class="chart clouds" role="img" aria-label="{escape(title)}">{panels}</figure>'
+
+
+def _panel(cloud: dict[str, Any], colour: int) -> str:
+    def x(value: float) -> str:
+        return f"{_MARGIN + value * _SIDE:.1f}"
+
+    def y(value: float) -> str:
+        return f"{8 + (1 - value) * _SIDE:.1f}"
+
+    low = 8 + _SIDE
+    parts = [
+        f'<rect class="frame" x="{_MARGIN}" y="8" width="{_SIDE}" height="{_SIDE}"/>',
+        f'<line class="axis" x1="{x(0)}" y1="{y(0)}" x2="{x(1)}" y2="{y(1)}" stroke-dasharray="4 4"/>',
+    ]
+    for value in (0.0, 0.5, 1.0):
+        parts.append(f'<text x="{x(value)}" y="{low + 16}" text-anchor="middle">{value:g}</text>')
+        parts.append(f'<text x="{_MARGIN - 6}" y="{float(y(value)) + 4:.1f}" text-anchor="end">{value:g}</text>')
+    fill = f"{_fill(colour)};fill-opacity:.45"
+    parts += [f'<circle cx="{x(star)}" cy="{y(found)}" r="3" style="{fill}"/>' for star, found in cloud["points"]]
+    wide, tall = _MARGIN + _SIDE + 12, low + 24
+    return (
+        f'<div><svg viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}">{"".join(parts)}</svg>'
+        f'<p class="small soft">{escape(cloud["name"])} ({len(cloud["points"])} points)</p></div>'
+    )

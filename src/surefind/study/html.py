@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from surefind.bench.html import template
-from surefind.study.chart import draw
+from surefind.study.chart import draw, draw_clouds
 from surefind.study.values import Head
 
 _SLOT = "<!-- study -->"
@@ -48,7 +48,9 @@ def _sections(report: dict[str, Any]) -> Iterable[str]:
         heads = [Head(**head) for head in table["heads"]]
         title = ": ".join(filter(None, [table["number"], table["title"]]))
         yield f'<section id="t{i}"><h2>{escape(title)}</h2><div class="body">'
-        if table["chart"]:
+        if table["chart"] == "clouds":
+            yield draw_clouds(title, table["clouds"])
+        elif table["chart"]:
             yield draw(table["chart"], title, heads, table["rows"])
         yield _table(title, heads, table["rows"])
         yield "".join(map(_finding, table["findings"]))

@@ -68,6 +68,14 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Cloud:
+    """Points of a figure; both coordinates are between 0 and 1."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
 class Table:
     number: str
     """As the paper numbers it: "Table II", "Figure 4". "" for a table that the paper describes but does not number."""
@@ -76,8 +84,9 @@ class Table:
     rows: tuple[Row, ...]
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
-    chart: Literal["", "bars", "lines"] = ""
-    """A figure: bars of our columns, or one line for each of our columns over the rows."""
+    chart: Literal["", "bars", "lines", "clouds"] = ""
+    """A figure: bars of our columns, one line for each of our columns over the rows, or a panel for each cloud."""
+    clouds: tuple[Cloud, ...] = ()
     stage: str = ""
     """The stage that made it; the engine sets it."""
     command: str = ""
