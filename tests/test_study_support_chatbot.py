@@ -19,6 +19,7 @@ from study_helpers import figures, make_base, tables_of
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
+from surefind.study.studies.support_chatbot import _measure as measure
 from surefind.study.studies.support_chatbot import _paper as paper
 
 OTHER = 'prefixed(model=minilm, query="find: ", passage="text: ")'
@@ -177,3 +178,12 @@ def test_an_encoder_is_tuned_where_torch_is_installed(base: Path) -> None:
     rows = figures(table)
     assert 0 <= rows["your encoder"][0] <= 1 and 0 <= rows["your encoder, fine-tuned"][0] <= 1
     assert not any(row["left_out"] for row in table["rows"])
+
+
+def test_an_encoder_behind_an_endpoint_is_not_tuned(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "need_torch", lambda: None)
+    monkeypatch.setattr(measure, "FEWEST", 1)
+    with KnowledgeBase.open(base) as kb:
+        rest = ExamStore(kb.data / "exams").load("mine")
+    assert "openai(model=m) cannot be trained here" in measure._why_not_tuned(rest, "openai(model=m)")
+    assert measure._why_not_tuned(rest, "minilm") == ""

@@ -18,6 +18,7 @@ from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
 from surefind.config import FILE_NAME
 from surefind.embed.onnx import Onnx
+from surefind.embed.sentence_transformers import SentenceTransformers
 from surefind.errors import ExamError
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.known_item import GENERATOR, PER_FAMILY, generate, origin_of
@@ -140,8 +141,8 @@ def _learnt(contender: Contender, services: Services) -> frozenset[str]:
     found = [learnt_by(stage, services) for stage in (contender.pipeline.fuse, *contender.pipeline.rerank)]
     for retriever in contender.pipeline.retrieve:
         encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
-        if isinstance(encoder, Onnx):
-            found.append(questions_learnt(located(encoder.path)))
+        if isinstance(encoder, Onnx | SentenceTransformers):
+            found.append(questions_learnt(located(encoder.path if isinstance(encoder, Onnx) else encoder.model)))
     return frozenset[str]().union(*found)
 
 

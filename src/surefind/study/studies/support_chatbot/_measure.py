@@ -8,7 +8,7 @@ from typing import Any
 
 from surefind.bench.plan import Contender
 from surefind.embed.concat import Concat
-from surefind.errors import MissingPartError
+from surefind.errors import MissingPartError, SurefindError
 from surefind.exam.model import Exam
 from surefind.measure.names import parse_measure
 from surefind.prompts.values import Calls
@@ -21,7 +21,7 @@ from surefind.study.scores import best_of, summary
 from surefind.study.stage import Before
 from surefind.study.studies.support_chatbot import _paper as paper
 from surefind.study.values import NEEDS_LLM
-from surefind.train.job import Job, need_torch
+from surefind.train.job import Job, need_torch, trainable
 from surefind.train.material import FEWEST
 from surefind.train.prompt import ListwiseTrainer
 
@@ -214,7 +214,7 @@ def _trainer(desk: Desk, before: Before) -> ListwiseTrainer | None:
 
 
 def fine_tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    """Trains the bundled encoder with the paper's hyperparameters, and measures it before and after, all on questions
+    """Trains the best encoder with the paper's hyperparameters, and measures it before and after, all on questions
     that the other tables do not ask."""
     rest, model = desk.collection.rest, encoder(desk, before)
     why = _why_not_tuned(rest, model)
@@ -223,7 +223,10 @@ def fine_tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[
     from surefind.train.neural import train_model  # needs torch
 
     job = Job("encoder", _trained_name("encoder", desk), rate=6.25e-6, warmup=500, batch=8, epochs=1, share=1.0)
-    made = train_model(desk.kb, rest, job, Pipeline.parse(str(Dense(model))), parse_measure("R@10"), desk.report)
+    try:
+        made = train_model(desk.kb, rest, job, Pipeline.parse(str(Dense(model))), parse_measure("R@10"), desk.report)
+    except SurefindError as error:  # weights of another kind than BERT, too few pairs
+        return {"left_out": {TUNED: f"left out: {str(error).rstrip('.')}"}, "provisional": True}
     after, plain, *_ = made["rows"]
     return {"figures": {UNTUNED: plain["mean"], TUNED: after["mean"]}, "questions": made["questions"]["held_out"]}
 
@@ -236,16 +239,6 @@ def _why_not_tuned(rest: Exam | None, model: str) -> str:
         return str(error)
     if rest is None or len(rest.queries) < FEWEST:
         return f"{FEWEST} questions are needed that the other tables do not ask; ask fewer with --questions"
-    if model not in _bundled():
-        return "only a bundled encoder is trained here; train another with surefind train encoder --start FOLDER"
+    if trainable(model) is None:
+        return f"{model} cannot be trained here: it is neither bundled nor a folder with the weights of an encoder"
     return ""
-
-
-def _bundled() -> Sequence[str]:
-    """The encoders of the package surefind-models; none if it is not installed."""
-    try:
-        import surefind_models
-    except ModuleNotFoundError:
-        return ()
-    found: Sequence[str] = surefind_models.names()
-    return found
