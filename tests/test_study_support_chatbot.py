@@ -58,7 +58,7 @@ def test_what_was_left_out_is_named_with_its_reason(one: Ran) -> None:
     assert left_out["Appendix E"] == {"HyDE": model}
     assert left_out["Table 9"] == {"Champion + another encoder": "left out: needs a second one (--encoder)"}
     assert {left_out["Table 7"][name] for name in (paper.ZERO, paper.ONE, paper.META)} == {model}
-    assert "cheaper model" in left_out["Table 7"][paper.CHEAP]
+    assert left_out["Table 7"][paper.CHEAP] == "left out: needs a second model (--cheaper-llm)"
     why = left_out["Table 8"]["your encoder, fine-tuned"]
     assert "surefind[train]" in why or "60 questions are needed" in why
 
@@ -162,6 +162,25 @@ def test_with_a_model_the_prompts_are_learnt_and_measured(base: Path, llm: LLMSe
     learnt = {row["name"]: row["left_out"] for row in tables["Table 7"]["rows"]}
     assert not learnt[paper.ZERO] and not learnt[paper.ONE]
     assert figures(tables["Table 7"])[paper.ONE][1] is not None
+
+
+def test_a_cheaper_model_has_a_row_of_its_own(base: Path, llm: LLMServer) -> None:
+    llm.reply = _model
+    second = f"{llm.model}-small"
+    prices = "".join(f'"{one}" = [1, 1]\n' for one in (llm.model, second))
+    (base / "surefind.toml").write_text(f"{WORDS}\n[llm.prices]\n{prices}")
+    both = ("--llm", llm.model, "--cheaper-llm", second)
+    try:
+        ran = surefind(*WORDS_OF, "--only", "Table 7", *both, "--yes", kb=base)
+        alone = surefind(*WORDS_OF, "--cheaper-llm", second, kb=base)
+        other = surefind("study", "cascade", "--exam", "mine", *both, kb=base)
+    finally:
+        (base / "surefind.toml").write_text(WORDS)
+    table = tables_of(ran)["Table 7"]
+    assert figures(table)[paper.CHEAP][1] is not None and f"--cheaper-llm '{second}'" in table["command"]
+    assert {str(body["model"]) for body in llm.bodies} == {"toy", "toy-small"}
+    assert alone.code == 2 and "Choose that one too, with --llm" in alone.err
+    assert other.code == 2 and "compares no language models" in other.err
 
 
 def test_an_encoder_is_tuned_where_torch_is_installed(base: Path) -> None:

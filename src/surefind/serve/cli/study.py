@@ -77,6 +77,12 @@ def study(
             show_default="[llm] model",
         ),
     ] = "",
+    cheaper_llm: Annotated[
+        str,
+        typer.Option(
+            "--cheaper-llm", help="A second language model, in a study that compares two.", show_default=False
+        ),
+    ] = "",
     offline: Annotated[
         bool, typer.Option("--offline", help="Leave out all steps that need a language model, and list them.")
     ] = False,
@@ -116,8 +122,8 @@ def study(
     if name is None:
         _list(as_json)
         return
-    if offline and llm:
-        raise UsageError("--offline leaves the language model out, and --llm chooses one. Leave one of the two out.")
+    if offline and (llm or cheaper_llm):
+        raise UsageError("--offline leaves language models out, and --llm chooses one. Leave one of the two out.")
     chosen = find_study(name)
     chosen.chosen(only or ())
     asked = questions if questions is not None else chosen.questions
@@ -125,7 +131,8 @@ def study(
     with progress(quiet=as_json) as report:
         collections = open_collections(kb, wanted, report, partial(typer.echo, err=True))
         home = collections[0].kb
-        options = _options(chosen, layout, encoder, not offline and bool(home.services.llm.settings.model))
+        asks = not offline and bool(home.services.llm.settings.model)
+        options = _options(chosen, layout, encoder, asks, cheaper_llm)
         flags = _flags(split if beir else "test", asked, seed, options, llm, offline, group)
         run = StudyRun(name, chosen, collections, options, tuple(only or ()), flags, report, fresh)
         try:
@@ -143,16 +150,20 @@ def study(
     _show(made, page, as_json)
 
 
-def _options(study: Study, layout: str, encoders: list[str] | None, llm: bool) -> Options:
+def _options(study: Study, layout: str, encoders: list[str] | None, llm: bool, cheaper_llm: str) -> Options:
     from surefind.study.desk import Options
     from surefind.write.layout import Layout
 
     if encoders and not study.compares_encoders:
         raise UsageError("This study compares no encoders. Leave --encoder out, or take support-chatbot.")
+    if cheaper_llm and not study.compares_models:
+        raise UsageError("This study compares no language models. Leave --cheaper-llm out, or take support-chatbot.")
+    if cheaper_llm and not llm:
+        raise UsageError("--cheaper-llm is compared with the model of the study. Choose that one too, with --llm.")
     if layout == "paper" and not study.layout:
         raise UsageError("This study names no layout of its own. Give one: --layout 'fixed(tokens=500, overlap=50)'.")
     text = study.layout if layout == "paper" else layout
-    return Options(str(Layout.read(text)) if text else "", llm, tuple(encoders or ()))
+    return Options(str(Layout.read(text)) if text else "", llm, tuple(encoders or ()), cheaper_llm)
 
 
 def _flags(
@@ -171,6 +182,7 @@ def _flags(
     found += ["--layout", options.layout] if options.layout else []
     found += [part for one in options.encoders for part in ("--encoder", one)]
     found += ["--llm", llm] if llm else ["--offline"] if offline else []
+    found += ["--cheaper-llm", options.cheaper_llm] if options.cheaper_llm else []
     found += [part for one in groups or () for part in ("--as", one)]
     return tuple(found)
 

@@ -160,7 +160,9 @@ def plainly(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[st
 
 def prompted(desk: Desk, before: Before) -> list[Contender]:
     base = best_pair(desk, before)
-    return desk.contenders({paper.CHAMPION: base, paper.ZERO: f"{base} >> {_LIST}"})
+    cheaper = desk.options.cheaper_llm
+    cheap = {paper.CHEAP: f"{base} >> {_LIST.replace(model=cheaper)}"} if cheaper else {}
+    return desk.contenders({paper.CHAMPION: base, paper.ZERO: f"{base} >> {_LIST}", **cheap})
 
 
 def prompt_calls(desk: Desk, before: Before) -> list[Calls]:
@@ -173,7 +175,7 @@ def prompt_calls(desk: Desk, before: Before) -> list[Calls]:
 
 def prompt(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Zero-shot; then a prompt learnt on questions that are not asked, with its example and with its instructions."""
-    left_out = {paper.CHEAP: "left out: run the study again with a cheaper model (--llm) and compare"}
+    left_out = {} if desk.options.cheaper_llm else {paper.CHEAP: "left out: needs a second model (--cheaper-llm)"}
     if not desk.options.llm:
         learnt = dict.fromkeys((paper.ONE, paper.META), NEEDS_LLM)
         return {**_scored(desk, allowed), "left_out": {**learnt, **left_out}}
