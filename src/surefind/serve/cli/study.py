@@ -80,7 +80,7 @@ def study(
     cheaper_llm: Annotated[
         str,
         typer.Option(
-            "--cheaper-llm", help="A second language model, in a study that compares two.", show_default=False
+            "--cheaper-llm", help="A second language model, in a study that compares two.", show_default="none"
         ),
     ] = "",
     offline: Annotated[
