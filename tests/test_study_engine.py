@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
@@ -22,6 +23,7 @@ from surefind.errors import ExamError, UsageError
 from surefind.exam.model import Exam, Judgment
 from surefind.kb import KnowledgeBase
 from surefind.sealed import unsealed
+from surefind.study.chart import draw
 from surefind.study.corpora import Wanted, open_collections, sampled
 from surefind.study.desk import Collection, Desk, Options, asks_model
 from surefind.study.files import write_files
@@ -382,3 +384,28 @@ def test_the_files_are_sealed_and_complete(home: Home, tmp_path: Path) -> None:
     assert page.name == "study.html" and "Table 1" in page.read_text()
     stored = unsealed(json.loads((tmp_path / "out" / "study.json").read_text()))
     assert stored["tables"][0]["rows"][0]["name"] == "words"
+
+
+# ---------------------------------------------------------------- charts
+
+
+def _row(name: str, *cells: float | None) -> dict[str, Any]:
+    return {"name": name, "cells": cells}
+
+
+def test_bars_of_values_below_zero_go_to_the_left() -> None:
+    chart = draw("bars", "t", [Head("gain", format="+.1f")], [_row("up", 2.0), _row("down", -1.0)])
+    (up, up_wide), (down, down_wide) = [
+        (float(x), float(wide)) for x, wide in re.findall(r'<rect x="([\d.]+)" y="\d+" width="([\d.]+)"', chart)
+    ]
+    assert up_wide == pytest.approx(2 * down_wide, abs=0.1) and down + down_wide == pytest.approx(up, abs=0.1)
+    assert "+2.0" in chart and "-1.0" in chart
+
+
+def test_a_chart_draws_the_named_columns_of_the_rows_that_have_them() -> None:
+    heads = [Head("T1EM", "mine"), Head("ms", "mine"), Head("T1EM", "", paper=True)]
+    rows = [_row("both", 0.5, 40.0, 0.25), _row("nothing", None, 3.0, None), _row("one", 0.75, 40.0, None)]
+    chart = draw("bars", "t", heads, rows, ("T1EM",))
+    assert chart.count("<rect x=") == 3 and "40" not in _Tags(chart).text and "nothing" not in chart
+    assert draw("lines", "t", heads, rows, ("T1EM",)).count("<polyline") == 2
+    assert draw("bars", "t", heads, rows, ("no such column",)) == ""

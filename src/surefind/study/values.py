@@ -65,6 +65,8 @@ class Finding:
 
     claim: str
     verdicts: tuple[Verdict, ...]
+    paper: bool = True
+    """Whether the paper says it; False for a claim about rows of our own."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Table:
     chart: Literal["", "bars", "lines", "clouds"] = ""
     """A figure: bars of our columns, one line for each of our columns over the rows, or a panel for each cloud."""
     clouds: tuple[Cloud, ...] = ()
+    drawn: tuple[str, ...] = ()
+    """The headings of the columns in the chart, because a chart has one scale; all if empty."""
     stage: str = ""
     """The stage that made it; the engine sets it."""
     command: str = ""
