@@ -148,6 +148,18 @@ def test_every_table_and_figure_is_there(tables: dict[str, Any]) -> None:
     assert [number for number in tables if "," not in number] == wanted
 
 
+def test_every_step_says_when_it_is_done(base: Path) -> None:
+    """A step that never reports its end seems to take until the end of the run."""
+    (mine,) = open_collections(base, Wanted(("mine",)))
+    last: dict[str, tuple[int, int]] = {}
+    with mine.kb:
+        options = Options(layout="fixed(tokens=90)")  # not stored by other tests
+        run = StudyRun("agentic-kb", find_study("agentic-kb"), [mine], options, fresh=True)
+        replace(run, report=lambda what, done, total: last.update({what: (done, total)})).run()
+    assert {"Fitting mlp", "Fitting ridge", "Fitting xgboost"} <= set(last)
+    assert [what for what, (done, total) in last.items() if done != total] == []
+
+
 def test_what_needs_a_model_is_named_in_each_table(tables: dict[str, Any]) -> None:
     left_out = {
         number: names

@@ -202,6 +202,8 @@ def beir_base(
     from surefind.config import DATA_FOLDER
 
     folder = folder.resolve()
+    if not folder.is_dir():
+        raise ExamError(f"There is no folder {folder}.")
     if not (folder / "corpus.jsonl").exists():
         raise ExamError(f"{folder} is not a BEIR folder: it has no corpus.jsonl.")
     place = hashlib.blake2b(str(folder).encode(), digest_size=4).hexdigest()  # two folders may have the same name

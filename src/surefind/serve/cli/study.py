@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -114,6 +115,7 @@ def study(
     --offline, or if no model is chosen, they are listed as left out. A stopped run continues from where it stopped.
     """
     from surefind.access import Access
+    from surefind.llm.address import parse_model
     from surefind.study.corpora import Wanted, open_collections
     from surefind.study.files import folder_of, write_files
     from surefind.study.run import StudyRun
@@ -126,13 +128,17 @@ def study(
         raise UsageError("--offline leaves language models out, and --llm chooses one. Leave one of the two out.")
     chosen = find_study(name)
     chosen.chosen(only or ())
+    options = _options(chosen, layout, encoder, cheaper_llm)
+    for model in filter(None, (llm, cheaper_llm)):
+        parse_model(model)
     asked = questions if questions is not None else chosen.questions
     wanted = Wanted(tuple(exam or ()), tuple(beir or ()), split, asked, seed, Access.of(*(group or ())), llm)
     with progress(quiet=as_json) as report:
         collections = open_collections(kb, wanted, report, partial(typer.echo, err=True))
         home = collections[0].kb
-        asks = not offline and bool(home.services.llm.settings.model)
-        options = _options(chosen, layout, encoder, asks, cheaper_llm)
+        options = replace(options, llm=not offline and bool(home.services.llm.settings.model))
+        if cheaper_llm and not options.llm:
+            raise UsageError("--cheaper-llm is compared with the model of the study. Choose that one too, with --llm.")
         flags = _flags(split if beir else "test", asked, seed, options, llm, offline, group)
         run = StudyRun(name, chosen, collections, options, tuple(only or ()), flags, report, fresh)
         try:
@@ -150,7 +156,9 @@ def study(
     _show(made, page, as_json)
 
 
-def _options(study: Study, layout: str, encoders: list[str] | None, llm: bool, cheaper_llm: str) -> Options:
+def _options(study: Study, layout: str, encoders: list[str] | None, cheaper_llm: str) -> Options:
+    """Reads the options, before questions are written or documents are synced."""
+    from surefind import spec
     from surefind.study.desk import Options
     from surefind.write.layout import Layout
 
@@ -158,12 +166,12 @@ def _options(study: Study, layout: str, encoders: list[str] | None, llm: bool, c
         raise UsageError("This study compares no encoders. Leave --encoder out, or take support-chatbot.")
     if cheaper_llm and not study.compares_models:
         raise UsageError("This study compares no language models. Leave --cheaper-llm out, or take support-chatbot.")
-    if cheaper_llm and not llm:
-        raise UsageError("--cheaper-llm is compared with the model of the study. Choose that one too, with --llm.")
     if layout == "paper" and not study.layout:
         raise UsageError("This study names no layout of its own. Give one: --layout 'fixed(tokens=500, overlap=50)'.")
+    for encoder in encoders or ():
+        spec.make("embed", encoder)
     text = study.layout if layout == "paper" else layout
-    return Options(str(Layout.read(text)) if text else "", llm, tuple(encoders or ()), cheaper_llm)
+    return Options(str(Layout.read(text)) if text else "", False, tuple(encoders or ()), cheaper_llm)
 
 
 def _flags(
