@@ -427,7 +427,7 @@ def test_check_and_save_of_one_file_compares_with_what_was_there(ten: Path, base
         (("--preset", "context"), r"no preset 'context'\. .*Choices: .*context-layer"),
         (("--exam", "mine9"), "no exam called 'mine9'"),
         (("--retrieve", "bm25", "--fuse", "rrf"), "rrf has one ranking to fuse"),
-        (("--beir", "/nowhere/at/all"), "is not a BEIR folder"),
+        (("--beir", "/nowhere/at/all"), "There is no folder /nowhere/at/all"),
     ],
 )
 def test_bench_complains_before_it_runs(ten: Path, options: tuple[str, ...], says: str) -> None:

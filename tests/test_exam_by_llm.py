@@ -108,18 +108,31 @@ def test_passages_are_sections_and_long_ones_are_cut_between_sentences() -> None
 def test_segments_have_about_a_thousand_words_across_sections_and_at_least_five_hundred() -> None:
     words = "The teller counts the drawer and signs the log before leaving. "
     text = "\n\n".join(f"# Part {i}\n\n{words * 15}" for i in range(16))
-    found = passages([Document("a.md", text, "Cash"), Document("b.md", words * 40, "Short")])
+    found = passages([Document("a.md", text, "Cash"), Document("b.md", words * 40, "Short"), Document("c.md", "No.")])
     sizes = [len(p.text.split()) for p in found]
-    assert [p.document for p in found] == ["a.md"] * 3  # the document of 440 words has no segment
+    assert [p.document for p in found] == ["a.md"] * 3 + ["b.md"] * 2  # 440 words are no segment: sections are read
+    found = found[:3]
     assert sizes[:2] == pytest.approx([1000, 1000], abs=12) and 500 <= sizes[2] <= 1000
     assert found[0].start == 0 and found[0].end == found[1].start
     assert all(text[p.start : p.end] == p.text and p.text.rstrip().endswith("leaving.") for p in found)
 
 
-def test_short_documents_name_the_way_out(desks: Home) -> None:
-    done = surefind("exam", "write", "--per-family", "4", kb=desks.folder)
-    assert done.code == 2
-    assert "they have no segments of 500 words or more. Try --passages sections." in done.err
+def test_sections_of_short_documents_are_read_without_asking(desks: Home) -> None:
+    desks.write("docs/long.md", "# Long\n\n" + "The teller counts the drawer and signs the log before leaving. " * 60)
+    desks.sync("docs")
+    done = surefind("exam", "write", "--per-family", "4", "--json", kb=desks.folder)
+    assert done.code == 0, done.err
+    assert "6 of 7 documents have no segment of 500 words or more: their sections are read instead." in done.err
+    assert done.json["questions"] > 0
+    assert "their sections are read" not in _write(desks).err
+
+
+def test_documents_without_any_passage_are_refused(home: Home, llm: LLMServer) -> None:
+    home.configure(f'[llm]\nmodel = "{llm.model}"\n')
+    home.write("docs/a.md", "Too short to ask about.")
+    home.sync("docs")
+    done = surefind("exam", "write", kb=home.folder)
+    assert done.code == 2 and "no sections of 25 words or more" in done.err and not llm.bodies
 
 
 def test_unknown_passages_are_refused(desks: Home) -> None:

@@ -172,7 +172,7 @@ def test_file_without_questions_is_refused(tmp_path: Path) -> None:
 
 def test_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ExamError, match=r"mine\.jsonl cannot be read"):
+    with pytest.raises(ExamError, match=r"mine\.jsonl is not UTF-8 text"):
         read_table(tmp_path / "mine.jsonl", LIBRARY)
 
 

@@ -152,6 +152,19 @@ def test_bad_labels_are_named_and_nothing_is_stored(folder: Path, line: str, mes
     assert Labels(folder / ".surefind" / "exams" / "gold").of("ann") == {}
 
 
+def test_files_that_are_no_labels_are_explained(folder: Path, tmp_path: Path) -> None:
+    seen_by(folder, "ann")  # makes the pool
+    (tmp_path / "photo.jsonl").write_bytes(b"ab\xfe")
+    (tmp_path / "list.jsonl").write_text("[1, 2]\n")
+    for name, message in (
+        ("none.jsonl", "none.jsonl cannot be read (No such file or directory). Check the path."),
+        ("photo.jsonl", "photo.jsonl is not UTF-8 text (byte 3). Save it as UTF-8."),
+        ("list.jsonl", "line 1: it is not an object with `query` and `relevant`"),
+    ):
+        wrong = surefind("exam", "label", "gold", "--judge", "ann", "--labels", tmp_path / name, kb=folder)
+        assert wrong.code == 2 and message in wrong.err
+
+
 def test_wrong_calls_are_explained(folder: Path) -> None:
     for words, message in (
         (("gold", "--judge", "../ann", "--json"), "A judge cannot be called '../ann'"),

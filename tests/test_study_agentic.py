@@ -26,9 +26,10 @@ from surefind.study.desk import Desk, Options
 from surefind.study.half import half_of
 from surefind.study.run import StudyRun
 from surefind.study.stage import find_study
-from surefind.study.studies.agentic_kb import _fusion, _layouts, _reranking
+from surefind.study.studies.agentic_kb import _fusion, _fusion_tables, _layouts, _reranking
 from surefind.study.studies.agentic_kb import _paper as paper
 from surefind.study.studies.agentic_kb._scoring import Scorer
+from surefind.study.values import Column
 from surefind.train import alpha
 from surefind.train.crossfit import cross_fitted
 
@@ -147,6 +148,18 @@ def test_every_table_and_figure_is_there(tables: dict[str, Any]) -> None:
     assert [number for number in tables if "," not in number] == wanted
 
 
+def test_every_step_says_when_it_is_done(base: Path) -> None:
+    """A step that never reports its end seems to take until the end of the run."""
+    (mine,) = open_collections(base, Wanted(("mine",)))
+    last: dict[str, tuple[int, int]] = {}
+    with mine.kb:
+        options = Options(layout="fixed(tokens=90)")  # not stored by other tests
+        run = StudyRun("agentic-kb", find_study("agentic-kb"), [mine], options, fresh=True)
+        replace(run, report=lambda what, done, total: last.update({what: (done, total)})).run()
+    assert {"Fitting mlp", "Fitting ridge", "Fitting xgboost"} <= set(last)
+    assert [what for what, (done, total) in last.items() if done != total] == []
+
+
 def test_what_needs_a_model_is_named_in_each_table(tables: dict[str, Any]) -> None:
     left_out = {
         number: names
@@ -212,6 +225,23 @@ def test_the_models_are_tested_on_questions_apart(ran: Ran, tables: dict[str, An
         "has_acronym",
     ]
     assert _cells(tables["Figure 8"], "Learned XGBoost")[-1] == 0.589
+
+
+def test_figure_8_has_a_point_for_each_test_question(ran: Ran, tables: dict[str, Any]) -> None:
+    found = ran.json["results"]["mine"]["fusion"]
+    clouds = {cloud["name"]: cloud["points"] for cloud in tables["Figure 8"]["clouds"]}
+    assert list(clouds) == [f"mine {name}" for name in paper.LEARNED.values()]
+    stars = [found["stars"][i] for i in found["test"]]
+    wanted = list(zip(stars, found["models"]["xgboost"]["test"], strict=True))
+    assert sorted(map(tuple, clouds["mine Learned XGBoost"])) == sorted(wanted)
+
+
+def test_a_large_cloud_is_thinned_the_same_way_each_time() -> None:
+    many = [i / 1000 for i in range(1000)]
+    result = {"stars": many, "test": list(range(1000)), "models": {"ridge": {"test": many}}}
+    first, second = (_fusion_tables.clouds([Column("mine", {"fusion": result})]) for _ in range(2))
+    assert first == second and [cloud.name for cloud in first] == ["mine Learned Ridge"]
+    assert len(first[0].points) == 300 and all(star == predicted for star, predicted in first[0].points)
 
 
 def test_learned_blends_score_as_a_search_does(base: Path) -> None:

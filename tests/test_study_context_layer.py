@@ -114,12 +114,25 @@ def test_a_dry_run_measures_nothing(base: Path) -> None:
         (("context-layer", "--encoder", "minilm"), "This study compares no encoders"),
         (("cascade", "--layout", "paper"), "names no layout of its own"),
         (("context-layer", "--questions", "0"), "--questions must be at least 1"),
-        (("context-layer", "--beir", "nowhere"), "is not a BEIR folder"),
+        (("context-layer", "--beir", "nowhere"), "There is no folder"),
+        (("context-layer", "--beir", "."), "is not a BEIR folder"),
+        (("context-layer", "--budget", "much"), "'--budget': it must be a number. See: "),
+        (("context-layer", "--seed", "x"), "'--seed': it must be an integer. See: "),
+        (("context-layer", "more"), "unexpected extra argument(s) (more). See: "),
     ],
 )
 def test_bad_input_gets_one_sentence(base: Path, words: tuple[str, ...], message: str) -> None:
     wrong = surefind("study", *words, kb=base)
     assert wrong.code == 2 and message in wrong.err and "Traceback" not in wrong.err
+
+
+@pytest.mark.parametrize("option", ["--layout", "--encoder", "--cheaper-llm", "--llm"])
+def test_options_are_read_before_questions_are_written(tmp_path: Path, option: str) -> None:
+    home = Home(tmp_path, WORDS)
+    home.write("docs/a.md", "# The vault\n\nMia Reyes opens the vault each morning at seven.\n")
+    home.sync("docs")
+    wrong = surefind("study", "support-chatbot", option, "nothing", kb=home.folder)
+    assert wrong.code == 2 and not list((home.folder / ".surefind").glob("exams/*"))
 
 
 def test_an_empty_folder_is_explained(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
@@ -22,6 +23,7 @@ from surefind.errors import ExamError, UsageError
 from surefind.exam.model import Exam, Judgment
 from surefind.kb import KnowledgeBase
 from surefind.sealed import unsealed
+from surefind.study.chart import draw
 from surefind.study.corpora import Wanted, open_collections, sampled
 from surefind.study.desk import Collection, Desk, Options, asks_model
 from surefind.study.files import write_files
@@ -31,7 +33,7 @@ from surefind.study.scores import best_of, finding, judge, mean, summary
 from surefind.study.stage import Before, Stage, Study, find_study
 from surefind.study.tables import measured_rows, ours, theirs
 from surefind.study.terminal import show
-from surefind.study.values import NEEDS_LLM, Column, Head, Row, Table
+from surefind.study.values import NEEDS_LLM, Cloud, Column, Head, Row, Table
 
 SPELT = "zero one two three four five six seven eight".split()
 DOCUMENTS = {f"d{i}": f"# Document {SPELT[i]}\n{'alpha ' * i}beta number {SPELT[i]}\n" for i in range(1, 9)}
@@ -355,14 +357,16 @@ class _Tags(HTMLParser):
 HOSTILE = '</td><script>alert(1)</script><img src="x" onerror=alert(1)> & \u2028'
 
 
-@pytest.mark.parametrize("chart", ["", "bars", "lines"])
+@pytest.mark.parametrize("chart", ["", "bars", "lines", "clouds"])
 def test_no_text_becomes_markup(home: Home, chart: Any) -> None:
     toy = Toy()
     heads = (Head(HOSTILE, HOSTILE), Head("n", paper=True, format=","))
     rows = (Row(HOSTILE, (0.5, 1000), HOSTILE, HOSTILE), Row("b", (None, HOSTILE)), Row("c", (0.7, None)))
     first, _ = toy.study.stages
     claims = (finding(HOSTILE, [column(good=[1.0], bad=[0.0])], "first", "good", HOSTILE),)
-    table = Table(HOSTILE, HOSTILE, heads, rows, claims, (HOSTILE,), chart)
+    table = Table(
+        HOSTILE, HOSTILE, heads, rows, claims, (HOSTILE,), chart, (Cloud(HOSTILE, ((0.5, 0.25), (1.0, 0.75))),)
+    )
     toy.study = replace(toy.study, title=HOSTILE, stages=(replace(first, tables=lambda columns: [table]),))
     with home.open() as kb:
         page = render(run(kb, toy))
@@ -380,3 +384,28 @@ def test_the_files_are_sealed_and_complete(home: Home, tmp_path: Path) -> None:
     assert page.name == "study.html" and "Table 1" in page.read_text()
     stored = unsealed(json.loads((tmp_path / "out" / "study.json").read_text()))
     assert stored["tables"][0]["rows"][0]["name"] == "words"
+
+
+# ---------------------------------------------------------------- charts
+
+
+def _row(name: str, *cells: float | None) -> dict[str, Any]:
+    return {"name": name, "cells": cells}
+
+
+def test_bars_of_values_below_zero_go_to_the_left() -> None:
+    chart = draw("bars", "t", [Head("gain", format="+.1f")], [_row("up", 2.0), _row("down", -1.0)])
+    (up, up_wide), (down, down_wide) = [
+        (float(x), float(wide)) for x, wide in re.findall(r'<rect x="([\d.]+)" y="\d+" width="([\d.]+)"', chart)
+    ]
+    assert up_wide == pytest.approx(2 * down_wide, abs=0.1) and down + down_wide == pytest.approx(up, abs=0.1)
+    assert "+2.0" in chart and "-1.0" in chart
+
+
+def test_a_chart_draws_the_named_columns_of_the_rows_that_have_them() -> None:
+    heads = [Head("T1EM", "mine"), Head("ms", "mine"), Head("T1EM", "", paper=True)]
+    rows = [_row("both", 0.5, 40.0, 0.25), _row("nothing", None, 3.0, None), _row("one", 0.75, 40.0, None)]
+    chart = draw("bars", "t", heads, rows, ("T1EM",))
+    assert chart.count("<rect x=") == 3 and "40" not in _Tags(chart).text and "nothing" not in chart
+    assert draw("lines", "t", heads, rows, ("T1EM",)).count("<polyline") == 2
+    assert draw("bars", "t", heads, rows, ("no such column",)) == ""

@@ -19,6 +19,7 @@ from study_helpers import figures, make_base, tables_of
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
+from surefind.study.studies.support_chatbot import _measure as measure
 from surefind.study.studies.support_chatbot import _paper as paper
 
 OTHER = 'prefixed(model=minilm, query="find: ", passage="text: ")'
@@ -57,7 +58,7 @@ def test_what_was_left_out_is_named_with_its_reason(one: Ran) -> None:
     assert left_out["Appendix E"] == {"HyDE": model}
     assert left_out["Table 9"] == {"Champion + another encoder": "left out: needs a second one (--encoder)"}
     assert {left_out["Table 7"][name] for name in (paper.ZERO, paper.ONE, paper.META)} == {model}
-    assert "cheaper model" in left_out["Table 7"][paper.CHEAP]
+    assert left_out["Table 7"][paper.CHEAP] == "left out: needs a second model (--cheaper-llm)"
     why = left_out["Table 8"]["your encoder, fine-tuned"]
     assert "surefind[train]" in why or "60 questions are needed" in why
 
@@ -163,6 +164,25 @@ def test_with_a_model_the_prompts_are_learnt_and_measured(base: Path, llm: LLMSe
     assert figures(tables["Table 7"])[paper.ONE][1] is not None
 
 
+def test_a_cheaper_model_has_a_row_of_its_own(base: Path, llm: LLMServer) -> None:
+    llm.reply = _model
+    second = f"{llm.model}-small"
+    prices = "".join(f'"{one}" = [1, 1]\n' for one in (llm.model, second))
+    (base / "surefind.toml").write_text(f"{WORDS}\n[llm.prices]\n{prices}")
+    both = ("--llm", llm.model, "--cheaper-llm", second)
+    try:
+        ran = surefind(*WORDS_OF, "--only", "Table 7", *both, "--yes", kb=base)
+        alone = surefind(*WORDS_OF, "--cheaper-llm", second, kb=base)
+        other = surefind("study", "cascade", "--exam", "mine", *both, kb=base)
+    finally:
+        (base / "surefind.toml").write_text(WORDS)
+    table = tables_of(ran)["Table 7"]
+    assert figures(table)[paper.CHEAP][1] is not None and f"--cheaper-llm '{second}'" in table["command"]
+    assert {str(body["model"]) for body in llm.bodies} == {"toy", "toy-small"}
+    assert alone.code == 2 and "Choose that one too, with --llm" in alone.err
+    assert other.code == 2 and "compares no language models" in other.err
+
+
 def test_an_encoder_is_tuned_where_torch_is_installed(base: Path) -> None:
     """On questions that are not asked: 42 of 45 are too few, so they are asked twice under other words."""
     pytest.importorskip("torch")
@@ -177,3 +197,12 @@ def test_an_encoder_is_tuned_where_torch_is_installed(base: Path) -> None:
     rows = figures(table)
     assert 0 <= rows["your encoder"][0] <= 1 and 0 <= rows["your encoder, fine-tuned"][0] <= 1
     assert not any(row["left_out"] for row in table["rows"])
+
+
+def test_an_encoder_behind_an_endpoint_is_not_tuned(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "need_torch", lambda: None)
+    monkeypatch.setattr(measure, "FEWEST", 1)
+    with KnowledgeBase.open(base) as kb:
+        rest = ExamStore(kb.data / "exams").load("mine")
+    assert "openai(model=m) cannot be trained here" in measure._why_not_tuned(rest, "openai(model=m)")
+    assert measure._why_not_tuned(rest, "minilm") == ""

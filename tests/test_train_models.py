@@ -377,7 +377,7 @@ def test_training_that_was_stopped_is_listed_and_goes_on(corpus: tuple[Home, Exa
             train_model(kb, exam, job("reranker", start), pipeline, measure, stop)
         assert stopped_trainings(kb) == [{"name": "mine", "stopped": str(kb.data / "models" / ".mine.training")}]
         assert (
-            "mine                     stopped: the same command goes on"
+            "mine                     stopped: run the same command to continue"
             in surefind("train", "list", kb=home.folder).out
         )
         seen: list[int] = []

@@ -326,6 +326,7 @@ class Bench:
             rate = seconds_per_character(documents, contender.layout, contender.pipeline.retrieve)
             known = rate * sum(len(document.text) for document in documents) / len(documents)
             self.cache.put_data(key, known)
+            self.report(f"Timing {contender.name}", 1, 1)
         return known
 
     def index_bytes(self, contender: Contender) -> int:

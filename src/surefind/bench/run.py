@@ -18,6 +18,7 @@ from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
 from surefind.config import FILE_NAME
 from surefind.embed.onnx import Onnx
+from surefind.embed.sentence_transformers import SentenceTransformers
 from surefind.errors import ExamError
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.known_item import GENERATOR, PER_FAMILY, generate, origin_of
@@ -141,8 +142,8 @@ def _learnt(contender: Contender, services: Services) -> frozenset[str]:
     found = [learnt_by(stage, services) for stage in (contender.pipeline.fuse, *contender.pipeline.rerank)]
     for retriever in contender.pipeline.retrieve:
         encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
-        if isinstance(encoder, Onnx):
-            found.append(questions_learnt(located(encoder.path)))
+        if isinstance(encoder, Onnx | SentenceTransformers):
+            found.append(questions_learnt(located(encoder.path if isinstance(encoder, Onnx) else encoder.model)))
     return frozenset[str]().union(*found)
 
 
@@ -202,6 +203,8 @@ def beir_base(
     from surefind.config import DATA_FOLDER
 
     folder = folder.resolve()
+    if not folder.is_dir():
+        raise ExamError(f"There is no folder {folder}.")
     if not (folder / "corpus.jsonl").exists():
         raise ExamError(f"{folder} is not a BEIR folder: it has no corpus.jsonl.")
     place = hashlib.blake2b(str(folder).encode(), digest_size=4).hexdigest()  # two folders may have the same name

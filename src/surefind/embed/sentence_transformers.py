@@ -48,7 +48,12 @@ class SentenceTransformers(Stage):
 
     @property
     def fingerprint(self) -> str:
-        return f"sentence_transformers:{digest_of(_folder(self.model, self.download))}"
+        return f"sentence_transformers:{digest_of(self.folder)}"
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the model's files."""
+        return _folder(self.model, self.download)
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         if not texts:

@@ -14,7 +14,7 @@ from typing import Any
 
 from surefind.errors import ExamError
 from surefind.exam.candidates import Candidate, Candidates, Verdict, normalised
-from surefind.exam.formats.files import read_row
+from surefind.exam.formats.files import read_row, read_text
 from surefind.exam.formats.table import id_of
 from surefind.exam.library import Complaints, Library
 from surefind.exam.model import Exam, ExamQuery, Judgment
@@ -140,11 +140,7 @@ def read_answers(path: Path, session: Growing) -> list[Answer]:
     not a question. `disagreement` and `typical` of `exam grow --json` may be copied. If any row is bad, nothing is
     used."""
     complaints, answers = Complaints(path), []
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExamError(f"{path} cannot be read ({error}).") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path, "utf-8-sig").split("\n"), 1):
         if line.strip():
             try:
                 answers.append(_answer(read_row(line), session))

@@ -1,25 +1,36 @@
-"""Draws the figures of a study as SVG: horizontal bars, or one line for each column."""
+"""Draws the figures of a study as SVG: horizontal bars, one line for each column, or clouds of points."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from surefind.study.values import Head
 
-_WIDE, _LABEL, _BAR, _GAP = 720, 230, 16, 6
-_TALL, _LEFT, _BOTTOM = 260, 48, 28
+_WIDE, _LABEL, _BAR, _GAP = 860, 250, 16, 6
+_NUMBER, _LETTERS = 70, 36
+"""The room for the number beside a bar, and the letters of a label that have room."""
+_TALL, _LEFT, _BOTTOM = 260, 70, 28
+_DOTTED = 20
+"""Lines over at most this many rows have a dot for each value: the paper's have few."""
 _COLOURS = 8
+_SIDE, _MARGIN = 260, 34
+"""The side of a panel of points, and the room for its labels."""
 
 
-def draw(kind: str, title: str, heads: Sequence[Head], rows: Sequence[dict[str, Any]]) -> str:
-    """The chart of a table's numeric columns; "" if there is nothing to draw."""
-    series = [i for i, head in enumerate(heads) if any(_number(row["cells"][i]) is not None for row in rows)]
-    values = [value for row in rows for i in series if (value := _number(row["cells"][i])) is not None]
-    if not values:
+def draw(
+    kind: str, title: str, heads: Sequence[Head], rows: Sequence[dict[str, Any]], drawn: Sequence[str] = ()
+) -> str:
+    """The chart of a table's numeric columns, or of those with the headings in `drawn`; "" if there is nothing to
+    draw."""
+    wanted = [i for i, head in enumerate(heads) if not drawn or head.text in drawn]
+    series = [i for i in wanted if any(_number(row["cells"][i]) is not None for row in rows)]
+    shown = [row for row in rows if any(_number(row["cells"][i]) is not None for i in series)]
+    if not shown:
         return ""
-    body = _bars(heads, rows, series, max(values)) if kind == "bars" else _lines(rows, series, values)
+    body = _bars(heads, shown, series) if kind == "bars" else _lines(shown, series)
     key = "".join(f"<span>{_swatch(i)}{escape(heads[at].full)}</span>" for i, at in enumerate(series))
     return f'<figure class="chart" role="img" aria-label="{escape(title)}">{body}<div class="key">{key}</div></figure>'
 
@@ -36,50 +47,99 @@ def _number(cell: Any) -> float | None:
     return float(cell) if isinstance(cell, int | float) else None
 
 
-def _bars(heads: Sequence[Head], rows: Sequence[dict[str, Any]], series: Sequence[int], most: float) -> str:
+def _values(rows: Sequence[dict[str, Any]], series: Sequence[int]) -> list[float]:
+    return [value for row in rows for i in series if (value := _number(row["cells"][i])) is not None]
+
+
+def _bars(heads: Sequence[Head], rows: Sequence[dict[str, Any]], series: Sequence[int]) -> str:
+    """Bars to the right of zero, and to the left of it for values below. A row has a bar for each value it has."""
+    values = _values(rows, series)
+    low, high = min(0.0, *values), max(0.0, *values)
+    scale = (_WIDE - _LABEL - (_NUMBER if low == 0 else 2 * _NUMBER)) / ((high - low) or 1.0)
+    zero = _LABEL + (0 if low == 0 else _NUMBER) - low * scale
     parts, y = [], 0
-    scale = (_WIDE - _LABEL - 70) / (most or 1.0)
     for row in rows:
-        parts.append(
-            f'<text x="{_LABEL - 8}" y="{y + 12}" text-anchor="end" class="t">{escape(row["name"][:38])}</text>'
-        )
+        parts.append(f'<text x="{_LABEL - 8}" y="{y + 12}" text-anchor="end" class="t">{escape(_short(row))}</text>')
         for colour, at in enumerate(series):
-            value = _number(row["cells"][at])
-            if value is not None:
-                wide = max(1.0, value * scale)
-                shown = escape(heads[at].write(value))
-                parts.append(
-                    f'<rect x="{_LABEL}" y="{y}" width="{wide:.1f}" height="{_BAR}" rx="2" '
-                    f'style="{_fill(colour)}"/>'
-                    f'<text x="{_LABEL + wide + 6:.1f}" y="{y + 12}">{shown}</text>'
-                )
-            y += _BAR + 1
+            if (value := _number(row["cells"][at])) is not None:
+                parts.append(_bar(value, zero, scale, y, colour, heads[at].write(value)))
+                y += _BAR + 1
         y += _GAP
-    return f'<svg viewBox="0 0 {_WIDE} {max(y, 1)}" width="{_WIDE}" height="{max(y, 1)}">{"".join(parts)}</svg>'
+    parts.append(f'<line class="axis" x1="{zero:.1f}" y1="0" x2="{zero:.1f}" y2="{y}"/>')
+    return f'<svg viewBox="0 0 {_WIDE} {y}" width="{_WIDE}" height="{y}">{"".join(parts)}</svg>'
 
 
-def _lines(rows: Sequence[dict[str, Any]], series: Sequence[int], values: Sequence[float]) -> str:
+def _bar(value: float, zero: float, scale: float, y: int, colour: int, shown: str) -> str:
+    wide = max(1.0, abs(value) * scale)
+    left = zero if value >= 0 else zero - wide
+    beside, anchor = (zero + wide + 6, "start") if value >= 0 else (zero - wide - 6, "end")
+    return (
+        f'<rect x="{left:.1f}" y="{y}" width="{wide:.1f}" height="{_BAR}" rx="2" style="{_fill(colour)}"/>'
+        f'<text x="{beside:.1f}" y="{y + 12}" text-anchor="{anchor}">{escape(shown)}</text>'
+    )
+
+
+def _short(row: dict[str, Any]) -> str:
+    name: str = row["name"]
+    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+
+
+def _lines(rows: Sequence[dict[str, Any]], series: Sequence[int]) -> str:
+    values = _values(rows, series)
     low, high = min(values), max(values)
     room = (high - low) or abs(high) or 1.0
-    step = (_WIDE - _LEFT - 20) / max(1, len(rows) - 1)
+    step = (_WIDE - _LEFT - 30) / max(1, len(rows) - 1)
     height = _TALL - _BOTTOM
 
-    def at(i: int, value: float) -> str:
-        return f"{_LEFT + i * step:.1f},{height - (value - low) / room * (height - 12):.1f}"
+    def at(i: int, value: float) -> tuple[str, str]:
+        return f"{_LEFT + i * step:.1f}", f"{height - (value - low) / room * (height - 12):.1f}"
 
     parts = [
-        f'<text x="{_LEFT - 6}" y="{height}" text-anchor="end">{low:.3g}</text>',
-        f'<text x="{_LEFT - 6}" y="14" text-anchor="end">{high:.3g}</text>',
-        f'<line class="axis" x1="{_LEFT}" y1="{height}" x2="{_WIDE - 20}" y2="{height}"/>',
+        f'<text x="{_LEFT - 10}" y="{height}" text-anchor="end">{low:.3g}</text>',
+        f'<text x="{_LEFT - 10}" y="14" text-anchor="end">{high:.3g}</text>',
+        f'<line class="axis" x1="{_LEFT}" y1="{height}" x2="{_WIDE - 30}" y2="{height}"/>',
     ]
-    every = max(1, len(rows) // 8)
+    names = [row["name"][:14] for row in rows]
+    every = max(1, math.ceil((7 * max(map(len, names)) + 8) / step))
     parts += [
-        f'<text x="{_LEFT + i * step:.1f}" y="{_TALL - 8}" text-anchor="middle">{escape(row["name"][:14])}</text>'
-        for i, row in enumerate(rows)
+        f'<text x="{_LEFT + i * step:.1f}" y="{_TALL - 8}" text-anchor="middle">{escape(name)}</text>'
+        for i, name in enumerate(names)
         if i % every == 0
     ]
     for colour, column in enumerate(series):
         points = [at(i, value) for i, row in enumerate(rows) if (value := _number(row["cells"][column])) is not None]
         stroke = f"fill:none;stroke:var(--c{colour % _COLOURS});stroke-width:2"
-        parts.append(f'<polyline points="{" ".join(points)}" style="{stroke}"/>')
+        parts.append(f'<polyline points="{" ".join(map(",".join, points))}" style="{stroke}"/>')
+        if len(rows) <= _DOTTED:
+            parts += [f'<circle cx="{x}" cy="{y}" r="3" style="{_fill(colour)}"/>' for x, y in points]
     return f'<svg viewBox="0 0 {_WIDE} {_TALL}" width="{_WIDE}" height="{_TALL}">{"".join(parts)}</svg>'
+
+
+def draw_clouds(title: str, clouds: Sequence[dict[str, Any]]) -> str:
+    """A square panel for each cloud, with the diagonal; "" if there are none."""
+    if not clouds:
+        return ""
+    panels = "".join(_panel(cloud, i) for i, cloud in enumerate(clouds))
+    return f'<figure class="chart clouds" role="img" aria-label="{escape(title)}">{panels}</figure>'
+
+
+def _panel(cloud: dict[str, Any], colour: int) -> str:
+    def x(value: float) -> str:
+        return f"{_MARGIN + value * _SIDE:.1f}"
+
+    def y(value: float) -> str:
+        return f"{8 + (1 - value) * _SIDE:.1f}"
+
+    low = 8 + _SIDE
+    parts = [
+        f'<rect class="frame" x="{_MARGIN}" y="8" width="{_SIDE}" height="{_SIDE}"/>',
+        f'<line class="axis" x1="{x(0)}" y1="{y(0)}" x2="{x(1)}" y2="{y(1)}" stroke-dasharray="4 4"/>',
+    ]
+    for value in (0.0, 0.5, 1.0):
+        parts.append(f'<text x="{x(value)}" y="{low + 16}" text-anchor="middle">{value:g}</text>')
+        parts.append(f'<text x="{_MARGIN - 6}" y="{float(y(value)) + 4:.1f}" text-anchor="end">{value:g}</text>')
+    fill = f"{_fill(colour)};fill-opacity:.45"
+    parts += [f'<circle cx="{x(star)}" cy="{y(found)}" r="3" style="{fill}"/>' for star, found in cloud["points"]]
+    wide, tall = _MARGIN + _SIDE + 12, low + 24
+    drawing = f'<svg viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}">{"".join(parts)}</svg>'
+    return f'<div style="width:{wide}px">{drawing}<p class="small soft">{escape(cloud["name"])}</p></div>'

@@ -32,6 +32,8 @@ class Options:
     """Whether steps that ask a language model run."""
     encoders: tuple[str, ...] = ()
     """Specs of encoders to compare, in studies that compare encoders."""
+    cheaper_llm: str = ""
+    """A second language model, in studies that compare two."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from surefind.bench.html import template
-from surefind.study.chart import draw
+from surefind.study.chart import draw, draw_clouds
 from surefind.study.values import Head
 
 _SLOT = "<!-- study -->"
@@ -48,8 +48,10 @@ def _sections(report: dict[str, Any]) -> Iterable[str]:
         heads = [Head(**head) for head in table["heads"]]
         title = ": ".join(filter(None, [table["number"], table["title"]]))
         yield f'<section id="t{i}"><h2>{escape(title)}</h2><div class="body">'
-        if table["chart"]:
-            yield draw(table["chart"], title, heads, table["rows"])
+        if table["chart"] == "clouds":
+            yield draw_clouds(title, table["clouds"])
+        elif table["chart"]:
+            yield draw(table["chart"], title, heads, table["rows"], table["drawn"])
         yield _table(title, heads, table["rows"])
         yield "".join(map(_finding, table["findings"]))
         yield "".join(f'<p class="note">{escape(note)}</p>' for note in table["notes"])
@@ -89,7 +91,8 @@ def _finding(finding: dict[str, Any]) -> str:
         f"{escape(one['text'])}</li>"
         for one in finding["verdicts"]
     )
-    return f'<div class="finding"><p><b>The paper:</b> {escape(finding["claim"])}</p><ul>{verdicts}</ul></div>'
+    whose = "The paper" if finding["paper"] else "Surefind"
+    return f'<div class="finding"><p><b>{whose}:</b> {escape(finding["claim"])}</p><ul>{verdicts}</ul></div>'
 
 
 _CLASSES = {"agrees": "good", "disagrees": "bad", "undecided": "", "left out": ""}

@@ -56,6 +56,8 @@ class Study:
     """How many questions of each collection are asked, unless the user says otherwise; None means all."""
     compares_encoders: bool = False
     """Whether `--encoder` chooses what it compares."""
+    compares_models: bool = False
+    """Whether it has a row for a cheaper language model (`--cheaper-llm`)."""
     layout: str = ""
     """The layout of the paper, which `--layout paper` chooses; "" if it names none."""
 

@@ -42,7 +42,7 @@ def _show_table(table: dict[str, Any], console: Console) -> None:
         if row["left_out"]:
             console.print(f"{row['name']}: {row['left_out']}.", style="yellow")
     for finding in table["findings"]:
-        console.print(f"The paper: {finding['claim']}")
+        console.print(f"{'The paper' if finding['paper'] else 'Surefind'}: {finding['claim']}")
         for verdict in finding["verdicts"]:
             console.print(f"  {verdict['collection']} {_MARKS[verdict['outcome']]}: {verdict['text']}")
     for note in table["notes"]:

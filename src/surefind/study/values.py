@@ -65,6 +65,16 @@ class Finding:
 
     claim: str
     verdicts: tuple[Verdict, ...]
+    paper: bool = True
+    """Whether the paper says it; False for a claim about rows of our own."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Points of a figure; both coordinates are between 0 and 1."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -76,8 +86,11 @@ class Table:
     rows: tuple[Row, ...]
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
-    chart: Literal["", "bars", "lines"] = ""
-    """A figure: bars of our columns, or one line for each of our columns over the rows."""
+    chart: Literal["", "bars", "lines", "clouds"] = ""
+    """A figure: bars of our columns, one line for each of our columns over the rows, or a panel for each cloud."""
+    clouds: tuple[Cloud, ...] = ()
+    drawn: tuple[str, ...] = ()
+    """The headings of the columns in the chart, because a chart has one scale; all if empty."""
     stage: str = ""
     """The stage that made it; the engine sets it."""
     command: str = ""

@@ -111,6 +111,7 @@ def fit_ridge(material: Material, report: OnProgress) -> Fitted:
         report("Fitting ridge", i, len(LAMBDAS))
         scores = [_r2(apart, _linear(fitted, strength).predict) for fitted, apart in data.trials()]
         tried.append((float(np.mean(scores)), -i, strength))
+    report("Fitting ridge", len(LAMBDAS), len(LAMBDAS))
     strength = max(tried)[-1]
     best = _linear(data.train, strength)
     metrics: dict[str, Any] = data.metrics(best.predict)
@@ -145,6 +146,7 @@ def fit_xgboost(material: Material, report: OnProgress) -> Fitted:
             score = float(np.mean([_r2(judged, booster[:trees].inplace_predict) for booster, judged in boosters]))
             if score > best[0]:
                 best = score, {"n_estimators": trees, **settings}
+    report("Fitting xgboost", len(grid), len(grid))
     chosen = best[1]
     booster = _boosted(data.train, chosen, chosen["n_estimators"])
     metrics: dict[str, Any] = data.metrics(booster.inplace_predict)
@@ -191,6 +193,7 @@ def fit_mlp(material: Material, report: OnProgress) -> Fitted:
         score = _r2(data.validation, model.predict)
         if score > best[0]:
             best = score, chosen, model
+    report("Fitting mlp", len(grid), len(grid))
     _, chosen, found = best
     if found is None:
         raise ExamError("No MLP could be fitted: the vectors of the questions are not numbers. Check the encoder.")

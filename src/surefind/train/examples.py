@@ -45,10 +45,16 @@ def examples_of(
         ids = plain.encode(one).ids
         return ids, [0] * len(ids)
 
+    return [TokenRows(tuple(map(text, texts))) for texts in texts_of(pairs, negatives, chunks)]
+
+
+def texts_of(
+    pairs: Sequence[Pair], negatives: Sequence[Sequence[int]], chunks: Sequence[Chunk]
+) -> list[tuple[str, ...]]:
+    """The texts that an encoder learns from: each question, its passage and its negatives."""
+
     def negatives_of(one: Pair, others: Sequence[int]) -> list[str]:
         found = [chunks[o].searchable for o in others]
         return [one.negative, *found[1:]] if one.negative else found
 
-    return [
-        TokenRows((text(one.query), text(one.passage), *map(text, negatives_of(one, others)))) for one, others in rows
-    ]
+    return [(one.query, one.passage, *negatives_of(one, others)) for one, others in zip(pairs, negatives, strict=True)]

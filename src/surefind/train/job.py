@@ -7,13 +7,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from surefind import spec
+from surefind.embed.onnx import Onnx
+from surefind.embed.sentence_transformers import SentenceTransformers
 from surefind.errors import MissingPartError, SpecError
+from surefind.folders import located
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
 from surefind.train.pairs import ALL_SOURCES, SOURCES
 
 Kind = Literal["encoder", "reranker"]
 FEWEST_PAIRS = 16
+SENTENCES = "modules.json"
+"""A folder with this file is in the format of sentence-transformers."""
+_WEIGHTS = (SENTENCES, "model.safetensors", "model.onnx")
 _NEEDED = ("torch", "onnx", "safetensors")
 
 
@@ -67,21 +74,63 @@ def need_torch() -> None:
 
 
 def start_folder(job: Job, pipeline: Pipeline) -> Path:
-    """The folder of the initial weights: the one given with --start, or the bundled model that the pipeline uses."""
+    """The folder of the initial weights: the one given with --start, or that of the pipeline's own encoder if it can be
+    trained, or of a bundled model."""
     if job.start:
-        folder = Path(job.start).expanduser()
-        if not (folder / "tokenizer.json").is_file():
-            raise MissingPartError(f"There is no model in {folder} (tokenizer.json is missing). Name another --start.")
-        return folder
-    try:
-        import surefind_models
-    except ModuleNotFoundError:
+        return _checked(Path(job.start).expanduser())
+    if job.kind == "reranker" and "reranker" in _bundled():
+        return _bundled()["reranker"]
+    used = [trainable(r.model) for r in pipeline.retrieve if isinstance(r, Dense)] if job.kind == "encoder" else []
+    found = [folder for folder in (*used, _bundled().get("minilm")) if folder is not None]
+    if not found:
         raise MissingPartError(
             "Training starts from a bundled model, and the package surefind-models is not installed. "
             "Install it, or name a folder with --start."
-        ) from None
-    known = surefind_models.names()
-    if job.kind == "reranker" and "reranker" in known:
-        return Path(surefind_models.path("reranker"))
-    used = [r.model for r in pipeline.retrieve if isinstance(r, Dense) and r.model in known]
-    return Path(surefind_models.path(used[0] if used else "minilm"))
+        )
+    return found[0]
+
+
+def trainable(model: str) -> Path | None:
+    """The folder of an encoder that can be trained: bundled, `onnx(path=…)` or `sentence_transformers(model=…)`; None
+    for others, such as those behind an endpoint."""
+    if model in _bundled():
+        return _bundled()[model]
+    stage = spec.make("embed", model)
+    try:
+        if isinstance(stage, SentenceTransformers):
+            return stage.folder
+    except MissingPartError:  # no library, or no such model here
+        return None
+    folder = located(stage.path) if isinstance(stage, Onnx) else None
+    return folder if folder and any((folder / name).is_file() for name in _WEIGHTS) else None
+
+
+def _bundled() -> dict[str, Path]:
+    """The models of the package surefind-models, by name; none if it is not installed."""
+    try:
+        import surefind_models
+    except ModuleNotFoundError:
+        return {}
+    return {name: Path(surefind_models.path(name)) for name in surefind_models.names()}
+
+
+def _checked(folder: Path) -> Path:
+    if not any((folder / name).is_file() for name in ("tokenizer.json", SENTENCES)):
+        raise MissingPartError(
+            f"There is no model in {folder} (tokenizer.json and {SENTENCES} are missing). Name another --start."
+        )
+    return folder
+
+
+def trains_with_library(folder: Path) -> bool:
+    """Whether a folder is in the format of sentence-transformers and the library is installed. Without the library, our
+    own network reads such a folder if it is a BERT model."""
+    if not (folder / SENTENCES).is_file():
+        return False
+    installed = find_spec("sentence_transformers") is not None
+    if not installed and not (folder / "tokenizer.json").is_file():
+        raise MissingPartError(
+            f"The model in {folder} needs the library sentence-transformers. "
+            "Install it with pip install 'surefind[sentence-transformers]'."
+        )
+    return installed

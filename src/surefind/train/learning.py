@@ -16,10 +16,10 @@ import json
 import shutil
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,8 @@ from surefind.errors import DiskFullError
 from surefind.protocols import OnProgress
 from surefind.train.network import Network
 
+Example = TypeVar("Example")
+"""What a loss is computed from; its `repr` is its identity."""
 _SCALE, _MARGIN = 20.0, 0.2
 _WARM = 0.1
 """Share of the steps over which the learning rate rises; then it falls to 0."""
@@ -60,7 +62,24 @@ class TokenRows:
 def train(
     network: Network, examples: Sequence[TokenRows], settings: TrainingSettings, checkpoint: Path, report: OnProgress
 ) -> list[float]:
-    """Trains the network in place; returns the loss of every step."""
+    """Trains one of our own networks in place; returns the loss of every step."""
+    device = torch.device(settings.device)
+
+    def loss_of(batch: Sequence[TokenRows]) -> Tensor:
+        return _loss(network, batch, settings, device)
+
+    return train_steps(network, examples, loss_of, settings, checkpoint, report)
+
+
+def train_steps(
+    network: Any,
+    examples: Sequence[Example],
+    loss_of: Callable[[Sequence[Example]], Tensor],
+    settings: TrainingSettings,
+    checkpoint: Path,
+    report: OnProgress,
+) -> list[float]:
+    """Trains a torch module in place with the loss of a batch; returns the loss of every step."""
     steps = _order(len(examples), settings)
     device = torch.device(settings.device)
     network.to(device).train()
@@ -74,7 +93,7 @@ def train(
             report("Training", step, len(steps))
             for group in optimizer.param_groups:
                 group["lr"] = settings.rate * _share(step, len(steps), settings.warmup)
-            loss = _loss(network, [examples[i] for i in steps[step]], settings, device)
+            loss = loss_of([examples[i] for i in steps[step]])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -142,18 +161,18 @@ def _padded(rows: Sequence[tuple[list[int], list[int]]], device: torch.device) -
 # ---------------------------------------------------------------- checkpoints
 
 
-def _mark(settings: TrainingSettings, examples: Sequence[TokenRows], network: Network) -> str:
+def _mark(settings: TrainingSettings, examples: Sequence[Example], network: Any) -> str:
     """A hash of the settings, the examples and the initial weights; a checkpoint with another hash is not resumed."""
     digest = hashlib.blake2b(json.dumps(asdict(settings), sort_keys=True).encode(), digest_size=12)
     for name, value in network.state_dict().items():
         digest.update(name.encode())
-        digest.update(value.detach().cpu().numpy().tobytes())
+        digest.update(value.detach().cpu().float().numpy().tobytes())  # numpy has no bfloat16
     for example in examples:
-        digest.update(json.dumps(example.rows).encode())
+        digest.update(repr(example).encode())
     return digest.hexdigest()
 
 
-def _save(network: Network, optimizer: Any, checkpoint: Path, mark: str, losses: list[float]) -> None:
+def _save(network: Any, optimizer: Any, checkpoint: Path, mark: str, losses: list[float]) -> None:
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     aside = checkpoint.with_suffix(".writing")
     state = {"mark": mark, "losses": losses, "network": network.state_dict(), "optimizer": optimizer.state_dict()}
@@ -165,14 +184,14 @@ def _save(network: Network, optimizer: Any, checkpoint: Path, mark: str, losses:
     aside.replace(checkpoint)
 
 
-def _check_room(network: Network, checkpoint: Path) -> None:
+def _check_room(network: Any, checkpoint: Path) -> None:
     """Raises an error if the disk has no room for a checkpoint, before the first step and not an hour later."""
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(checkpoint.parent).free < _bytes(network):
         raise _no_room(network, checkpoint)
 
 
-def _no_room(network: Network, checkpoint: Path) -> DiskFullError:
+def _no_room(network: Any, checkpoint: Path) -> DiskFullError:
     free, needed = shutil.disk_usage(checkpoint.parent).free >> 20, _bytes(network) >> 20
     return DiskFullError(
         f"A checkpoint needs about {needed:,} MB, and the disk of {checkpoint.parent} has {free:,} MB left. "
@@ -180,12 +199,12 @@ def _no_room(network: Network, checkpoint: Path) -> DiskFullError:
     )
 
 
-def _bytes(network: Network) -> int:
+def _bytes(network: Any) -> int:
     """The size of a checkpoint: the weights, and two numbers of the optimiser for each."""
     return int(3 * sum(value.numel() * value.element_size() for value in network.parameters()))
 
 
-def _resume(network: Network, optimizer: Any, checkpoint: Path, mark: str, device: torch.device) -> list[float]:
+def _resume(network: Any, optimizer: Any, checkpoint: Path, mark: str, device: torch.device) -> list[float]:
     """Restores network and optimizer from a checkpoint and returns the losses so far; none if there is no usable
     checkpoint."""
     if not checkpoint.is_file():

@@ -36,7 +36,7 @@ from surefind.protocols import OnProgress, Reranker
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
-from surefind.train.job import FEWEST_PAIRS, Job, need_torch, start_folder
+from surefind.train.job import FEWEST_PAIRS, SENTENCES, Job, need_torch, start_folder, trains_with_library
 from surefind.train.judge import Row, compare, verdict
 from surefind.train.kept import keep
 from surefind.train.material import FEWEST
@@ -45,6 +45,7 @@ from surefind.train.pairs import Pair, Shelf, gather_pairs
 
 if TYPE_CHECKING:
     from surefind.prompts.values import Calls
+    from surefind.train.learning import TrainingSettings
 
 
 def train_model(
@@ -167,21 +168,41 @@ def _most(pairs: Sequence[Pair], most: int) -> list[Pair]:
 def _learn(material: _Material, job: Job, start: Path, work: Path, progress: OnProgress) -> list[float]:
     import torch
 
-    from surefind.train.examples import examples_of
-    from surefind.train.export import export
-    from surefind.train.learning import TrainingSettings, train
-    from surefind.train.network import load_network
+    from surefind.train.examples import texts_of
+    from surefind.train.learning import TrainingSettings
+    from surefind.train.sentence_models import train_sentences
 
     retrievers = material.pipeline.retrieve
     mined = mine(material.view, material.chunks, material.pairs, retrievers, job.negatives, progress)
     negatives = filled(mined, material.pairs, material.chunks, job.negatives)
-    examples = examples_of(material.pairs, negatives, material.chunks, job, start)
-    network, missing = load_network(start, job.kind == "reranker")
-    before = {key: value.clone() for key, value in network.state_dict().items()}
     device = job.device or ("cuda" if torch.cuda.is_available() else "cpu")
     settings = TrainingSettings(
         job.loss, job.epochs, job.batch, job.rate, job.negatives, job.max_tokens, device=device, warmup=job.warmup
     )
+    if job.kind == "encoder" and trains_with_library(start):
+        texts = texts_of(material.pairs, negatives, material.chunks)
+        return train_sentences(start, texts, settings, job.share, work, progress)
+    return _learn_network(material, negatives, job, settings, start, work, progress)
+
+
+def _learn_network(
+    material: _Material,
+    negatives: Sequence[Sequence[int]],
+    job: Job,
+    settings: TrainingSettings,
+    start: Path,
+    work: Path,
+    progress: OnProgress,
+) -> list[float]:
+    """Trains a BERT model with our own network, and exports it to int8 ONNX."""
+    from surefind.train.examples import examples_of
+    from surefind.train.export import export
+    from surefind.train.learning import train
+    from surefind.train.network import load_network
+
+    examples = examples_of(material.pairs, negatives, material.chunks, job, start)
+    network, missing = load_network(start, job.kind == "reranker")
+    before = {key: value.clone() for key, value in network.state_dict().items()}
     losses = train(network, examples, settings, work / "checkpoint.pt", progress)
     if not missing:  # the initial weights of a random head are not worth keeping
         trained = network.cpu().state_dict()
@@ -197,9 +218,11 @@ def _learn(material: _Material, job: Job, start: Path, work: Path, progress: OnP
 # ---------------------------------------------------------------- the held-out half
 
 
-def with_encoder(pipeline: Pipeline, folder: Path) -> Pipeline:
-    """The pipeline with another encoder for every dense retriever."""
-    other = str(spec.make("embed", spec.format_spec("onnx", [("path", str(folder))])))
+def with_encoder(pipeline: Pipeline, folder: Path, sentences: bool = False) -> Pipeline:
+    """The pipeline with another encoder for every dense retriever. `sentences`: the folder is in the format of
+    sentence-transformers, and not in ours."""
+    stage, field = ("sentence_transformers", "model") if sentences else ("onnx", "path")
+    other = str(spec.make("embed", spec.format_spec(stage, [(field, str(folder))])))
     retrieve = tuple(r.replace(model=other) if isinstance(r, Dense) else r for r in pipeline.retrieve)
     return replace(pipeline, retrieve=retrieve)
 
@@ -216,7 +239,8 @@ def _judge(
     final = material.kb.data / "models" / job.name
     rivals = {f"{plain.name or 'the pipeline'} as it is": plain}
     if job.kind == "encoder":
-        trial, chosen = with_encoder(plain, model), with_encoder(plain, final)
+        sentences = (model / SENTENCES).is_file()
+        trial, chosen = (with_encoder(plain, folder, sentences) for folder in (model, final))
     else:
         trial = with_reranker(plain, str(model), job.blend)
         chosen = with_reranker(plain, job.name, job.blend)

@@ -113,6 +113,8 @@ class Writer:
         for done, pair in enumerate(made):
             self.report("Chunking", done, total)
             yield pair
+        if total:
+            self.report("Chunking", total, total)
 
     def build(self, contents: int, retrievers: Sequence[Retriever]) -> list[str]:
         """Makes a set searchable by these retrievers. Returns the names of the retrievers whose indexes were built."""

@@ -1,7 +1,7 @@
 """Cuts documents into the passages that questions are written from.
 
     segments    about 1,000 words, from the start of the document on; a segment of fewer than 500 words is left out (the
-                agentic-knowledge-base study, section 4.1)
+                agentic-knowledge-base study, section 4.1). A document that has none is cut into sections
     sections    sections, or parts of long sections: 25 to 350 words
 
 They are not the chunks of a layout, because the exam is used to compare chunkers.
@@ -38,17 +38,25 @@ class Passage:
 
 
 def passages(documents: Iterable[Document], kind: Kind = "segments") -> list[Passage]:
+    return [passage for document in documents for passage in _of(document, kind) or _of(document, "sections")]
+
+
+def short(documents: Iterable[Document]) -> int:
+    """How many documents have no segment."""
+    return sum(not _of(document, "segments") for document in documents)
+
+
+def _of(document: Document, kind: Kind) -> list[Passage]:
     fewest, most = LIMITS[kind]
-    found = []
-    for document in documents:
-        tags = _tags(document)
-        own = [sentence_spans(document.text, s.start, s.end) for s in sections(document)]
-        runs = own if kind == "sections" else [[sentence for section in own for sentence in section]]
-        for start, end in (part for run in runs for part in _parts(document.text, run, most)):
-            text = document.text[start:end]
-            if count_words(text) >= fewest:
-                found.append(Passage(document.id, start, end, text, document.title, tags))
-    return found
+    tags = _tags(document)
+    own = [sentence_spans(document.text, s.start, s.end) for s in sections(document)]
+    runs = own if kind == "sections" else [[sentence for section in own for sentence in section]]
+    cut = [
+        Passage(document.id, start, end, document.text[start:end], document.title, tags)
+        for run in runs
+        for start, end in _parts(document.text, run, most)
+    ]
+    return [passage for passage in cut if count_words(passage.text) >= fewest]
 
 
 def drawn(items: Sequence[tuple[Passage, ...]], family: str, seed: int) -> list[tuple[Passage, ...]]:

@@ -4,13 +4,13 @@
     sf2h   two passages of one file that share an entity; both are needed
     mf2h   two passages of two files that share an entity and a tag; both are needed
 
-Passages are segments of about 1,000 words (`passages`). The seed decides their order. spaCy finds names if it is
-installed, otherwise rules do, and the model adds more up to five, as in the study. Each
-question must pass the rules (the answer is an exact substring, the question does not mention its passage, it is not a
-duplicate); two-hop questions must also pass the necessity check. The gold is the answer's span and, for two hops, the
-sentence of the other passage that names the shared entity, as supporting evidence. A question keeps its passages as
-segments. Every answer of the model is cached: a stopped run continues
-where it was, and repeating a run is free.
+Passages are segments of about 1,000 words, or the sections of documents that have none (`passages`). The seed decides
+their order. spaCy finds names if it is installed, otherwise rules do, and the model adds more up to five, as in the
+study. Each question must pass the rules (the answer is an exact substring, the question does not mention its passage,
+it is not a duplicate); two-hop questions must also pass the necessity check. The gold is the answer's span and, for two
+hops, the sentence of the other passage that names the shared entity, as supporting evidence. A question keeps its
+passages as segments. Every answer of the model is cached: a stopped run continues where it was, and repeating a run is
+free.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from surefind.access import Access
 from surefind.errors import BudgetError, ExamError, SurefindError, choices
 from surefind.exam.by_llm.necessity import ANSWER, necessary
 from surefind.exam.by_llm.pairs import ENTITIES, Pair, entities_of, pairs
-from surefind.exam.by_llm.passages import LIMITS, Kind, Passage, drawn, passages
+from surefind.exam.by_llm.passages import LIMITS, Kind, Passage, drawn, passages, short
 from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions
 from surefind.exam.model import Exam, ExamQuery, Judgment, Role
 from surefind.exam.overlap import overlap
@@ -111,11 +111,12 @@ class Writer:
         self.model = model
         self.material = passages(sorted(documents, key=lambda document: document.id), plan.passages)
         if not self.material:
-            shorter = " Try --passages sections." if plan.passages == "segments" else ""
             raise ExamError(
-                f"No questions can be written from these documents: they have no {plan.passages} of "
-                f"{LIMITS[plan.passages][0]} words or more.{shorter}"
+                "No questions can be written from these documents: they have no sections of "
+                f"{LIMITS['sections'][0]} words or more. Add longer documents."
             )
+        self.short = short(documents) if plan.passages == "segments" else 0
+        """Documents whose sections are read, because they have no segment."""
         self._texts = {document.id: document.text for document in documents}
         self._report: OnProgress = report or (lambda what, done, total: None)
         self._seen = Seen()

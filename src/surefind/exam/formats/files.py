@@ -14,9 +14,9 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
     try:
         return path.read_text(encoding=encoding)
     except UnicodeDecodeError as error:
-        raise ExamError(f"{path} cannot be read ({error}). Save it as UTF-8.") from None
+        raise ExamError(f"{path} is not UTF-8 text (byte {error.start + 1}). Save it as UTF-8.") from None
     except OSError as error:
-        raise ExamError(f"{path} cannot be read ({error}).") from None
+        raise ExamError(f"{path} cannot be read ({error.strerror}). Check the path.") from None
 
 
 def read_row(text: str) -> Any:

@@ -171,7 +171,17 @@ def _refuse(error: Exception, as_json: bool) -> None:
         return
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     usage = f" See: {context.command_path} --help." if context else ""
-    _fail((_unknown(message, context.command) if context else message) + usage, "UsageError", as_json)
+    _fail((_unknown(_plain(message), context.command) if context else message) + usage, "UsageError", as_json)
+
+
+def _plain(message: str) -> str:
+    """A message of typer as a sentence: one about a number that cannot be read is for developers."""
+    found = re.sub(r"Input should be (an? )valid (\w+), unable to parse .*", _number, message, flags=re.DOTALL)
+    return found if found.endswith((".", "?", "!")) else f"{found}."
+
+
+def _number(found: re.Match[str]) -> str:
+    return f"it must be {'an' if found[2][0] in 'aeiou' else 'a'} {found[2]}."
 
 
 def _unknown(message: str, command: Any) -> str:

@@ -125,6 +125,12 @@ def write(
         groups = set(group or ())
         documents = base.documents(Access.of(*groups))
         writer = Writer(base, model, documents, plan, report)
+        if writer.short:
+            typer.echo(
+                f"{writer.short} of {len(documents)} documents have no segment of 500 words or more: their sections "
+                "are read instead.",
+                err=True,
+            )
         agree(base, [writer.calls()], budget, yes, as_json, bounded=False)
         written = writer.write()
         spent = str(base.services.llm.meter.spent)

@@ -131,19 +131,17 @@ def _text(passage: Passage, texts: dict[str, str]) -> str:
 
 def _take(kept: Labels, judge: str, pool: list[Pooled], path: Path) -> None:
     """Stores the labels of a file; nothing if any line is bad."""
-    from surefind.exam.formats.files import read_row
+    from surefind.exam.formats.files import read_row, read_text
     from surefind.exam.library import Complaints
 
     known, complaints, found = {one.query: one for one in pool}, Complaints(path), []
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExamError(f"{path} cannot be read ({error}).") from None
-    for at, line in enumerate(lines, 1):
+    for at, line in enumerate(read_text(path, "utf-8-sig").splitlines(), 1):
         if not line.strip():
             continue
         try:
             row = read_row(line)
+            if not isinstance(row, dict):
+                raise ExamError("it is not an object with `query` and `relevant`")
             one = known[row["query"]]
             found.append((one, _numbers_of(row["relevant"], len(one.passages))))
         except KeyError as error:

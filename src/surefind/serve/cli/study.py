@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,6 +78,12 @@ def study(
             show_default="[llm] model",
         ),
     ] = "",
+    cheaper_llm: Annotated[
+        str,
+        typer.Option(
+            "--cheaper-llm", help="A second language model, in a study that compares two.", show_default="none"
+        ),
+    ] = "",
     offline: Annotated[
         bool, typer.Option("--offline", help="Leave out all steps that need a language model, and list them.")
     ] = False,
@@ -108,6 +115,7 @@ def study(
     --offline, or if no model is chosen, they are listed as left out. A stopped run continues from where it stopped.
     """
     from surefind.access import Access
+    from surefind.llm.address import parse_model
     from surefind.study.corpora import Wanted, open_collections
     from surefind.study.files import folder_of, write_files
     from surefind.study.run import StudyRun
@@ -116,16 +124,21 @@ def study(
     if name is None:
         _list(as_json)
         return
-    if offline and llm:
-        raise UsageError("--offline leaves the language model out, and --llm chooses one. Leave one of the two out.")
+    if offline and (llm or cheaper_llm):
+        raise UsageError("--offline leaves language models out, and --llm chooses one. Leave one of the two out.")
     chosen = find_study(name)
     chosen.chosen(only or ())
+    options = _options(chosen, layout, encoder, cheaper_llm)
+    for model in filter(None, (llm, cheaper_llm)):
+        parse_model(model)
     asked = questions if questions is not None else chosen.questions
     wanted = Wanted(tuple(exam or ()), tuple(beir or ()), split, asked, seed, Access.of(*(group or ())), llm)
     with progress(quiet=as_json) as report:
         collections = open_collections(kb, wanted, report, partial(typer.echo, err=True))
         home = collections[0].kb
-        options = _options(chosen, layout, encoder, not offline and bool(home.services.llm.settings.model))
+        options = replace(options, llm=not offline and bool(home.services.llm.settings.model))
+        if cheaper_llm and not options.llm:
+            raise UsageError("--cheaper-llm is compared with the model of the study. Choose that one too, with --llm.")
         flags = _flags(split if beir else "test", asked, seed, options, llm, offline, group)
         run = StudyRun(name, chosen, collections, options, tuple(only or ()), flags, report, fresh)
         try:
@@ -143,16 +156,22 @@ def study(
     _show(made, page, as_json)
 
 
-def _options(study: Study, layout: str, encoders: list[str] | None, llm: bool) -> Options:
+def _options(study: Study, layout: str, encoders: list[str] | None, cheaper_llm: str) -> Options:
+    """Reads the options, before questions are written or documents are synced."""
+    from surefind import spec
     from surefind.study.desk import Options
     from surefind.write.layout import Layout
 
     if encoders and not study.compares_encoders:
         raise UsageError("This study compares no encoders. Leave --encoder out, or take support-chatbot.")
+    if cheaper_llm and not study.compares_models:
+        raise UsageError("This study compares no language models. Leave --cheaper-llm out, or take support-chatbot.")
     if layout == "paper" and not study.layout:
         raise UsageError("This study names no layout of its own. Give one: --layout 'fixed(tokens=500, overlap=50)'.")
+    for encoder in encoders or ():
+        spec.make("embed", encoder)
     text = study.layout if layout == "paper" else layout
-    return Options(str(Layout.read(text)) if text else "", llm, tuple(encoders or ()))
+    return Options(str(Layout.read(text)) if text else "", False, tuple(encoders or ()), cheaper_llm)
 
 
 def _flags(
@@ -171,6 +190,7 @@ def _flags(
     found += ["--layout", options.layout] if options.layout else []
     found += [part for one in options.encoders for part in ("--encoder", one)]
     found += ["--llm", llm] if llm else ["--offline"] if offline else []
+    found += ["--cheaper-llm", options.cheaper_llm] if options.cheaper_llm else []
     found += [part for one in groups or () for part in ("--as", one)]
     return tuple(found)
 

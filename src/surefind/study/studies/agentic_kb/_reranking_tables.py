@@ -99,6 +99,7 @@ def _gains(columns: Sequence[Column]) -> Table:
         (_kept(columns),),
         (_used(columns),),
         "lines",
+        drawn=("T1EM",),
     )
 
 
@@ -147,6 +148,7 @@ def _skipped(columns: Sequence[Column]) -> Table:
         (*_model_row(columns, len(found)), *rows),
         notes=tuple(notes),
         chart="lines",
+        drawn=("T5EM", "95% low", "95% high"),
     )
 
 
@@ -193,6 +195,7 @@ def _steps(columns: Sequence[Column]) -> Table:
         tuple(rows),
         notes=notes,
         chart="bars",
+        drawn=("T1EM",),
     )
 
 
@@ -214,4 +217,6 @@ def _tags(columns: Sequence[Column]) -> Table:
         "T1EM of the 15 tags with the most documents: `tags` of a document, or its folder. The paper shows a chart and "
         "prints no figure.",
     )
-    return Table("Figure 12", "All stages by tag", tuple(found), tuple(rows), notes=notes, chart="bars")
+    return Table(
+        "Figure 12", "All stages by tag", tuple(found), tuple(rows), notes=notes, chart="bars", drawn=tuple(STEPS)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from surefind.bench.plan import on_layout
 from surefind.study.scores import finding, row_of
@@ -130,8 +131,10 @@ def _averages(columns: Sequence[Column]) -> Table:
     claims = (
         ("Without a graph, agentic context is better than with one.", paper.NO_GRAPH, paper.ON_AGENTIC),
         ("A graph on plain passages is better than one on context.", paper.ON_BASE, paper.ON_AGENTIC),
-        ("(ours) Vectors beat a graph of phrases on the same passages.", PLAIN, PHRASES),
-        ("(ours) A graph of phrases on plain passages beats one with headings.", PHRASES, HEADED),
+    )
+    own = (
+        ("Vectors beat a graph of phrases on the same passages.", PLAIN, PHRASES),
+        ("A graph of phrases on plain passages beats one with headings.", PHRASES, HEADED),
     )
     notes = (
         "The paper averages its three sets and prints T1EM in the text. It says that graphs are 4 to 5 times slower.",
@@ -144,9 +147,13 @@ def _averages(columns: Sequence[Column]) -> Table:
         "With and without a graph",
         (*found, Head("T1EM", "", paper=True)),
         tuple(rows),
-        tuple(finding(claim, columns, "graph", better, worse) for claim, better, worse in claims),
+        (
+            *(finding(claim, columns, "graph", better, worse) for claim, better, worse in claims),
+            *(replace(finding(claim, columns, "graph", better, worse), paper=False) for claim, better, worse in own),
+        ),
         notes,
         "bars",
+        drawn=("T1EM",),
     )
 
 

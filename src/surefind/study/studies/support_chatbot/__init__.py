@@ -31,5 +31,6 @@ STUDY = Study(
     ),
     questions=100,
     compares_encoders=True,
+    compares_models=True,
     layout="fixed(tokens=2048, overlap=0)",
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from surefind.bench.plan import Contender
 from surefind.embed.concat import Concat
-from surefind.errors import MissingPartError
+from surefind.errors import MissingPartError, SurefindError
 from surefind.exam.model import Exam
 from surefind.measure.names import parse_measure
 from surefind.prompts.values import Calls
@@ -21,7 +21,7 @@ from surefind.study.scores import best_of, summary
 from surefind.study.stage import Before
 from surefind.study.studies.support_chatbot import _paper as paper
 from surefind.study.values import NEEDS_LLM
-from surefind.train.job import Job, need_torch
+from surefind.train.job import Job, need_torch, trainable
 from surefind.train.material import FEWEST
 from surefind.train.prompt import ListwiseTrainer
 
@@ -160,7 +160,9 @@ def plainly(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[st
 
 def prompted(desk: Desk, before: Before) -> list[Contender]:
     base = best_pair(desk, before)
-    return desk.contenders({paper.CHAMPION: base, paper.ZERO: f"{base} >> {_LIST}"})
+    cheaper = desk.options.cheaper_llm
+    cheap = {paper.CHEAP: f"{base} >> {_LIST.replace(model=cheaper)}"} if cheaper else {}
+    return desk.contenders({paper.CHAMPION: base, paper.ZERO: f"{base} >> {_LIST}", **cheap})
 
 
 def prompt_calls(desk: Desk, before: Before) -> list[Calls]:
@@ -173,7 +175,7 @@ def prompt_calls(desk: Desk, before: Before) -> list[Calls]:
 
 def prompt(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Zero-shot; then a prompt learnt on questions that are not asked, with its example and with its instructions."""
-    left_out = {paper.CHEAP: "left out: run the study again with a cheaper model (--llm) and compare"}
+    left_out = {} if desk.options.cheaper_llm else {paper.CHEAP: "left out: needs a second model (--cheaper-llm)"}
     if not desk.options.llm:
         learnt = dict.fromkeys((paper.ONE, paper.META), NEEDS_LLM)
         return {**_scored(desk, allowed), "left_out": {**learnt, **left_out}}
@@ -214,7 +216,7 @@ def _trainer(desk: Desk, before: Before) -> ListwiseTrainer | None:
 
 
 def fine_tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    """Trains the bundled encoder with the paper's hyperparameters, and measures it before and after, all on questions
+    """Trains the best encoder with the paper's hyperparameters, and measures it before and after, all on questions
     that the other tables do not ask."""
     rest, model = desk.collection.rest, encoder(desk, before)
     why = _why_not_tuned(rest, model)
@@ -223,7 +225,10 @@ def fine_tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[
     from surefind.train.neural import train_model  # needs torch
 
     job = Job("encoder", _trained_name("encoder", desk), rate=6.25e-6, warmup=500, batch=8, epochs=1, share=1.0)
-    made = train_model(desk.kb, rest, job, Pipeline.parse(str(Dense(model))), parse_measure("R@10"), desk.report)
+    try:
+        made = train_model(desk.kb, rest, job, Pipeline.parse(str(Dense(model))), parse_measure("R@10"), desk.report)
+    except SurefindError as error:  # weights of another kind than BERT, too few pairs
+        return {"left_out": {TUNED: f"left out: {str(error).rstrip('.')}"}, "provisional": True}
     after, plain, *_ = made["rows"]
     return {"figures": {UNTUNED: plain["mean"], TUNED: after["mean"]}, "questions": made["questions"]["held_out"]}
 
@@ -236,16 +241,6 @@ def _why_not_tuned(rest: Exam | None, model: str) -> str:
         return str(error)
     if rest is None or len(rest.queries) < FEWEST:
         return f"{FEWEST} questions are needed that the other tables do not ask; ask fewer with --questions"
-    if model not in _bundled():
-        return "only a bundled encoder is trained here; train another with surefind train encoder --start FOLDER"
+    if trainable(model) is None:
+        return f"{model} cannot be trained here: it is neither bundled nor a folder with the weights of an encoder"
     return ""
-
-
-def _bundled() -> Sequence[str]:
-    """The encoders of the package surefind-models; none if it is not installed."""
-    try:
-        import surefind_models
-    except ModuleNotFoundError:
-        return ()
-    found: Sequence[str] = surefind_models.names()
-    return found
