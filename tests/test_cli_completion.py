@@ -17,7 +17,7 @@ from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 
 PROGRAM = [sys.executable, "-m", "surefind"]
-LIMIT = 0.4
+LIMIT = 0.3
 """Seconds of CPU that an answer may take."""
 
 

@@ -21,6 +21,7 @@ from helpers import Home
 from llm_server import LLMServer
 from surefind import spec
 from surefind.access import Access
+from surefind.errors import SurefindError
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http.app import create_app
@@ -136,3 +137,35 @@ def test_python_and_the_command_line_show_no_more(bank: Home) -> None:
         words = [word for group in groups for word in ("--as", group)]
         shown = surefind("search", QUERY, "--explain", "--full", "-p", "bm25-rrf-none", *words, kb=bank.folder)
         assert _secrets(shown.out + shown.err) == SEEN[role]
+
+
+def test_agents_are_shown_and_answered_no_more(bank: Home, llm: LLMServer) -> None:
+    """Every tool, with the default pipeline and with one that reranks by a model; also by ids of restricted hits."""
+    from surefind.serve.mcp.ask import AskArguments, ask
+    from surefind.serve.mcp.browse import BrowseArguments, browse
+    from surefind.serve.mcp.read import ReadArguments, read
+    from surefind.serve.mcp.search import SearchArguments, search
+
+    for pipeline in ("bm25-rrf-none", "dense-dbsn-slidegar", "ppr-convex-llm_listwise"):
+        lines = (bank.folder / "surefind.toml").read_text().splitlines()
+        bank.configure(
+            "\n".join(f'pipeline = "{pipeline}"' if line.startswith("pipeline =") else line for line in lines)
+        )
+        with bank.open() as kb:
+            closed = {hit.id: hit.document for hit in kb.search(QUERY, Access.owner(), 3).hits}
+            for role, groups in ROLES.items():
+                llm.bodies.clear()
+                access = Access.of(*groups)
+                shown = [search(kb, access, SearchArguments.read({"query": QUERY, "limit": 20}))]
+                shown.append(ask(kb, access, AskArguments.read({"question": QUERY})))
+                shown.append(browse(kb, access, BrowseArguments.read({})))
+                refused = []
+                for given in [*({"id": id} for id in closed), *({"document": name} for name in closed.values())]:
+                    try:
+                        shown.append(read(kb, access, ReadArguments.read(given)))
+                    except SurefindError as error:
+                        refused.append(str(error))
+                told = " ".join([*(f"{one.text} {json.dumps(one.data)}" for one in shown), *refused])
+                assert _secrets(told) <= SEEN[role], (role, pipeline)
+                assert _secrets("".join(llm.prompts)) <= SEEN[role], (role, pipeline)
+                assert refused, "restricted passages cannot be read by id or name"

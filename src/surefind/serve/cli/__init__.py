@@ -6,90 +6,74 @@ import os
 import re
 import sqlite3
 import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
 
 from surefind.errors import DiskFullError, StoreError, SurefindError, closest, denied_message, is_denied, is_full
-from surefind.serve.cli import (
-    _complete,
-    access,
-    ask,
-    bench,
-    calibrate,
-    demo,
-    doctor,
-    exam,
-    graph,
-    help,
-    history,
-    init,
-    keys,
-    mcp,
-    open,
-    search,
-    serve,
-    show,
-    status,
-    study,
-    sync,
-    train,
-    trust,
-    tune,
-    use,
-    version,
-)
+from surefind.serve.cli import _complete
 from surefind.serve.cli._common import print_json
 from surefind.serve.cli._terminal import clean_streams
 from surefind.workers import still_working
 
-app = typer.Typer(
-    name="surefind",
-    help=(
-        "Finds the right passage in your own documents, and measures how sure it is.\n\n"
-        'Start with:  surefind sync docs/   then:  surefind search "your question"\n\n'
-        "The guides:  surefind help"
-    ),
-    epilog=(
-        "Exit codes: 0 success, 1 nothing found or a check failed, 2 wrong usage, 3 a problem with the knowledge base, "
-        "4 a missing package or model."
-    ),
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for module in (
-    init,
-    sync,
-    search,
-    ask,
-    show,
-    open,
-    bench,
-    tune,
-    study,
-    calibrate,
-    use,
-    exam,
-    graph,
-    train,
-    status,
-    access,
-    history,
-    version,
-    serve,
-    mcp,
-    keys,
-    trust,
-    doctor,
-    demo,
-    help,
-):
-    module.register(app)
+_COMMANDS = (
+    "init", "sync", "search", "ask", "show", "open", "bench", "tune", "study", "calibrate", "use", "exam", "graph",
+    "train", "status", "access", "history", "version", "serve", "mcp", "keys", "trust", "doctor", "demo", "help",
+)  # fmt: skip
+"""The modules of the commands, in the order of the help."""
+_ALSO = {"diff": "history", "rollback": "history"}
+"""Commands that are in the module of another one."""
 
 
-@app.callback(invoke_without_command=True)
+def build(modules: Iterable[str] = _COMMANDS) -> typer.Typer:
+    """Makes the program with the commands of these modules."""
+    made = typer.Typer(
+        name="surefind",
+        help=(
+            "Finds the right passage in your own documents, and measures how sure it is.\n\n"
+            'Start with:  surefind sync docs/   then:  surefind search "your question"\n\n'
+            "The guides:  surefind help"
+        ),
+        epilog=(
+            "Exit codes: 0 success, 1 nothing found or a check failed, 2 wrong usage, 3 a problem with the knowledge "
+            "base, 4 a missing package or model."
+        ),
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name in modules:
+        import_module(f"surefind.serve.cli.{name}").register(made)
+    made.callback(invoke_without_command=True)(_root)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """Makes `app`, the whole program, when it is first used."""
+    if name != "app":
+        raise AttributeError(f"module 'surefind.serve.cli' has no attribute {name!r}")
+    globals()["app"] = made = build()
+    return made
+
+
+def _needed() -> Sequence[str]:
+    """Returns the modules that the command line needs: one, if it names a command. The others take longer to import
+    than a completion may."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    words = line.split() if _completing() else sys.argv
+    complete = not _completing() or len(words) > 2 or line.endswith(" ")
+    name = words[1] if len(words) > 1 and complete else ""
+    module = _ALSO.get(name, name)
+    return [module] if module in _COMMANDS and module != "help" else _COMMANDS  # help shows them all
+
+
+def _completing() -> bool:
+    return f"_{_PROGRAM.upper()}_COMPLETE" in os.environ
+
+
 def _root(shown: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
     if shown:
         from surefind import __version__
@@ -110,10 +94,10 @@ def main() -> None:
     """Runs a command and turns every expected failure into one message and an exit code."""
     clean_streams()
     as_json = "--json" in sys.argv
-    if f"_{_PROGRAM.upper()}_COMPLETE" in os.environ:
+    if _completing():
         _complete.without_slow_modules()
     try:
-        code = app(prog_name=_PROGRAM, standalone_mode=False)
+        code = build(_needed())(prog_name=_PROGRAM, standalone_mode=False)
         if code == _INTERRUPTED:  # some versions of typer catch Ctrl-C themselves
             raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
