@@ -87,7 +87,8 @@ def test_a_damaged_key_file_never_means_no_keys(home: Home, damage: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "scopes", "days"), [("", ["read"], None), ("a\n", ["read"], 0), ("a", ["all"], None), ("a", [], None)]
+    ("name", "scopes", "days"),
+    [("", ["read"], None), ("a\n", ["read"], 0), ("a", ["all"], None), ("oidc:ada", ["read"], None), ("a", [], None)],
 )
 def test_a_wrong_key_is_not_made(home: Home, name: str, scopes: list[str], days: float | None) -> None:
     with pytest.raises(UsageError):
@@ -203,7 +204,7 @@ def _tokens(provider: _Provider, **more: Any) -> Tokens:
 def test_the_groups_of_a_token_are_those_of_the_caller(provider: _Provider) -> None:
     tokens = _tokens(provider)
     caller = tokens.caller(provider.token())
-    assert (caller.name, caller.groups, caller.scopes) == ("ada", {"hr"}, {"read"})
+    assert (caller.name, caller.groups, caller.scopes) == ("oidc:ada", {"hr"}, {"read"})
     assert tokens.caller(provider.token(groups=["editors", "hr"])).scopes == {"read", "write"}
     assert tokens.caller(provider.token(groups="hr staff")).groups == {"hr", "staff"}
     assert tokens.caller(provider.token(groups=None)).groups == frozenset()

@@ -138,3 +138,13 @@ def test_types_are_read_only_where_every_platform_has_them() -> None:
 
 def test_mypy_skips_only_what_is_imported() -> None:
     assert skipped() - imported() == set()
+
+
+def test_the_image_installs_extras_that_exist() -> None:
+    import yaml
+
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (named,) = re.findall(r"'\.\[([\w,-]+)\]'", text)
+    assert set(named.split(",")) <= PROJECT["project"]["optional-dependencies"].keys()
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    assert compose["services"]["surefind"]["volumes"] == ["./handbook:/data"] and "SUREFIND_KB=/data" in text

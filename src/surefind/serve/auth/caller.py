@@ -12,6 +12,8 @@ from surefind.errors import SurefindError, UsageError
 Scope = Literal["read", "write", "review", "admin"]
 """read: search and read; write: upload drafts, give feedback; review: publish drafts, run benchmarks; admin: all."""
 SCOPES: tuple[Scope, ...] = get_args(Scope)
+TOKEN = "oidc:"
+"""How the names of callers with a token begin. No key may have such a name: it says whose drafts and jobs these are."""
 
 
 class NotAuthenticatedError(SurefindError):

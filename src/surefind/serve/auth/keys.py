@@ -25,7 +25,7 @@ from pathlib import Path
 from surefind.errors import StoreError, UsageError
 from surefind.folders import private_folder
 from surefind.sealed import sealed, unsealed
-from surefind.serve.auth.caller import Caller, NotAuthenticatedError, scopes_of
+from surefind.serve.auth.caller import TOKEN, Caller, NotAuthenticatedError, scopes_of
 from surefind.store.lock import keys_lock
 
 FILE = "keys.json"
@@ -71,6 +71,8 @@ class Keys:
         name, allowed = name.strip(), scopes_of(scopes)
         if not name or len(name) > _NAME or not name.isprintable():
             raise UsageError(f"The name of a key must have 1 to {_NAME} printable characters, not {name!r}.")
+        if name.startswith(TOKEN):
+            raise UsageError(f"The name of a key must not begin with {TOKEN}, as the names of tokens do.")
         if not allowed:
             raise UsageError("A key needs at least one scope: read, write, review or admin.")
         if days is not None and not 0 < days <= 36_500:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surefind.errors import ConfigError
-from surefind.serve.auth.caller import SCOPES, Caller, NotAuthenticatedError, Scope, claimed_groups
+from surefind.serve.auth.caller import SCOPES, TOKEN, Caller, NotAuthenticatedError, Scope, claimed_groups
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 _LEEWAY = 30
@@ -90,7 +90,8 @@ class Tokens:
         groups = claimed_groups(given.split() if isinstance(given, str) else given if isinstance(given, list) else ())
         scopes: set[Scope] = {"read"}
         scopes |= {scope for scope in SCOPES if groups & set(self._settings.scopes.get(scope, ()))}
-        return Caller(str(claims.get(self._settings.name_claim) or "token")[:100], frozenset(scopes), groups)
+        name = str(claims.get(self._settings.name_claim) or "token")[:100]
+        return Caller(f"{TOKEN}{name}", frozenset(scopes), groups)
 
     def _key(self, header: Mapping[str, Any]) -> Any:
         import jwt

@@ -44,6 +44,7 @@ class Service:
         self._writing = anyio.CapacityLimiter(1)
         self._readers: OrderedDict[int, Reader] = OrderedDict()
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
 
     async def work(self, do: Callable[[], T]) -> T:
         """Runs blocking work in a thread. Others wait for their turn."""
@@ -69,20 +70,28 @@ class Service:
         """Returns the reader of the current generation, or of an earlier one that is still open or kept."""
         current = self.kb.reader()
         self.metrics.generation.set(current.generation)
+        self._remember(current)
+        if generation is None or generation == current.generation:
+            return current
+        with self._opening:  # opening takes long, so that callers must not open the same one side by side
+            found = self._readers.get(generation)
+            if found is None:
+                try:
+                    found = self.kb.reader_of(generation)
+                except (StoreError, UsageError):
+                    raise NotFoundError(
+                        f"Generation {generation} is gone: the documents have changed since. Search again from the "
+                        "first hit."
+                    ) from None
+            self._remember(found)
+        return found
+
+    def _remember(self, reader: Reader) -> None:
         with self._lock:
-            self._readers[current.generation] = current
-            self._readers.move_to_end(current.generation)
+            self._readers[reader.generation] = reader
+            self._readers.move_to_end(reader.generation)
             while len(self._readers) > _EARLIER + 1:
                 self._readers.popitem(last=False)
-            found = self._readers.get(current.generation if generation is None else generation)
-        if found is not None:
-            return found
-        try:
-            return self.kb.reader_of(generation or 0)
-        except (StoreError, UsageError):
-            raise NotFoundError(
-                f"Generation {generation} is gone: the documents have changed since. Search again from the first hit."
-            ) from None
 
     def pipeline(self, name: str | None, caller: Caller) -> Pipeline:
         """Returns a pipeline by its name. A spec can name files and servers, so only admins may send one."""
