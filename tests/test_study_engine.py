@@ -409,3 +409,16 @@ def test_a_chart_draws_the_named_columns_of_the_rows_that_have_them() -> None:
     assert chart.count("<rect x=") == 3 and "40" not in _Tags(chart).text and "nothing" not in chart
     assert draw("lines", "t", heads, rows, ("T1EM",)).count("<polyline") == 2
     assert draw("bars", "t", heads, rows, ("no such column",)) == ""
+
+
+def test_every_name_of_a_row_that_is_left_out_has_the_reason(home: Home) -> None:
+    toy = Toy()
+    first, _ = toy.study.stages
+    twice = replace(first, contenders=lambda desk, before: desk.contenders({**TWICE, "words": "bm25"}))
+    toy.study = replace(toy.study, stages=(twice,))
+    with home.open() as kb:
+        (found,) = run(kb, toy)["results"].values()
+    assert found["first"]["left_out"] == dict.fromkeys(TWICE, NEEDS_LLM)
+
+
+TWICE = {"asking": "bm25 >> asks_model", "asking too": "bm25 >> asks_model"}

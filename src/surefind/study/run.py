@@ -92,7 +92,8 @@ class StudyRun:
             return known
         desk.report(f"{desk.collection.name}: {stage.name}", 0, 1)
         made = stage.measure(desk, before, allowed) if allowed or not every else {}
-        left_out = {contender.name: NEEDS_LLM for contender in every if contender not in allowed}
+        missing = [contender for contender in every if contender not in allowed]
+        left_out = {name: NEEDS_LLM for contender in missing for name in (contender.name, *contender.aliases)}
         result = {**made, "left_out": {**left_out, **made.get("left_out", {})}}
         if not (result.get("problems") or result.get("provisional")):  # the next run tries again
             store.put_data(key, result)
