@@ -48,7 +48,7 @@ def answers(folder: Path) -> tuple[int, Answers]:
     """Returns the generation, and the hits with their scores."""
     with KnowledgeBase.open(folder) as kb:
         found = [kb.search(question, Access.owner()) for question in QUESTIONS]
-        hits = [[(hit.document, hit.chunk, round(hit.score, 5)) for hit in result.hits] for result in found]
+        hits = [[(hit.document, hit.id, round(hit.score, 5)) for hit in result.hits] for result in found]
         return found[0].generation, hits
 
 

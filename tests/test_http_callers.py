@@ -436,7 +436,11 @@ def test_a_damaged_key_file_closes_the_server(bank: Home, server: Served, keys: 
 def test_a_caller_who_asks_too_often_is_told_to_wait(bank: Home, server: Served) -> None:
     _, text = Keys(bank.folder / ".surefind").create("greedy", ["read"])
     with server.client(text) as client:
-        codes = {client.get("/v1/jobs").status_code for _ in range(410)}
+        codes = set[int]()
+        for _ in range(3000):  # tokens come back meanwhile, so a slow machine needs more requests
+            codes.add(client.get("/v1/jobs").status_code)
+            if 429 in codes:
+                break
     assert codes == {200, 429}
 
 

@@ -35,7 +35,7 @@ def searched(pipeline: str) -> Callable[[KnowledgeBase], Any]:
 
 def _hits(hits: Any) -> Any:
     return [
-        (h.document, h.chunk, h.title, h.headings, h.start, h.end, h.text, dict(h.metadata), h.location, h.score)
+        (h.document, h.id, h.title, h.headings, h.start, h.end, h.text, dict(h.metadata), h.location, h.score)
         for h in hits
     ]
 

@@ -169,7 +169,7 @@ def _answers(home: Path) -> Any:
             ]
     except SurefindError as error:
         return type(error).__name__
-    return [[[hit.document, hit.chunk, hit.start, hit.end, hit.score] for hit in hits] for hits in found] + documents
+    return [[[hit.document, hit.id, hit.start, hit.end, hit.score] for hit in hits] for hits in found] + documents
 
 
 # ---------------------------------------------------------------- the commands

@@ -252,7 +252,8 @@ class Postings:
 
     @cached_property
     def _terms_of_token(self) -> Callable[[str], tuple[str, ...]]:
-        return lru_cache(_REMEMBERED)(lambda token: tuple(self._analyzer.terms(token)))
+        terms = self._analyzer.terms  # not self: an index that refers to itself stays in memory after its reader
+        return lru_cache(_REMEMBERED)(lambda token: tuple(terms(token)))
 
     @cached_property
     def _ids(self) -> dict[str, int]:
