@@ -7,6 +7,7 @@ import contextvars
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -573,6 +574,48 @@ def test_pages_of_other_sites_cannot_use_the_server(url: str) -> None:
     assert httpx.post(url, json=call, headers=headers).status_code == 200
     assert httpx.post(url, json=call, headers=headers | {"Host": "evil.example"}).status_code == 421
     assert httpx.post(url, json=call, headers=headers | {"Origin": "http://evil.example"}).status_code == 403
+
+
+def test_clients_of_the_earlier_protocol_are_served(url: str, portal: BlockingPortal) -> None:
+    with asking(portal, Client(url, mode="legacy")) as ask:
+        assert "3:00 p.m." in text_of(ask("search", query="domestic wires"))
+
+
+def test_calls_at_the_same_time_do_not_mix(public: Ask, portal: BlockingPortal) -> None:
+    async def together() -> list[CallToolResult]:
+        client = public.client  # type: ignore[attr-defined]
+        calls = [client.call_tool("search", {"query": f"thing{n}", "limit": 1}) for n in range(60)]
+        return list(await asyncio.gather(*calls))
+
+    for n, result in enumerate(portal.call(together)):
+        assert result.structured_content["hits"][0]["document"] == f"many/note-{n:02}.md"
+
+
+@pytest.mark.parametrize("way", [[], ["--http", "127.0.0.1:0"]])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server(home: Home, way: list[str], how: signal.Signals) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program(home, *way), env=environment(), stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin and process.stdout and process.stderr
+        if way:
+            process.stderr.readline()
+        else:
+            process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+            process.stdin.flush()
+            process.stdout.readline()
+        process.send_signal(how)
+        assert process.wait(timeout=15) != 0
+        assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_missing_package_is_named(home: Home) -> None:
+    start = "sys.argv[:] = ['surefind', 'mcp']; from surefind.__main__ import main; main()"
+    code = f"import sys; sys.modules['mcp'] = None; {start}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=home.folder, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "surefind[mcp]" in done.stderr and "Traceback" not in done.stderr
 
 
 # ---------------------------------------------------------------- pages
