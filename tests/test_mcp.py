@@ -393,7 +393,7 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
             Client(streamable_http_client("http://127.0.0.1:80/mcp", http_client=http)) as client,
         ):
             tools = [tool.name for tool in (await client.list_tools()).tools]
-            if "propose" in tools and not made:
+            if "propose" in tools:
                 made.append((await client.call_tool("propose", {"document": "a.md", "text": "x"})).structured_content)
             return tools, text_of(await client.call_tool("search", {"query": f"{SECRET} salary wires"}))
 
@@ -402,7 +402,8 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
             return list(await asyncio.gather(*(ask(key) for key in ("hr", "sales") * 4)))
 
     found = asyncio.run(run())
-    assert {one.number: one.author for one in kb.drafts()}[made[0]["version"]] == "hr"
+    authors = {one.number: one.author for one in kb.drafts()}
+    assert [authors[one["version"]] for one in made] == ["hr"] * 4
     kb.close()
     for (tools, text), key in zip(found, ("hr", "sales") * 4, strict=True):
         assert ("propose" in tools) == (SECRET in text) == (key == "hr")
