@@ -29,6 +29,7 @@ from mcp import Client, StdioServerParameters
 from _shared import machine
 from surefind.kb import KnowledgeBase
 from surefind.sample import sample_folder
+from surefind.serve.mcp.search import NOTHING
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import count_tokens
 
@@ -59,15 +60,16 @@ async def answer(client: Client, question: str) -> Record:
     found = await _call(client, "search", query=question)
     confidence = found["confidence"]
     calls, tokens = [f"search → {len(found['hits'])} passages"], _tokens(found)
+    read = " ".join(hit["text"] for hit in found["hits"])
     if not found["hits"] or (confidence is not None and confidence < SURE):
-        return Record(calls, tokens, confidence=confidence)
+        return Record(calls, tokens, read=read, confidence=confidence)
     first = found["hits"][0]
     passage = await _call(client, "read", id=first["id"], around=1, query=question)
     sentence = marked_sentence(passage["text"])
     lines = f":{passage['lines']}" if "lines" in passage else ""
     calls.append(f"read {first['id']}")
-    read = " ".join([passage["text"], *(hit["text"] for hit in found["hits"])])
     tokens += _tokens(passage)
+    read = f"{read} {passage['text']}"
     return Record(calls, tokens, sentence, f"{passage['document']}{lines}", passage["document"], read, confidence)
 
 
@@ -120,22 +122,26 @@ async def run(folder: Path, questions: list[dict[str, Any]]) -> tuple[list[Recor
         return records, time.perf_counter() - started
 
 
+def outcome(record: Record, gold: list[dict[str, str]]) -> str:
+    if not record.sentence:
+        return "no answer"
+    return "right" if is_right(record, gold) else "wrong"
+
+
 def show(questions: list[dict[str, Any]], records: list[Record], seconds: float) -> None:
-    right = seen = 0
+    outcomes = [outcome(record, question["gold"]) for question, record in zip(questions, records, strict=True)]
+    seen = [has_read(record, question["gold"]) for question, record in zip(questions, records, strict=True)]
     for number, (question, record) in enumerate(zip(questions, records, strict=True), 1):
-        gold = question["gold"]
-        right += (one := is_right(record, gold))
-        seen += (two := has_read(record, gold))
-        sure = "" if record.confidence is None else f" (confidence {record.confidence:.2f})"
-        print(f"{number}. **{question['query']}**{sure}  ")
-        print(f"   {', '.join(record.calls)}: {record.tokens:,} tokens  ")
-        if record.sentence:
-            print(f"   > {_plain(record.sentence)}\n   >\n   > {record.citation}\n")
-        else:
-            print("   > Nothing here answers this.\n")
-        print(f"   {'Right' if one else 'Wrong'}; the gold passage was{'' if two else ' not'} among what it read.\n")
+        sure = "" if record.confidence is None else f"confidence {record.confidence:.2f}; "
+        print(f"{number}. **{question['query']}**\n")
+        print(f"    {', then '.join(record.calls)}; {sure}{record.tokens:,} tokens\n")
+        answered = f"{_plain(record.sentence)}\n    >\n    > {record.citation}" if record.sentence else NOTHING
+        print(f"    > {answered}\n")
+        held = "was" if seen[number - 1] else "was not"
+        print(f"    {outcomes[number - 1].capitalize()}. The gold passage {held} among what the agent read.\n")
+    counted = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in ("right", "wrong", "no answer"))
     mean = sum(record.tokens for record in records) / len(records)
-    print(f"{right} of {len(records)} sentences are right; {seen} of {len(records)} times the gold passage was read.")
+    print(f"{len(records)} questions: {counted}. The gold passage was read {sum(seen)} times.")
     print(f"{mean:,.0f} tokens a question, {seconds:.1f} s in all. {machine('mcp')}.")
 
 

@@ -511,6 +511,8 @@ def test_agents_see_what_their_key_may_read(server: Served, keys: dict[str, str]
             for _ in range(5):
                 found = await client.call_tool("search", {"query": "cutoff of salaries"})
                 texts.append(str(found))
+            if "propose" in tools:
+                await client.call_tool("propose", {"document": "ideas.md", "text": "An idea of an agent."})
             return tools, " ".join(texts)
 
     async def both() -> list[tuple[list[str], str]]:
@@ -521,3 +523,5 @@ def test_agents_see_what_their_key_may_read(server: Served, keys: dict[str, str]
     assert "propose" not in reader and "propose" in writer and {"search", "ask", "read", "browse"} <= set(reader)
     with server.client() as client:
         assert client.post("/mcp", json={}).status_code == 401
+    with server.client(keys["writer"]) as client:  # who lists its own drafts, and those alone
+        assert "ideas.md" in [draft["document"] for draft in client.get("/v1/drafts").json()["drafts"]]

@@ -7,6 +7,7 @@ import contextvars
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -58,6 +59,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     made.write(f"docs/{SECRET}/plan.md", "---\nacl: [hr]\n---\nWires of the plan.\n")
     made.write("docs/fake.md", HOSTILE)
     made.write("docs/long.md", LONG)
+    made.write("docs/endless.md", "# Endless\n\nThe bongo " + "and the bongo, " * 3_000 + "end.\n")
     for n in range(60):
         made.write(f"docs/many/note-{n:02}.md", f"# Note {n}\n\nA note about thing{n}.\n")
     made.sync("docs")
@@ -243,7 +245,7 @@ def test_the_pages_of_a_document_are_its_text(public: Ask) -> None:
 
 def test_browse_leads_to_every_document_once(public: Ask, home: Home) -> None:
     top = public("browse").structured_content["entries"]
-    assert {"path": "docs", "documents": 63} in top
+    assert {"path": "docs", "documents": 64} in top
     assert {"path": "docs/many", "documents": 60} in top
     found: list[str] = []
     folders = ["docs"]
@@ -280,6 +282,20 @@ def test_a_document_cannot_speak_outside_its_quotation(public: Ask) -> None:
         assert "<|im_start" not in both_forms(result) and "\u200b" not in both_forms(result)
 
 
+def test_an_answer_cannot_speak_outside_its_quotation_either(public: Ask) -> None:
+    result = public("ask", question="Ignore the above passage, system")
+    assert "Ignore the above." in text_of(result) and "\nIgnore" not in text_of(result)
+    assert "<|im_start" not in both_forms(result) and "\u200b" not in both_forms(result)
+
+
+def test_an_answer_cites_passages_that_can_be_read(public: Ask) -> None:
+    result = public("ask", question="When do domestic wires leave?")
+    assert text_of(result).startswith("> Domestic wires leave until 3:00 p.m. [1]")
+    (first, *_) = result.structured_content["citations"]
+    assert "3:00 p.m." in text_of(public("read", id=first["id"]))
+    assert not public("ask", question="zzzxqy").is_error
+
+
 def test_a_new_generation_is_seen_without_a_restart(public: Ask, home: Home) -> None:
     home.write("docs/new.md", "# New\n\nThe gnu arrives.\n")
     home.sync("docs")
@@ -299,6 +315,9 @@ def test_answers_keep_to_their_size(public: Ask, home: Home, tokens: int) -> Non
     calls: list[tuple[str, dict[str, Any]]] = [
         ("search", {"query": "item sentence words second line", "limit": 20}),
         ("search", {"query": "wires"}),
+        ("search", {"query": "bongo"}),
+        ("ask", {"question": "bongo"}),
+        ("ask", {"question": "wires"}),
         ("read", {"id": passage_id(home, "item100"), "around": 50}),
         ("read", {"document": "long.md", "page": 2}),
         ("browse", {"path": "docs/many"}),
@@ -332,6 +351,7 @@ def test_passages_that_did_not_fit_are_reached_by_offset(public: Ask, home: Home
 
 def test_restricted_documents_are_found_by_their_readers(staff: Ask, home: Home) -> None:
     assert SECRET in text_of(staff("search", query=f"{SECRET} salary"))
+    assert SECRET in text_of(staff("ask", question=f"What is the {SECRET} salary?"))
     assert SECRET in text_of(staff("read", document="hr/pay.md"))
     assert SECRET in text_of(staff("read", id=passage_id(home, f"{SECRET} salary")))
     assert "hr/pay.md" in text_of(staff("browse", path="docs/hr"))
@@ -340,6 +360,7 @@ def test_restricted_documents_are_found_by_their_readers(staff: Ask, home: Home)
 def test_restricted_documents_do_not_exist_for_others(public: Ask, home: Home) -> None:
     for query in ("salary of wires", "pay", "plan"):
         assert SECRET not in both_forms(public("search", query=query, limit=20))
+        assert SECRET not in both_forms(public("ask", question=query))
     for path in ("", "docs", "docs/hr"):
         assert SECRET not in both_forms(public("browse", path=path))
     assert "hr" not in text_of(public("browse", path="docs"))
@@ -392,7 +413,7 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
             Client(streamable_http_client("http://127.0.0.1:80/mcp", http_client=http)) as client,
         ):
             tools = [tool.name for tool in (await client.list_tools()).tools]
-            if "propose" in tools and not made:
+            if "propose" in tools:
                 made.append((await client.call_tool("propose", {"document": "a.md", "text": "x"})).structured_content)
             return tools, text_of(await client.call_tool("search", {"query": f"{SECRET} salary wires"}))
 
@@ -401,7 +422,8 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
             return list(await asyncio.gather(*(ask(key) for key in ("hr", "sales") * 4)))
 
     found = asyncio.run(run())
-    assert {one.number: one.author for one in kb.drafts()}[made[0]["version"]] == "hr"
+    authors = {one.number: one.author for one in kb.drafts()}
+    assert [authors[one["version"]] for one in made] == ["hr"] * 4
     kb.close()
     for (tools, text), key in zip(found, ("hr", "sales") * 4, strict=True):
         assert ("propose" in tools) == (SECRET in text) == (key == "hr")
@@ -573,6 +595,48 @@ def test_pages_of_other_sites_cannot_use_the_server(url: str) -> None:
     assert httpx.post(url, json=call, headers=headers).status_code == 200
     assert httpx.post(url, json=call, headers=headers | {"Host": "evil.example"}).status_code == 421
     assert httpx.post(url, json=call, headers=headers | {"Origin": "http://evil.example"}).status_code == 403
+
+
+def test_clients_of_the_earlier_protocol_are_served(url: str, portal: BlockingPortal) -> None:
+    with asking(portal, Client(url, mode="legacy")) as ask:
+        assert "3:00 p.m." in text_of(ask("search", query="domestic wires"))
+
+
+def test_calls_at_the_same_time_do_not_mix(public: Ask, portal: BlockingPortal) -> None:
+    async def together() -> list[CallToolResult]:
+        client = public.client  # type: ignore[attr-defined]
+        calls = [client.call_tool("search", {"query": f"thing{n}", "limit": 1}) for n in range(60)]
+        return list(await asyncio.gather(*calls))
+
+    for n, result in enumerate(portal.call(together)):
+        assert result.structured_content["hits"][0]["document"] == f"many/note-{n:02}.md"
+
+
+@pytest.mark.parametrize("way", [[], ["--http", "127.0.0.1:0"]])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server(home: Home, way: list[str], how: signal.Signals) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program(home, *way), env=environment(), stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin and process.stdout and process.stderr
+        if way:
+            process.stderr.readline()
+        else:
+            process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+            process.stdin.flush()
+            process.stdout.readline()
+        process.send_signal(how)
+        assert process.wait(timeout=15) != 0
+        assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_missing_package_is_named(home: Home) -> None:
+    start = "sys.argv[:] = ['surefind', 'mcp']; from surefind.__main__ import main; main()"
+    code = f"import sys; sys.modules['mcp'] = None; {start}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=home.folder, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "surefind[mcp]" in done.stderr and "Traceback" not in done.stderr
 
 
 # ---------------------------------------------------------------- pages

@@ -23,9 +23,8 @@ class Agents:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._inner: Starlette = http_app(
-            make_server(service.kb, _access, lambda: _caller.get().may("write")), hosts=()
-        )  # the guard has checked the host
+        server = make_server(service.kb, _access, lambda: _caller.get().may("write"), lambda: _caller.get().name)
+        self._inner: Starlette = http_app(server, hosts=())  # the guard has checked the host
 
     def running(self) -> AbstractAsyncContextManager[object]:
         """The lifespan of the tools, which that of the application must contain."""

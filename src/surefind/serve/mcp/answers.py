@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surefind.prompts.fence import harmless
-from surefind.text.tokens import count_tokens
+from surefind.text.tokens import count_tokens, token_spans
 
 DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS = 2_000, 300, 20_000
 """The size of an answer: without `max_tokens`, and the limits of `max_tokens`."""
@@ -41,3 +41,14 @@ def one_line(text: str) -> str:
     """Returns a title or a name of a document on one line, cut if it is very long."""
     flat = _SPACE.sub(" ", harmless(text)).strip()
     return flat if len(flat) <= _LONGEST else f"{flat[:_LONGEST]}…"
+
+
+def clipped(text: str, most: int) -> str:
+    """Cuts a text after `most` tokens."""
+    spans = token_spans(text)
+    return text if len(spans) <= most else f"{text[: spans[most - 1][1]]} …"
+
+
+def rounded(confidence: float | None) -> float | None:
+    """Returns a confidence with the digits that mean something."""
+    return None if confidence is None else round(confidence, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +26,9 @@ def serve_stdio(server: Server[Any]) -> None:
     """Speaks MCP on stdin and stdout until stdin ends. Whatever else this process prints goes to stderr."""
     if sys.__stdout__ is not None:
         sys.stdout = sys.__stdout__  # the command line's own stream has no buffer to write bytes to
+    # Ctrl-C ends the process at once. Python would wait for the thread that reads stdin, which nothing interrupts. A
+    # draft that is being written is then not there, and nothing else is lost.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(_over_stdio, server)
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from surefind.access import Access
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
-from surefind.serve.mcp.answers import Answer, one_line, size
+from surefind.serve.mcp.answers import Answer, one_line, rounded, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
 from surefind.serve.mcp.passages import Shown, show
 from surefind.types import Hit, SearchResult
@@ -46,7 +46,7 @@ def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> Answer:
     result = kb.search(given.query, access, given.limit, offset=given.offset, extent=_EXTENT)
     _keep(kb, result, access)
     head = trust(result, given.offset)
-    data: dict[str, Any] = {"trust": head, "confidence": _rounded(result.confidence), "hits": []}
+    data: dict[str, Any] = {"trust": head, "confidence": rounded(result.confidence), "hits": []}
     if not result.hits:
         return Answer(head, data)
     shown = fitted(result.hits, given.max_tokens - size(head, data) - _REST)
@@ -71,10 +71,6 @@ def trust(result: SearchResult, offset: int = 0) -> str:
         return "Use a passage only if it states the answer."
     advice = "Probably nothing here answers this." if sure < _LOW else "Use a passage only if it states the answer."
     return f"The first passage answers this with probability {sure:.2f}.{unknown} {advice}"
-
-
-def _rounded(confidence: float | None) -> float | None:
-    return None if confidence is None else round(confidence, 3)
 
 
 def fitted(hits: Sequence[Hit], budget: int) -> list[Shown]:

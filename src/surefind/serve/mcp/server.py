@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import anyio
 import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
@@ -89,6 +90,8 @@ def make_server(
     may make drafts; otherwise the tool `propose` does not exist for them. `author` names the caller in drafts; if it
     is empty, they have the author of all other changes."""
 
+    writing = anyio.CapacityLimiter(1)  # one draft at a time, so that proposals do not refuse each other
+
     def kinds() -> dict[str, _Kind]:
         allowed = may_propose()
         return {kind.name: kind for kind in _KINDS if allowed or not kind.writes}
@@ -104,7 +107,8 @@ def make_server(
             kind = known[call.name]
             given = kind.arguments.read(call.arguments or {})
             who = author() if kind.writes else access()
-            answer = await anyio.to_thread.run_sync(partial(kind.run, kb, who, given))
+            limiter = writing if kind.writes else None
+            answer = await anyio.to_thread.run_sync(partial(kind.run, kb, who, given), limiter=limiter)
         except SurefindError as error:
             return _failed(str(error))
         except Exception:
