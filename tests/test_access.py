@@ -621,3 +621,18 @@ def test_filters_and_groups_over_2000_documents_agree_with_a_reference(home: Hom
                 found = kb.search("salary", access, k=1000).hits
                 assert len(found) == min(len(expected), 1000)
                 assert {hit.document for hit in found} <= expected
+
+
+@pytest.mark.parametrize("name", ["new.md", "new.csv", "new.txt"])
+def test_a_draft_without_a_list_keeps_the_list_of_its_document(home: Home, name: str) -> None:
+    """Else whoever uploads a new version would open a restricted document."""
+    home.write("docs/pay.md", "---\nacl: [hr]\n---\nsalary list")
+    home.sync("docs")
+    with home.open() as kb:
+        draft = kb.draft(home.write(name, "salary,list\nnew,salary\n"), "pay.md")
+        kb.publish(draft.number)
+        assert [hit.document for hit in ask(kb, "salary").hits] == []
+        assert [hit.document for hit in ask(kb, "salary", groups=["hr"]).hits] == ["pay.md"]
+        opened = kb.draft(home.write("open.md", "---\nacl: [public]\n---\nsalary of nobody"), "pay.md")
+        kb.publish(opened.number)
+        assert [hit.document for hit in ask(kb, "salary").hits] == ["pay.md"]

@@ -328,7 +328,7 @@ def test_wrong_collections_are_explained(home: Home, tmp_path: Path) -> None:
         open_collections(home.folder, Wanted(questions=0))
     with pytest.raises(ExamError, match="There is no exam called 'none'"):
         open_collections(home.folder, Wanted(exams=("none",)))
-    with pytest.raises(ExamError, match="is not a BEIR folder"):
+    with pytest.raises(ExamError, match="There is no folder"):
         open_collections(home.folder, Wanted(beir=(tmp_path / "nothing",)))
 
 

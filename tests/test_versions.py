@@ -492,7 +492,7 @@ def test_draft_of_a_restricted_document_is_read_by_its_groups_only(two: Home) ->
 def test_access_list_of_the_draft_counts_and_not_that_of_the_version_before(two: Home) -> None:
     publish(two, "---\nacl: [board]\n---\nzebra common", "a.md")
     assert two.found("zebra") == []
-    publish(two, "zebra common", "a.md")
+    publish(two, "---\nacl: [public]\n---\nzebra common", "a.md")
     assert two.found("zebra") == ["a.md"]
 
 

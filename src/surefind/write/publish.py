@@ -14,8 +14,10 @@ from pathlib import Path
 
 from surefind.errors import SourceError, UsageError
 from surefind.protocols import Retriever
+from surefind.store.catalogue import Catalogue
 from surefind.store.rows import State, Version
 from surefind.store.versions import content_hash
+from surefind.types import Document
 from surefind.write.writer import Writer
 
 _NO_SOURCE = 0
@@ -39,11 +41,20 @@ def draft(writer: Writer, file: Path, document: str = "") -> Version:
         raise SourceError(f"{file} {error}.") from None
     if len(found) != 1:
         raise SourceError(f"{file} holds {len(found)} documents. A draft must be one document.")
-    made = replace(found[0], id=document or found[0].id)
     catalogue = writer.catalogue
+    made = _restricted(replace(found[0], id=document or found[0].id), catalogue)
     with catalogue.transaction():
         number = catalogue.versions.add(made, content_hash(made), _no_file(made.id), None, "draft", writer.author)
     return _version(writer, number, made.id)
+
+
+def _restricted(made: Document, catalogue: Catalogue) -> Document:
+    """Gives a draft without an access list that of its document. A file that was made elsewhere often has none, and
+    would open a restricted document. `acl: [public]` opens it on purpose."""
+    before = catalogue.versions.find(made.id, catalogue.contents())
+    if before is None or made.acl:
+        return made
+    return replace(made, acl=catalogue.versions.document(before).acl)
 
 
 def review(writer: Writer, number: int, state: State = "in review") -> Version:
