@@ -401,3 +401,20 @@ def test_python_and_http_agree_after_changes(bank: Home, http: httpx.Client) -> 
         for query in ("wire1", "cutoff", "number"):
             wanted = [hit.id for hit in kb.search(query, Access.public(), 10).hits]
             assert [hit["id"] for hit in http.get("/v1/search", params={"q": query}).json()["hits"]] == wanted
+
+
+def test_odd_metadata_and_odd_queries_do_not_break_an_answer(bank: Home, server: Served) -> None:
+    bank.write("docs/odd.md", "---\nlarge: 123456789012345678901234567890\nnan: .nan\n---\n# Odd\n\nAn oddity: 漢字.")
+    bank.sync("docs")
+    with server.client() as http:
+        for _ in range(100):
+            answer = http.get("/v1/search", params={"q": "oddity"})
+            if answer.json()["hits"]:
+                break
+            time.sleep(0.05)
+        hit = answer.json()["hits"][0]
+        assert hit["metadata"]["large"] == 123456789012345678901234567890 and "漢字" in hit["text"]
+        assert hit["metadata"]["nan"] == "NaN" and http.get("/v1/documents/odd.md").status_code == 200
+        headers = {"Content-Type": "application/json"}
+        half = http.post("/v1/search", content=b'{"q": "wire7 \\ud800 cutoff"}', headers=headers)
+        assert half.status_code == 422, "half of a character is no text"

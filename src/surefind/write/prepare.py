@@ -33,6 +33,8 @@ from surefind.write.layout import Layout
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that the database cannot store: NUL and lone surrogates."""
+_NO_JSON = ("NaN", "Infinity")
+"""Numbers that Python writes into JSON, and that other programs cannot read there."""
 _DEEPEST = 20
 """Levels of values within values in metadata, at most."""
 _LONGEST_TITLE = 1000
@@ -123,11 +125,14 @@ def _layout(text: str) -> Layout:
 
 
 def storable(document: Document) -> Document:
-    """Replaces each character that the database cannot store by a blank, so that offsets stay the same, and cuts a very
-    long title: every chunk repeats it."""
+    """Replaces each character that the database cannot store by a blank, so that offsets stay the same; writes numbers
+    that JSON does not have as text; and cuts a very long title: every chunk repeats it."""
     facts = json.dumps(dict(document.metadata), ensure_ascii=False)
     if facts.count("[") + facts.count("{") > _DEEPEST and _depth(document.metadata) > _DEEPEST:
         raise SourceError(f"has metadata that nests values more than {_DEEPEST} deep (document {document.id})")
+    if any(word in facts for word in _NO_JSON):
+        document = replace(document, metadata=json.loads(facts, parse_constant=str))
+        facts = json.dumps(dict(document.metadata), ensure_ascii=False)
     if len(document.title) > _LONGEST_TITLE:
         document = replace(document, title=document.title[:_LONGEST_TITLE])
     if not any(map(_UNSTORABLE.search, (document.text, document.title, document.id, facts))):

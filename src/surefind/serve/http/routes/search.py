@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -18,6 +17,7 @@ from surefind.exam.queries import QueryLog
 from surefind.search.extent import Extent
 from surefind.search.reader import MAX_K
 from surefind.serve.auth.caller import Caller
+from surefind.serve.http.answers import as_json
 from surefind.serve.http.service import Served, Service
 from surefind.types import SearchResult
 
@@ -91,7 +91,7 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     result = reader.search(wanted.q, access, pipeline, k, wanted.offset, extent, least)
     service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
     data = result.to_dict() | {"next": _next(wanted, k, result)}
-    made = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+    made = as_json(data)
     service.cache.put(key, made)
     return made, result, access
 
