@@ -39,3 +39,18 @@ def test_the_installed_program_starts_where_the_imports_are_guarded() -> None:
 def test_python_m_surefind_is_surefind() -> None:
     done = subprocess.run([sys.executable, "-m", "surefind", "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Usage: surefind ")
+
+
+def test_a_program_that_is_built_twice_has_each_command_once() -> None:
+    import typer
+
+    from surefind.serve.cli import build
+
+    for _ in range(2):
+        command = typer.main.get_command(build())
+    for group in (command, *(one for one in command.commands.values() if hasattr(one, "commands"))):
+        assert len(group.commands) == len(set(group.commands))
+    assert len(build().registered_groups) == len({one.name for one in build().registered_groups})
+    exam = next(one.typer_instance for one in build().registered_groups if one.name == "exam")
+    names = [one.name for one in exam.registered_commands]
+    assert len(names) == len(set(names))

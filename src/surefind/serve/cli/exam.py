@@ -28,9 +28,6 @@ ExamName = Annotated[str, typer.Argument(help="The exam: NAME or NAME@VERSION.",
 
 
 def register(parent: typer.Typer) -> None:
-    exam_grow.register(app)
-    exam_label.register(app)
-    exam_feedback.register(app)
     parent.add_typer(app, name="exam", rich_help_panel=None)
 
 
@@ -314,3 +311,8 @@ def _show_summary(exam: Exam, as_json: bool, more: Mapping[str, object] | None =
     found = leakage(exam)
     if found:
         typer.echo(found.text)
+
+
+exam_grow.register(app)
+exam_label.register(app)
+exam_feedback.register(app)

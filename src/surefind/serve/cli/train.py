@@ -31,8 +31,6 @@ _SHOWN = 8
 
 
 def register(parent: typer.Typer) -> None:
-    train_prompt.register(app)
-    train_models.register(app)
     parent.add_typer(app, name="train", rich_help_panel=None)
 
 
@@ -184,3 +182,7 @@ def _metrics(metrics: dict[str, Any]) -> None:
         shown = list(metrics.get(key, {}).items())[:_SHOWN]
         if shown:
             typer.echo(f"{label}: {', '.join(f'{name} {value:.4f}' for name, value in shown)}.")
+
+
+train_prompt.register(app)
+train_models.register(app)

@@ -11,6 +11,6 @@ import orjson
 def as_json(data: Any) -> bytes:
     """Returns data as JSON. orjson refuses whole numbers of more than 64 bits, which front matter may contain."""
     try:
-        return orjson.dumps(data)
+        return bytes(orjson.dumps(data))
     except TypeError:
         return json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
