@@ -1,6 +1,7 @@
 # make demo          the whole path on the bundled sample, from nothing
 # make test          lint, types, every test, and a bare install, from nothing
 # make test-latest   the same with the newest version of every dependency
+# make frameworks    the tests of the retrievers for LangChain, LlamaIndex and Haystack, with these libraries
 # make faults        200 kills, 1,000 damaged files of each kind, 1,000,000 odd inputs (about four hours)
 # make lock          write constraints.txt again, with the newest versions
 PYTHON ?= python3
@@ -14,7 +15,7 @@ REQUIREMENTS := pyproject.toml models/pyproject.toml $(CONSTRAINTS)
 # bytecode files, every process would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-latest lint types unit smoke compiled docs faults lock clean
+.PHONY: demo test test-latest lint types unit smoke compiled docs frameworks faults lock clean
 
 demo: $(READY)
 	$(BIN)/surefind demo demo
@@ -55,6 +56,13 @@ docs: $(DEV)
 	$(BIN)/python scripts/cli_reference.py docs/cli.md
 	$(BIN)/python scripts/api_reference.py docs/api.md
 
+# The three frameworks bring a hundred packages, which would take a tenth of the time of `make test`.
+frameworks:
+	$(PYTHON) -m venv .venv-frameworks
+	PIP_CONSTRAINT=$(CONSTRAINTS) .venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -e ./models -e '.[langchain,llama-index,haystack]' pytest hypothesis
+	.venv-frameworks/bin/pytest tests/test_adapters.py
+
 # The seeds are fixed, so that two runs do the same. docs/results/safety.md has the results.
 faults: $(DEV)
 	$(BIN)/python benchmarks/faults/kill.py --kills 200 --seed 1
@@ -67,7 +75,7 @@ lock:
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check --upgrade uv
 	printf 'hatchling\neditables\n' | .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --fork-strategy fewest --no-annotate --no-emit-index-url --custom-compile-command 'make lock' \
-	  --extra dev --output-file constraints.txt pyproject.toml models/pyproject.toml -
+	  --extra dev --extra langchain --extra llama-index --extra haystack --output-file constraints.txt pyproject.toml models/pyproject.toml -
 
 # pip reads the constraints from the environment, so that they also hold where it builds the packages.
 # An interrupted install leaves .installing behind, and the next install starts from nothing.
