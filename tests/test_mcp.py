@@ -625,8 +625,11 @@ def test_a_signal_ends_the_server(home: Home, way: list[str], how: signal.Signal
             process.stdin.flush()
             process.stdout.readline()
         process.send_signal(how)
-        assert process.wait(timeout=15) != 0
-        assert b"Traceback" not in process.stderr.read()
+        try:
+            assert process.wait(timeout=15) != 0
+            assert b"Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
 
 
 def test_a_missing_package_is_named(home: Home) -> None:

@@ -16,6 +16,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
 from surefind.errors import UsageError
+from surefind.serve import listening
 
 PATH = "/mcp"
 """The path of the server over HTTP."""
@@ -39,13 +40,8 @@ async def _over_stdio(server: Server[Any]) -> None:
 
 def serve_http(server: Server[Any], address: str, started: Callable[[str], None]) -> None:
     """Speaks MCP over HTTP on a loopback address, until it is interrupted. Calls `started` with the URL."""
-    import uvicorn
-
     bound = listen(address)
-    host, port = bound.getsockname()[:2]
-    settings = uvicorn.Config(http_app(server), log_level="warning", access_log=False, timeout_graceful_shutdown=3)
-    started(f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}")
-    uvicorn.Server(settings).run([bound])
+    listening.serve(http_app(server), bound, lambda: started(listening.url_of(bound) + PATH), grace=3)
 
 
 def http_app(server: Server[Any], hosts: Sequence[str] = LOCAL) -> Starlette:
@@ -72,16 +68,7 @@ def listen(address: str) -> socket.socket:
         raise UsageError(
             f"{address} is not a loopback address, and this server lets everybody in. Use 127.0.0.1:{port}."
         )
-    host = "127.0.0.1" if host == "localhost" else host
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, int(port)))
-        bound.listen()  # from now on clients can connect, and wait until the server answers
-    except OSError as error:
-        bound.close()
-        raise UsageError(f"Cannot listen on {address} ({error.strerror}). Choose another port.") from None
-    return bound
+    return listening.bind("127.0.0.1" if host == "localhost" else host, int(port))
 
 
 def _is_loopback(host: str) -> bool:
