@@ -28,7 +28,7 @@ def test_no_request_breaks_the_server(server: Served) -> None:
         if operation.path.endswith("/events"):
             continue  # it answers for as long as a job runs
 
-        @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy())
         def ask(case: schemathesis.Case) -> None:
             if (case.method, case.path) == ("POST", "/v1/jobs") and isinstance(case.body, dict):
@@ -41,4 +41,4 @@ def test_no_request_breaks_the_server(server: Served) -> None:
                 assert answer.headers["content-type"][0] == "application/problem+json"
 
         ask()
-    assert len(asked) >= 15 and sum(asked.values()) > 80
+    assert len(asked) >= 15 and sum(asked.values()) > 60

@@ -104,20 +104,20 @@ def test_no_combination_shows_or_sends_what_a_caller_may_not_read(bank: Home, ll
 
 
 async def _ask_all(kb: KnowledgeBase, keys: dict[str, str], llm: LLMServer) -> None:
-    """Asks through the application itself, so that 1,200 requests take seconds; tests/test_http.py has real sockets."""
+    """Asks through the application itself, so that 930 requests take seconds; tests/test_http.py has real sockets."""
     transport = httpx.ASGITransport(create_app(kb, ServeSettings(cache_mb=0)))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for turn, (role, key) in enumerate(keys.items()):
             llm.bodies.clear()
             answered = 0
-            # Everybody asks all of them. The other two ask a third each, not the same: their masks differ in bits only.
-            for name in list(_pipelines())[turn :: 3 if turn else 1]:
+            # Everybody asks all of them. The other two ask a sixth each, not the same: their masks differ in bits only.
+            for name in list(_pipelines())[turn :: 6 if turn else 1]:
                 headers = {"Authorization": f"Bearer {key}"}
                 answer = await client.get("/v1/search", params={"q": QUERY, "pipeline": name}, headers=headers)
                 assert answer.status_code == 200 or "needs one dense" in answer.text, (name, answer.text)
                 answered += answer.status_code == 200
                 assert _secrets(answer.text) <= SEEN[role], (role, name)
-            assert answered > (200 if turn else 600)
+            assert answered > (100 if turn else 600)
             assert llm.prompts, "the stages that ask a model did ask it"
             assert _secrets("".join(llm.prompts)) <= SEEN[role], role
 
