@@ -2,6 +2,7 @@
 # make test          lint, types, every test, and a bare install, from nothing
 # make test-latest   the same with the newest version of every dependency
 # make frameworks    the tests of the retrievers for LangChain, LlamaIndex and Haystack, with these libraries
+# make growth        the tests that time grows with the size of the input, and not with its square
 # make faults        200 kills, 1,000 damaged files of each kind, 1,000,000 odd inputs (about four hours)
 # make lock          write constraints.txt again, with the newest versions
 PYTHON ?= python3
@@ -15,7 +16,7 @@ REQUIREMENTS := pyproject.toml models/pyproject.toml $(CONSTRAINTS)
 # bytecode files, every process would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-latest lint types unit smoke compiled docs frameworks faults lock clean
+.PHONY: demo test test-latest lint types unit smoke compiled docs frameworks growth faults lock clean
 
 demo: $(READY)
 	$(BIN)/surefind demo demo
@@ -41,11 +42,11 @@ types: $(DEV)
 compiled: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet tests/test_contracts.py -k 'retriever or fuser'
 
-# Two processes more than there are cores, because many tests wait for something. A library that starts a thread for each
+# A process more than there are cores, because many tests wait for something. A library that starts a thread for each
 # core as well would make them wait for each other.
 unit: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --dist loadfile --no-loadscope-reorder \
-	  --numprocesses $$($(BIN)/python -c 'import os; print(min(6, 2 + (os.cpu_count() or 1)))')
+	  --numprocesses $$($(BIN)/python -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
 
 # A user's install: no development tools, not editable, run from another folder.
 smoke: $(DEV)
@@ -55,6 +56,9 @@ smoke: $(DEV)
 docs: $(DEV)
 	$(BIN)/python scripts/cli_reference.py docs/cli.md
 	$(BIN)/python scripts/api_reference.py docs/api.md
+
+growth: $(DEV)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m growth
 
 # The three frameworks bring a hundred packages, which would take a tenth of the time of `make test`.
 frameworks:

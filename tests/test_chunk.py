@@ -460,6 +460,7 @@ GROWING = {
 
 
 @pytest.mark.parametrize("name", GROWING)
+@pytest.mark.growth
 def test_time_grows_with_the_text_and_not_with_its_square(name: str) -> None:
     def work(times: int) -> Callable[[], object]:
         text = f"# a{GROWING[name] * times}b" if name in ("brackets", "underscores") else GROWING[name] * times + "x"

@@ -42,6 +42,7 @@ def all_candidates(family: str, documents: Sequence[Document]) -> Callable[[], o
 
 
 @pytest.mark.parametrize("family", EVERY)
+@pytest.mark.growth
 def test_time_grows_with_the_documents_and_not_with_their_square(family: str) -> None:
     many, few = (all_candidates(family, with_own_names(count)) for count in (3_200, 200))
     assert times_slower(many, few, enough=50) <= 50  # the square would be 256
@@ -57,6 +58,7 @@ def test_every_word_is_analysed_once_however_many_phrases_it_stands_in(monkeypat
     assert max(analysed[word] for word in words) == 1
 
 
+@pytest.mark.growth
 def test_time_of_names_grows_with_a_line_and_not_with_its_square() -> None:
     lines = (" ".join(f"Please use FRM-{i:05} here." for i in range(count)) for count in (1_600, 100))
     many, few = (all_candidates("entity_lookup", [document("a.md", line)]) for line in lines)
@@ -64,6 +66,7 @@ def test_time_of_names_grows_with_a_line_and_not_with_its_square() -> None:
 
 
 @pytest.mark.parametrize("family", ["heading_direct", "first_sentence", "exact_phrase"])
+@pytest.mark.growth
 def test_time_grows_with_the_sections_of_a_document_and_not_with_their_square(family: str) -> None:
     def work(count: int) -> Callable[[], object]:
         parts = (

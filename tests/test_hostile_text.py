@@ -82,6 +82,7 @@ def rows(count: int, same: bool) -> str:
     return "\n".join(json.dumps({"_id": "1" if same else str(i), "text": f"alpha {i}"}) for i in range(count))
 
 
+@pytest.mark.growth
 def test_rows_that_all_have_one_id_cost_no_more_than_others(tmp_path: Path) -> None:
     def seconds(same: bool, folder: str) -> float:
         home = Home(tmp_path / folder)

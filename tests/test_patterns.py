@@ -52,6 +52,7 @@ def not_for_ever() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.growth
 def test_every_pattern_takes_linear_time() -> None:
     found, unknown = patterns()
     assert len(found) > 150 and set(unknown) == AT_RUN_TIME
@@ -75,6 +76,7 @@ def test_every_pattern_takes_linear_time() -> None:
         r"(?:public\s+)+[\w\s]*?\bname\(",
     ],
 )
+@pytest.mark.growth
 def test_slow_patterns_would_be_noticed(expression: str) -> None:
     pattern = re.compile(expression)
     assert any(growth(runner(pattern, "finditer"), make) for make in texts(pattern))

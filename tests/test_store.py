@@ -501,6 +501,7 @@ def test_settings_are_read_when_the_knowledge_base_is_opened(two: Home) -> None:
         assert list(kb.settings.pipelines) == ["letters"]
 
 
+@pytest.mark.growth
 def test_time_to_read_the_passages_grows_with_a_document_and_not_with_its_square(home: Home) -> None:
     def synced(name: str, words: int) -> Home:
         made = Home(home.folder / name, WORDS + '[index]\nchunk = "fixed(tokens=1, overlap=0)"\nenrich = []\n')

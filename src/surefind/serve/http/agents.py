@@ -1,19 +1,19 @@
-"""`/mcp`: the tools for agents, with the rights of the caller, beside the other routes."""
+"""`/mcp`: the tools for agents, with the rights of the caller, beside the other routes.
+
+The MCP package takes most of a second to load, so it is loaded when the first agent calls, not when the server starts.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
 from contextvars import ContextVar
 
-from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefind.access import Access
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.service import Service
-from surefind.serve.mcp.run import http_app
-from surefind.serve.mcp.server import make_server
 
 _caller: ContextVar[Caller] = ContextVar("caller")
 
@@ -23,20 +23,48 @@ class Agents:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        server = make_server(service.kb, _access, lambda: _caller.get().may("write"), lambda: _caller.get().name)
-        self._inner: Starlette = http_app(server, hosts=())  # the guard has checked the host
-
-    def running(self) -> AbstractAsyncContextManager[object]:
-        """The lifespan of the tools, which that of the application must contain."""
-        return self._inner.router.lifespan_context(self._inner)
+        self._tools: ASGIApp | None = None
+        self._loading = asyncio.Lock()
+        self._over = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = await self._service.caller(Request(scope), "read")
+        tools = self._tools or await self._load()
         before = _caller.set(found)
         try:
-            await self._inner(scope, receive, send)
+            await tools(scope, receive, send)
         finally:
             _caller.reset(before)
+
+    async def close(self) -> None:
+        """Ends the tools, if an agent has used them."""
+        self._over.set()
+        if self._running:
+            await self._running
+
+    async def _load(self) -> ASGIApp:
+        async with self._loading:
+            if self._tools is None:
+                app = await self._service.work(self._made)
+                ready = asyncio.Event()
+                self._running = asyncio.create_task(self._live(app, ready))
+                await ready.wait()
+                self._tools = app
+        return self._tools
+
+    def _made(self) -> ASGIApp:
+        from surefind.serve.mcp.run import http_app
+        from surefind.serve.mcp.server import make_server
+
+        server = make_server(self._service.kb, _access, lambda: _caller.get().may("write"), lambda: _caller.get().name)
+        return http_app(server, hosts=())  # the guard has checked the host
+
+    async def _live(self, app: ASGIApp, ready: asyncio.Event) -> None:
+        """Holds the lifespan of the tools open: a task of its own begins and ends it."""
+        async with app.router.lifespan_context(app):  # type: ignore[attr-defined]
+            ready.set()
+            await self._over.wait()
 
 
 def _access() -> Access:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -13,14 +13,12 @@ from starlette.types import ASGIApp
 from surefind import __version__
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.gatekeeper import LOOPBACK
+from surefind.serve.http.agents import Agents
 from surefind.serve.http.guard import Guard
 from surefind.serve.http.problems import handle_problems
 from surefind.serve.http.routes import ask, documents, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
 from surefind.serve.http.settings import ServeSettings, serve_settings
-
-if TYPE_CHECKING:
-    from surefind.serve.http.agents import Agents
 
 _ABOUT = """Finds the right passage among your documents.
 
@@ -37,8 +35,9 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with agents.running() if agents else nullcontext():
-            yield
+        yield
+        if agents:
+            await agents.close()
         await service.jobs.close()
 
     app = FastAPI(
@@ -57,8 +56,4 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
 
 def _agents(service: Service) -> Agents | None:
     """Returns the tools for agents; None if their package is not installed."""
-    try:
-        from surefind.serve.http.agents import Agents
-    except ModuleNotFoundError:
-        return None
-    return Agents(service)
+    return Agents(service) if find_spec("mcp") else None
