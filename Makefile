@@ -22,10 +22,10 @@ demo: $(READY)
 	$(BIN)/surefind demo demo
 	@echo 'surefind is not on your path yet. Run this first: . $(abspath $(BIN)/activate)'
 
-# The tests use every core. What comes before them uses one, so two of them run at a time.
+# The kernels first, since the tests use them. The tests wait now and then, and the other checks use that time.
 test: $(DEV)
-	$(MAKE) --jobs=2 lint types smoke compiled
-	$(MAKE) unit
+	$(MAKE) compiled
+	$(MAKE) --jobs=2 lint unit types smoke
 
 test-latest:
 	rm -rf .venv-latest
