@@ -67,7 +67,7 @@ class Database:
         """Yields a connection. What is read within the block is of one moment."""
         with self._explaining():
             if not self.path.exists():
-                empty = sqlite3.connect(":memory:", factory=Connection)
+                empty = sqlite3.connect(":memory:", check_same_thread=False, factory=Connection)
                 empty.executescript(_SCHEMA)
                 yield empty
                 return
