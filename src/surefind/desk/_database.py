@@ -184,9 +184,10 @@ def keep(db: sqlite3.Connection, data: bytes) -> str:
 def fetch(db: sqlite3.Connection, key: str, path: Path) -> bytes:
     """Returns stored bytes. Raises `DamagedError` if they are not what was stored."""
     row = db.execute("SELECT data FROM blobs WHERE sha256 = ?", (key,)).fetchone()
-    if row is None or hashlib.sha256(row[0]).hexdigest() != key:
+    data = row[0] if row else None
+    if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != key:
         raise damaged(path, "the text of a draft does not match its checksum")
-    return bytes(row[0])
+    return data
 
 
 def problems(data: Path) -> Iterator[str]:
