@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -38,7 +39,9 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(service.work(service.warm))
         yield
+        warming.cancel()
         if agents:
             await agents.close()
         await service.jobs.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -11,7 +12,8 @@ import anyio
 from anyio import to_thread
 from fastapi import Depends, Request
 
-from surefind.errors import NotFoundError, StoreError, UsageError
+from surefind.access import Access
+from surefind.errors import NotFoundError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
@@ -27,6 +29,8 @@ from surefind.serve.http.settings import ServeSettings
 
 _EARLIER = 2
 """Generations before the current one that stay open, so that a list of hits can be continued after a change."""
+_BUNDLED = ("dense", "bm25")
+"""Retrievers that run in this process with their default settings."""
 T = TypeVar("T")
 
 
@@ -92,6 +96,15 @@ class Service:
                     ) from None
             self._remember(found)
         return found
+
+    def warm(self) -> None:
+        """Searches once with the bundled parts, so that the first visitor does not wait for them to load. Stages that
+        may ask a service are not tried: that could cost money."""
+        with contextlib.suppress(SurefindError):
+            pipeline = self.kb.pipeline()
+            here = [one for one in pipeline.retrieve if str(one) in _BUNDLED]
+            if here:
+                self.kb.reader().search("first", Access.public(), Pipeline.of(here[-1:]), 1)
 
     def _remember(self, reader: Reader) -> None:
         with self._lock:

@@ -10,8 +10,8 @@ from itertools import accumulate, pairwise
 from surefind.serve.words import pieces
 from surefind.types import Hit
 
-_SYNTAX = re.compile(r"(?m)^[ \t]*#{1,6}[ \t]+|\*\*|(?<=\n)[ \t]*\n|\A\s+|\s+\Z")
-"""What a reader of Markdown does not want to see: marks of headings and bold type, empty lines."""
+_SYNTAX = re.compile(r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|\*\*|(?<=\n)[ \t]*\n|\A\s+|\s+\Z")
+"""What a reader of Markdown does not want to see: marks of headings, tables and bold type, empty lines."""
 
 
 @dataclass(frozen=True)
