@@ -29,8 +29,8 @@ from surefind.serve.http.settings import ServeSettings
 
 _EARLIER = 2
 """Generations before the current one that stay open, so that a list of hits can be continued after a change."""
-_BUNDLED = ("dense", "bm25")
-"""Retrievers that run in this process with their default settings."""
+_BUNDLED = ("bm25(", "dense(model=minilm")
+"""How the specs of retrievers begin that need no service."""
 T = TypeVar("T")
 
 
@@ -101,10 +101,9 @@ class Service:
         """Searches once with the bundled parts, so that the first visitor does not wait for them to load. Stages that
         may ask a service are not tried: that could cost money."""
         with contextlib.suppress(SurefindError):
-            pipeline = self.kb.pipeline()
-            here = [one for one in pipeline.retrieve if str(one) in _BUNDLED]
+            here = [one for one in self.kb.pipeline().retrieve if str(one).startswith(_BUNDLED)]
             if here:
-                self.kb.reader().search("first", Access.public(), Pipeline.of(here[-1:]), 1)
+                self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1)
 
     def _remember(self, reader: Reader) -> None:
         with self._lock:
