@@ -27,13 +27,13 @@ def chromium() -> Iterator[Any]:
 
 
 SPILLS = """() => {
-  const bad = [];
-  if (document.documentElement.scrollWidth > innerWidth) bad.push("the page is " + document.documentElement.scrollWidth);
+  const bad = [], page = document.documentElement;
+  if (page.scrollWidth > innerWidth) bad.push("the page is " + page.scrollWidth);
   for (const e of document.body.querySelectorAll("*")) {
-    if (e.closest("svg, select, .sr, .skip") || !e.clientWidth || getComputedStyle(e).display === "inline") continue;
-    const o = getComputedStyle(e).overflowX;
-    if (o === "visible" && e.scrollWidth > e.clientWidth + 1) bad.push(e.tagName + "." + e.className + ": " + e.scrollWidth
-      + " in " + e.clientWidth);
+    const style = getComputedStyle(e);
+    if (e.closest("svg, select, .sr, .skip") || !e.clientWidth || style.display === "inline") continue;
+    if (style.overflowX === "visible" && e.scrollWidth > e.clientWidth + 1)
+      bad.push(`${e.tagName}.${e.className}: ${e.scrollWidth} in ${e.clientWidth}`);
   }
   return bad;
 }"""
