@@ -19,6 +19,9 @@ from surefind.serve.http.problems import handle_problems
 from surefind.serve.http.routes import ask, documents, facets, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
 from surefind.serve.http.settings import ServeSettings, serve_settings
+from surefind.serve.web import search as search_page
+from surefind.serve.web import signing
+from surefind.serve.web.problems import as_page
 
 _ABOUT = """Finds the right passage among your documents.
 
@@ -46,12 +49,14 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
     app.state.service = service
     for room in (search, facets, ask, documents, reports, jobs, feedback, health, manual):
         app.include_router(room.router)
+    for pages in (signing, search_page):
+        app.include_router(pages.router)
     if agents:
         app.router.routes.append(Route("/mcp", endpoint=agents, include_in_schema=False))
     handle_problems(app)
     hosts = {*LOOPBACK, *chosen.allowed_hosts} if service.gatekeeper.is_open else set(chosen.allowed_hosts)
     upload = int(kb.settings.limits.file_mb * 1e6)
-    return Guard(app, chosen, hosts, upload, service.metrics)
+    return Guard(app, chosen, hosts, upload, service.metrics, as_page)
 
 
 def _agents(service: Service) -> Agents | None:

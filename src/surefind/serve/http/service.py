@@ -18,6 +18,7 @@ from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller, ForbiddenError, Scope
 from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
+from surefind.serve.auth.sessions import COOKIE, Sessions
 from surefind.serve.http.cache import AnswerCache
 from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
@@ -36,6 +37,7 @@ class Service:
         self.kb = kb
         self.settings = settings
         self.gatekeeper = Gatekeeper(Keys(kb.data), settings.oidc, settings.host, groups)
+        self.sessions = Sessions()
         self.metrics = Metrics()
         self.cache = AnswerCache(settings.cache_mb << 20)
         self.jobs = Jobs(kb.folder, self.metrics)
@@ -56,15 +58,20 @@ class Service:
 
     async def caller(self, request: Request, scope: Scope) -> Caller:
         """Returns who calls. Raises an error if the caller is unknown, lacks the scope or calls too often."""
-        given = request.headers.get("authorization")
-        address = request.client.host if request.client else ""
-        if self.settings.oidc is None:
-            found = self.gatekeeper.caller(given, address)
-        else:  # a token may need the keys of its provider, from the network
-            found = await self.work(lambda: self.gatekeeper.caller(given, address))
+        header = request.headers.get("authorization")
+        given = header if header is not None else self.sessions.authorization(request.cookies.get(COOKIE))
+        found = await self.identify(request, given)
         self.rate.check(found.name)
         found.require(scope)
         return found
+
+    async def identify(self, request: Request, authorization: str | None) -> Caller:
+        """Returns whose key or token this is. Raises `NotAuthenticatedError`."""
+        address = request.client.host if request.client else ""
+        if self.settings.oidc is None:
+            return self.gatekeeper.caller(authorization, address)
+        # A token may need the keys of its provider, from the network.
+        return await self.work(lambda: self.gatekeeper.caller(authorization, address))
 
     def reader(self, generation: int | None = None) -> Reader:
         """Returns the reader of the current generation, or of an earlier one that is still open or kept."""
