@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from browser import SPILLS, WIDTHS, chromium
 from helpers import Home
 from surefind.calibrate.page import render as calibration_page
 from surefind.serve.cli import app
 from surefind.study.html import render as study_page
+from web_helpers import browsing, fits, needs_browser
+
+pytestmark = needs_browser
 
 URL = "https://intranet.example.com/" + "a-path-without-any-break/" * 8 + "?token=" + "f" * 200
 WORD = "InternationalWireTransferCutoffNotificationService" * 4
@@ -32,7 +34,7 @@ fuse = "weighted(weights=[0.123456, 0.876544], missing=score)"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium() as found:
+    with browsing() as found:
         yield found
 
 
@@ -93,7 +95,7 @@ def calibration() -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["report", "study", "calibration", "graph"])
 def test_nothing_is_printed_over_anything_else(pages: dict[str, Path], browser: Any, name: str, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 900})
@@ -101,5 +103,6 @@ def test_nothing_is_printed_over_anything_else(pages: dict[str, Path], browser: 
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.goto(pages[name].as_uri())
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
-    assert page.evaluate(SPILLS) + problems == []
+    fits(page)
     page.close()
+    assert problems == []
