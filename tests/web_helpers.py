@@ -61,3 +61,22 @@ def accessible(page: Page) -> None:
     serious = [one for one in found if one["impact"] in ("serious", "critical")]
     shown = [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in serious]
     assert not serious, shown
+
+
+_SPILLS = """() => {
+  const bad = [], page = document.documentElement;
+  if (page.scrollWidth > innerWidth) bad.push("the page is " + page.scrollWidth);
+  for (const e of document.body.querySelectorAll("*")) {
+    const style = getComputedStyle(e);
+    if (e.closest("svg, select, .sr, .skip") || !e.clientWidth || style.display === "inline") continue;
+    if (style.overflowX === "visible" && e.scrollWidth > e.clientWidth + 1)
+      bad.push(`${e.tagName}.${e.className}: ${e.scrollWidth} in ${e.clientWidth}`);
+  }
+  return bad;
+}"""
+
+
+def fits(page: Page) -> None:
+    """Fails if the content of an element is wider than the element, so that it is printed over what stands beside it,
+    or makes the page wider than the window."""
+    assert page.evaluate(_SPILLS) == []

@@ -4,14 +4,17 @@ the questions whose gold it may read, and the reports that were made for its gro
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from surefind.access import EVERYTHING
 from surefind.bench.saved import REPORTS, read_data
 from surefind.errors import NotFoundError
+from surefind.exam.keeping import keep
 from surefind.exam.model import Exam, ExamQuery, query_to_json
 from surefind.exam.store import ExamStore
 from surefind.serve.auth.caller import Caller
@@ -51,6 +54,22 @@ async def exam(name: str, request: Request, service: Served) -> dict[str, Any]:
         return {"name": name, "version": found.version, "questions": queries}
 
     return await service.work(read)
+
+
+class KeepRequest(BaseModel):
+    """A question and the hit that answers it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    q: str = Field(min_length=1, max_length=2_000, description="The question as it was asked.")
+    id: str = Field(max_length=64, description="The id of the hit that answers it.")
+
+
+@router.post("/v1/exams/{name}/questions", status_code=201, summary="Keep a question")
+async def keep_question(name: str, given: KeepRequest, request: Request, service: Served) -> dict[str, Any]:
+    """Adds a question to an exam, answered by a hit that the caller may read. `added` is false if it was there."""
+    caller = await service.caller(request, "review")
+    return asdict(await service.work(lambda: keep(service.kb, given.q, given.id, caller.access(), name)))
 
 
 def _seen(exam: Exam, service: Service, caller: Caller) -> list[ExamQuery]:
