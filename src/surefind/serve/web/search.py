@@ -31,6 +31,8 @@ _SHOWN = Extent.parse("parent", 700)
 """How much of a passage a hit shows: around its best sentence."""
 _MOST_WHERE = 20
 _K = 10
+_NO_FACET = ("acl", "title")
+"""Metadata that nobody filters by."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,13 @@ def _columns(service: Service, caller: Caller, asked: Asked) -> list[Column]:
 
 
 def _facets(service: Service, caller: Caller, asked: Asked) -> list[FacetView]:
-    """Returns the metadata to filter by. A chosen value is a link that takes the filter away again."""
+    """Returns the metadata to filter by, the most common first. The link of a chosen value takes the filter away."""
     try:
         found = service.reader().facets(caller.access(asked.where))
     except NothingIndexedError:
         return []
-    return [FacetView(one.key, _choices(one, asked)) for one in found]
+    common = sorted(found, key=lambda one: -sum(number for _, number in one.values))
+    return [FacetView(one.key, _choices(one, asked)) for one in common if one.key not in _NO_FACET]
 
 
 def _choices(facet: Facet, asked: Asked) -> list[Choice]:
