@@ -17,7 +17,7 @@ from surefind.serve.auth.gatekeeper import LOOPBACK
 from surefind.serve.http.agents import Agents
 from surefind.serve.http.guard import Guard
 from surefind.serve.http.problems import handle_problems
-from surefind.serve.http.routes import ask, documents, facets, feedback, health, jobs, manual, reports, search
+from surefind.serve.http.routes import ask, documents, drafts, facets, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
 from surefind.serve.http.settings import ServeSettings, serve_settings
 from surefind.serve.web import search as search_page
@@ -50,7 +50,7 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
         title="Surefind", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.service = service
-    for room in (search, facets, ask, documents, reports, jobs, feedback, health, manual):
+    for room in (search, facets, ask, documents, drafts, reports, jobs, feedback, health, manual):
         app.include_router(room.router)
     for pages in (signing, search_page):
         app.include_router(pages.router)

@@ -35,7 +35,7 @@ _HEADERS = {
 """What a page of this server may do: nothing but show itself. Documents are data and never pages."""
 _STREAMS = re.compile(r"/v1/jobs/[^/]+/events|/v1/ask|/mcp")
 """Routes without a time limit: they send an answer bit by bit."""
-_UPLOADS = ("/v1/documents",)
+_UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+")
 _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)")
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
 Present = Callable[[dict[str, Any], str, bool], Response]
@@ -126,7 +126,7 @@ class Guard:
         return None
 
     def _limit(self, scope: Scope) -> int:
-        return self._upload if scope["path"] in _UPLOADS else self._settings.max_body_kb * 1024
+        return self._upload if _UPLOADS.fullmatch(scope["path"]) else self._settings.max_body_kb * 1024
 
 
 class _Counted:

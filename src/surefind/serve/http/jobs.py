@@ -182,7 +182,7 @@ def _command(kind: str, options: dict[str, Any], caller: Caller) -> Sequence[str
         version = options.get("version")
         if not isinstance(version, int) or version < 1:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
-        return ["version", "publish", str(version)]
+        return ["version", "publish", str(version), *(["--approved"] if options.get("approved") else [])]
     words = ["bench"]
     for option in ("exam", "preset"):
         value = options.get(option)
