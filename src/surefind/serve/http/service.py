@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -22,12 +23,13 @@ from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.sessions import COOKIE, Sessions
 from surefind.serve.http.cache import AnswerCache
-from surefind.serve.http.jobs import Jobs
+from surefind.serve.http.jobs import Job, Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
 from surefind.serve.http.settings import ServeSettings
 from surefind.store.rows import Version
 
+LOG = logging.getLogger("surefind.serve")
 _EARLIER = 2
 """Generations before the current one that stay open, so that a list of hits can be continued after a change."""
 _BUNDLED = ("bm25(", "dense(model=minilm")
@@ -45,7 +47,7 @@ class Service:
         self.sessions = Sessions()
         self.metrics = Metrics()
         self.cache = AnswerCache(settings.cache_mb << 20)
-        self.jobs = Jobs(kb.folder, self.metrics)
+        self.jobs = Jobs(kb.folder, self.metrics, self._job_ended)
         self.rate = Rate(settings.requests_per_minute)
         self._working = anyio.CapacityLimiter(settings.workers)
         self._writing = anyio.CapacityLimiter(1)
@@ -130,6 +132,24 @@ class Service:
         if found is None or not self.may_read_version(found, caller):
             raise missing
         return found
+
+    def reload(self) -> bool:
+        """Reads surefind.toml again, and returns whether the settings have changed. What was computed under the earlier
+        ones is forgotten: access rules may have changed."""
+        if not self.kb.reload():
+            return False
+        self.cache = AnswerCache(self.settings.cache_mb << 20)
+        with self._lock:
+            self._readers.clear()
+        return True
+
+    async def _job_ended(self, job: Job) -> None:
+        """Uses the settings that a job wrote, or that were waiting for the indexes that it built."""
+        if job.state == "finished" and job.kind in ("sync", "adopt", "undo"):
+            try:
+                await self.work(self.reload)
+            except SurefindError as error:
+                LOG.warning("The new settings are not used yet: %s", error)
 
     def _remember(self, reader: Reader) -> None:
         with self._lock:

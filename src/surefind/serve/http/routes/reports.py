@@ -5,19 +5,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from surefind.access import EVERYTHING
-from surefind.bench.saved import REPORTS, read_data
 from surefind.errors import NotFoundError
 from surefind.exam.keeping import keep
 from surefind.exam.model import query_to_json
 from surefind.exam.store import ExamStore
-from surefind.serve.auth.caller import Caller
+from surefind.serve.archive import saved_report, saved_reports
 from surefind.serve.http.preview import seen_questions
 from surefind.serve.http.service import Served
 
@@ -82,10 +79,11 @@ async def reports(request: Request, service: Served) -> dict[str, Any]:
 
     def read() -> dict[str, Any]:
         rows = []
-        for path, data in _reports(service.kb.data, caller):
-            about = {key: data.get(key) for key in ("created", "audience", "primary", "recommended")}
-            rows.append({"id": path.name, "exam": data.get("exam", {}).get("name"), **about})
-        return {"reports": sorted(rows, key=lambda row: str(row["created"]), reverse=True)}
+        for one in saved_reports(service.kb.data, caller):
+            if one.kind == "benchmark":
+                about = {"created": one.created, "primary": one.measure, "recommended": one.recommended}
+                rows.append({"id": one.id, "exam": one.title, "audience": one.audience, **about})
+        return {"reports": rows}
 
     return await service.work(read)
 
@@ -95,27 +93,6 @@ async def report(id: str, request: Request, service: Served) -> dict[str, Any]:
     """Returns a benchmark report as `surefind bench --json` writes it."""
     caller = await service.caller(request, "review")
 
-    def read() -> dict[str, Any]:
-        found = next((data for path, data in _reports(service.kb.data, caller) if path.name == id), None)
-        if found is None:
-            raise NotFoundError(f"There is no report {id!r} for your groups.")
-        found.get("corpus", {}).pop("withheld", None)
-        return found
-
     if not _NAME.fullmatch(id):
         raise NotFoundError("There is no report of this name.")
-    return await service.work(read)
-
-
-def _reports(data: Path, caller: Caller) -> list[tuple[Path, dict[str, Any]]]:
-    """Returns the reports whose groups are all groups of the caller. One without a list is for the owner."""
-    found = []
-    for file in sorted((data / REPORTS).glob("*/report.json")):
-        try:
-            content = read_data(file)
-        except (OSError, ValueError):
-            continue  # `surefind doctor` reports it
-        groups = content.get("groups")
-        if EVERYTHING in caller.groups or (isinstance(groups, list) and set(groups) <= caller.groups):
-            found.append((file.parent, content))
-    return found
+    return await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", id)[1])
