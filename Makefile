@@ -22,10 +22,11 @@ demo: $(READY)
 	$(BIN)/surefind demo demo
 	@echo 'surefind is not on your path yet. Run this first: . $(abspath $(BIN)/activate)'
 
-# The kernels first, since the tests use them. The tests wait now and then, and the other checks use that time.
-test: $(DEV)
-	$(MAKE) compiled
-	$(MAKE) --jobs=2 lint unit types smoke
+# Two things at a time, since installing and compiling use one core each. The tests use all cores, so they come last.
+test:
+	$(MAKE) --jobs=2 --output-sync=target $(DEV) smoke
+	$(MAKE) --jobs=2 --output-sync=target compiled lint types
+	$(MAKE) unit
 
 test-latest:
 	rm -rf .venv-latest
@@ -49,8 +50,8 @@ unit: $(DEV)
 	  --numprocesses $$($(BIN)/python -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
 
 # A user's install: no development tools, not editable, run from another folder.
-smoke: $(DEV)
-	PYTHON=$(BIN)/python CONSTRAINTS=$(CONSTRAINTS) sh scripts/smoke.sh
+smoke:
+	PYTHON=$(PYTHON) CONSTRAINTS=$(CONSTRAINTS) sh scripts/smoke.sh
 
 # docs/cli.md and docs/api.md are generated; a test fails when one is stale.
 docs: $(DEV)

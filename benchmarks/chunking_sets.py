@@ -4,7 +4,8 @@
 
 - chunking-eval-third: the first third of each of the five texts, and the questions whose gold spans all lie there;
 - covidqa-third: every third article;
-- chunking-eval-ninth, covidqa-tenth, squad2-quarter: smaller parts, for the grid of `--preset chunking`.
+- chunking-eval-ninth, covidqa-tenth, squad2-quarter: smaller parts, for the grid of `--preset chunking`;
+- chunking-eval-3, covidqa-10, squad2-5: the three shortest texts, and the first articles, for `study agentic-kb`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def write(path: Path, content: list[Row]) -> None:
 
 def part(source: Path, target: Path, choose: Callable[[list[Row]], list[Row]]) -> None:
     """Writes the chosen documents, whole or shortened at the end, and the questions whose gold they still contain."""
-    corpus = choose(sorted(rows(source / "corpus.jsonl"), key=lambda row: row["_id"]))
+    corpus = choose(rows(source / "corpus.jsonl"))
     length = {row["_id"]: len(row["text"]) for row in corpus}
     spans = rows(source / "spans.jsonl")
     lost = {span["query-id"] for span in spans if span["end"] > length.get(span["corpus-id"], 0)}
@@ -46,11 +47,23 @@ def part(source: Path, target: Path, choose: Callable[[list[Row]], list[Row]]) -
 
 
 def beginnings(share: int) -> Callable[[list[Row]], list[Row]]:
-    return lambda found: [{**row, "text": row["text"][: len(row["text"]) // share]} for row in found]
+    return lambda found: [{**row, "text": row["text"][: len(row["text"]) // share]} for row in _by_id(found)]
 
 
 def every(step: int, first: int = 0) -> Callable[[list[Row]], list[Row]]:
-    return lambda found: found[first::step]
+    return lambda found: _by_id(found)[first::step]
+
+
+def first(number: int) -> Callable[[list[Row]], list[Row]]:
+    return lambda found: found[:number]
+
+
+def shortest(number: int) -> Callable[[list[Row]], list[Row]]:
+    return lambda found: _by_id(sorted(found, key=lambda row: len(row["text"]))[:number])
+
+
+def _by_id(found: list[Row]) -> list[Row]:
+    return sorted(found, key=lambda row: str(row["_id"]))
 
 
 def main(data: Path, out: Path) -> None:
@@ -59,6 +72,9 @@ def main(data: Path, out: Path) -> None:
     part(data / "covidqa-partial", out / "covidqa-third", every(3))
     part(data / "covidqa-partial", out / "covidqa-tenth", every(10, 1))
     part(data / "squad2-dev-half", out / "squad2-quarter", every(4))
+    part(data / "chunking-eval", out / "chunking-eval-3", shortest(3))
+    part(data / "covidqa-partial", out / "covidqa-10", first(10))
+    part(data / "squad2-dev-half", out / "squad2-5", first(5))
 
 
 if __name__ == "__main__":

@@ -90,6 +90,35 @@ def test_phrases_finds_names_by_shape(text: str, expected: set[str]) -> None:
     assert "However" not in names(text) and "See" not in names(text) and "Finally" not in names(text)
 
 
+@pytest.mark.parametrize(
+    "word",
+    """It's It’s Itʼs You'll You’ll Don't Don’t We'll We’re I'm I’ve They'd What's Let's Won't Isn't CAN'T There's She's
+    IT'S""".split(),
+)
+def test_contractions_are_no_names(word: str) -> None:
+    assert names(f"{word} on Main Street. They said {word} late.", "phrases(nouns=false)") == ["Main Street"]
+    assert names(f"{word} Main Street.", "phrases(nouns=false)") == ["Main Street"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Moody's",
+        "Moody’s",
+        "O'Brien",
+        "O’Brien",
+        "Macy's",
+        "D'Angelo",
+        "L'Oréal",
+        "Levi's",
+        "Cashier's Checks",
+        "N'Golo",
+    ],
+)
+def test_names_with_an_apostrophe_stay(name: str) -> None:
+    assert names(f"{name} called. Ask {name} twice.", "phrases(nouns=false)") == [name, name]
+
+
 def test_phrases_without_nouns() -> None:
     assert names("ask for the beneficial ownership", "phrases(nouns=false)") == []
 

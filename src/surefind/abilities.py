@@ -182,6 +182,16 @@ class Sourced(Passages, Protocol):
 
 
 @runtime_checkable
+class Remote(Protocol):
+    """A stage that asks a server."""
+
+    @property
+    def server(self) -> tuple[str, str]:
+        """The address of the server, and the environment variable that holds its key; "" for none."""
+        ...
+
+
+@runtime_checkable
 class Wrapping(Protocol):
     """A stage around another of its kind, such as `conditional`, which runs a reranker only for some queries."""
 

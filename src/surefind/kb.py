@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from surefind.access import Access
-from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
+from surefind.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
 from surefind.drafting import Drafting
 from surefind.errors import NotBuiltError, NothingIndexedError, OlderStoreError, StoreError
 from surefind.protocols import Retriever
@@ -51,8 +51,7 @@ class KnowledgeBase(Writing, Drafting):
         self._once = once
         self.settings = load_settings(folder / FILE_NAME)
         self.data = folder / DATA_FOLDER
-        models, own_prompts = self.data / "models", folder / "prompts"
-        self.services = LocalServices(self.data / "cache", models, self.settings.llm, own_prompts)
+        self.services = self._services(self.settings)
         self._catalogue: Catalogue | None = None
         self._currents: dict[str, Current] = {}
         self._desk: Desk | None = None
@@ -85,6 +84,27 @@ class KnowledgeBase(Writing, Drafting):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def reload(self) -> bool:
+        """Reads surefind.toml again, and returns whether the settings have changed. Searches that run end with the
+        settings that they began with. Raises `ConfigError` if the file is not valid and `NotBuiltError` if an index is
+        missing; the settings then stay as they are."""
+        settings = load_settings(self.folder / FILE_NAME)
+        if settings == self.settings:
+            return False
+        wanted = [retriever for pipeline in settings.pipelines.values() for retriever in pipeline.retrieve]
+        if self._exists() and (lacking := self.missing(wanted, settings.layout)):
+            listed = ", ".join(sorted({one.name for one in lacking}))
+            raise NotBuiltError(f"The new settings need an index for {listed}. Build it with: surefind sync.")
+        with self._lock:
+            if settings.llm != self.settings.llm:
+                self.services = self._services(settings)
+            self.settings = settings
+            self._currents = {}  # their readers know the earlier access rules
+        return True
+
+    def _services(self, settings: Settings) -> LocalServices:
+        return LocalServices(self.data / "cache", self.data / "models", settings.llm, self.folder / "prompts")
 
     # ------------------------------------------------------------ reading
 

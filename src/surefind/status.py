@@ -68,12 +68,12 @@ def status_of(
         generations=[one.number for one in kept],
         idle_rules=[rule.path for rule in reader.view.idle_rules()],
         drafts=drafts,
-        models=_models(settings),
+        models=models_of(settings),
         size=_size(catalogue.path.parent),
     )
 
 
-def _models(settings: Settings) -> dict[str, list[str]]:
+def models_of(settings: Settings) -> dict[str, list[str]]:
     """Returns the names of the models that the pipelines use, by kind."""
     pipelines = settings.pipelines.values()
     found = {

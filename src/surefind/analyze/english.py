@@ -31,6 +31,8 @@ STOPWORDS = frozenset(
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these "
     "they this to was will with".split()
 )
+COMMON = STOPWORDS | QUESTION_WORDS
+"""Words that say nothing about the subject of a question."""
 
 
 @cache

@@ -72,7 +72,8 @@ def _table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     cells = {name: "".join(f"<td>{_figure(found[key])}</td>" for key in keys) for name, found in rows}
     body = "".join(f"<tr><th scope='row'>{escape(name)}</th>{row}</tr>" for name, row in cells.items())
     head = "".join(f"<th scope='col'>{head}</th>" for head in heads)
-    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="How well the confidence holds">{table}</div>'
 
 
 def _figure(value: float | None) -> str:

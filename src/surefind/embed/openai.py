@@ -61,6 +61,10 @@ class OpenAI(Stage):
         require(0 <= self.retries <= 20, self, "retries must be from 0 to 20")
 
     @property
+    def server(self) -> tuple[str, str]:
+        return self.url, self.key_env
+
+    @property
     def dimension(self) -> int:
         """The given dimensions, or the length of the vectors received; one word is sent if there are none yet."""
         return self.dimensions or _state(self).dimension()

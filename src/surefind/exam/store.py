@@ -61,6 +61,10 @@ class ExamStore:
             raise ExamError(f"The exam {name!r} has no version {number}; versions: {', '.join(map(str, versions))}.")
         return name, [int(number)]
 
+    def written(self, exam: Exam) -> float:
+        """Returns when the file of a version was written, in seconds since 1970."""
+        return self._file(exam.name, exam.version).stat().st_mtime
+
     def withdraw(self, exam: Exam) -> None:
         """Deletes the file of one version, but not the candidates beside it."""
         self._file(exam.name, exam.version).unlink()

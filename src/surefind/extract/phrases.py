@@ -7,9 +7,10 @@
     noun phrases  runs of two or three lower-case words between stop words: beneficial ownership (`nouns`)
     definitions   Suspicious Activity Report (SAR): both names mean the same, which the initials must confirm
 
-A single capitalised word at the start of a sentence is a name only if it is not a common word. Noun phrases follow RAKE
-(Rose et al., Automatic keyword extraction from individual documents, 2010) without its scores: the graph keeps phrases
-that recur. Two names are related if one sentence contains both; the graph weights these relations.
+A single capitalised word at the start of a sentence is a name only if it is neither a common word nor a contraction
+(it's, you'll). Noun phrases follow RAKE (Rose et al., Automatic keyword extraction from individual documents, 2010)
+without its scores: the graph keeps phrases that recur. Two names are related if one sentence contains both; the graph
+weights these relations.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _MARKUP = re.compile(
     r"|\*{2,}|(?<!\w)[*_]+|(?<![*_])[*_]++(?!\w)|[#|>]+"
 )
 _RUN = re.compile(r"(?<!\w)[a-z][a-z-]{1,60}+(?: [a-z][a-z-]+)+")
+_CONTRACTION = re.compile(r"([a-z]+)['’ʼ](?:s|ll|re|ve|d|m|(t))")
 _SOME_WORD = re.compile(r"\w\w")
 _LONGEST = 8
 """Words that a name may have, at most."""
@@ -93,9 +95,17 @@ def _without_opener(name: str) -> str:
     """The name without a common word at its start, which is capitalised only because it begins the sentence; empty if
     nothing is left."""
     first, _, rest = name.partition(" ")
-    if first.lower() not in COMMON:
+    if not _is_common(first.lower()):
         return name
     return rest if rest[:1].isupper() else ""
+
+
+def _is_common(word: str) -> bool:
+    """Returns whether a lower-case word is common, or a contraction of common words: it's, you'll, don't. Moody's and
+    O'Brien are neither."""
+    match = _CONTRACTION.fullmatch(word)
+    first, negated = match.groups() if match else (word, None)
+    return first in COMMON or (match is not None and (first == "i" or (negated is not None and first.endswith("n"))))
 
 
 def _noun_phrases(run: str) -> Iterator[str]:

@@ -120,9 +120,12 @@ class Hosted(Stage):
         price = self.price if self.price is not None else 0.0 if is_local(self._url) else api.price
         return price / 1000 if api.per_request else price * tokens / 1e6
 
+    @property
+    def server(self) -> tuple[str, str]:
+        return self._url, self.key_env if self.key_env is not None else _APIS[self.api].key_env
+
     def _endpoint(self) -> Endpoint:
-        key_env = self.key_env if self.key_env is not None else _APIS[self.api].key_env
-        return _connect(self._url, key_env, self.timeout, self.retries)
+        return _connect(*self.server, self.timeout, self.retries)
 
 
 class _Service:

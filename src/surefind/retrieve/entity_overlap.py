@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from surefind.retrieve._overlap import Overlap
 
 
-_FORMAT = 2
+_FORMAT = 3
 """Version of the index. Increase it when the same text gives different entities."""
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from surefind.graph.index import GraphIndex
     from surefind.protocols import Services
 
-_FORMAT = 3
+_FORMAT = 4
 """Version of the index. Increase it when the same text gives different facts."""
 _EPSILON = 1e-5
 """How much mass of the walk may be ignored at a node, per outgoing edge."""

@@ -21,6 +21,7 @@ from surefind.search.pipeline import Pipeline
 from surefind.search.sure import sureness
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
+from surefind.store.facets import Facet
 from surefind.store.failures import explaining
 from surefind.store.lease import Lease
 from surefind.store.rows import About, Generation
@@ -129,6 +130,11 @@ class Reader:
         found = [version for id, version in self.view.readable(access) if id.startswith(below)]
         with explaining(self._catalogue.path.parent):
             return self._catalogue.versions.about(found[start : None if most is None else start + most])
+
+    def facets(self, access: Access) -> tuple[Facet, ...]:
+        """Returns the metadata keys that the caller can filter by, with the number of documents that have each value
+        and pass the filters on the other keys."""
+        return self.view.facets(access)
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document that the caller may read, in order of id."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from surefind.access import Access, PathRule
 from surefind.protocols import OnProgress, Retriever
+from surefind.store.facets import Facet
 from surefind.store.rows import Member
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Query, Rankings, Wording
 
@@ -165,6 +166,10 @@ class View(Protocol):
 
     def withheld(self, access: Access) -> int:
         """Returns the number of documents that these groups and filters leave out."""
+        ...
+
+    def facets(self, access: Access) -> tuple[Facet, ...]:
+        """Returns the metadata keys that these groups can filter by, with the number of documents of each value."""
         ...
 
     def idle_rules(self) -> list[PathRule]:

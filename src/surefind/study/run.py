@@ -156,6 +156,7 @@ class StudyRun:
             "command": self.command(),
             "environment": environment(),
             "collections": [_about(collection) for collection in self.collections],
+            "groups": sorted({group for collection in self.collections for group in collection.access.groups}),
             "tables": [asdict(table) for table in tables],
             "results": {column.name: dict(column.results) for column in columns},
         }

@@ -160,6 +160,10 @@ def _check_access(shelf: _Shelf, number: int) -> None:
         seen = _documents_of(ruled, _found(ruled, retriever, PUBLIC), PUBLIC)
         rule("docs/02.md" not in seen, f"A path rule must apply to every search: {retriever}.")
     _refuses(lambda: view.withheld(Access.public(["statsu=draft"])), UsageError, "A filter by an unknown key")
+    for access, counts in {OWNER: (6, 6), PUBLIC: (3, 3), Access.owner(["year>=2029"]): (1, 2)}.items():
+        found_values = {facet.key: dict(facet.values) for facet in view.facets(access)}.get("status")
+        wanted = dict(zip(("draft", "approved"), counts, strict=True))
+        rule(found_values == wanted, f"facets() must count the documents that {access} admits: {wanted}.")
 
 
 def _check_passages(shelf: _Shelf, number: int) -> None:

@@ -12,6 +12,7 @@ from surefind.access import Access, PathRule
 from surefind.errors import SpecError
 from surefind.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex, Wrapper
 from surefind.store.backend import Passage, Spans, View
+from surefind.store.facets import Facet
 from surefind.store.needs import innermost
 from surefind.testing._rule import rule
 from surefind.testing.retrievers import built
@@ -94,6 +95,9 @@ class MemoryView:
 
     def withheld(self, access: Access) -> int:
         return 0
+
+    def facets(self, access: Access) -> tuple[Facet, ...]:
+        return ()
 
     def idle_rules(self) -> list[PathRule]:
         return []

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from surefind.exam.growing import Answer, Growing
 from surefind.serve.cli._common import console
-from surefind.serve.cli._hits import emphasise, snippet, sought
+from surefind.serve.cli._hits import emphasise, snippet
+from surefind.serve.words import sought
 from surefind.types import Hit
 
 if TYPE_CHECKING:

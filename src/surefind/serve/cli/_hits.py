@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 from rich.padding import Padding
 from rich.table import Table
@@ -12,8 +11,7 @@ from rich.text import Text
 
 from surefind.notes import FELL_BACK
 from surefind.serve.cli._common import console
-from surefind.text.fold import fold
-from surefind.text.scripts import CLUSTER, HANGUL, MARKS, UNSPACED, UNSPACED_RUN, pattern
+from surefind.serve.words import pieces, sought
 from surefind.types import Hit, SearchResult, TraceEntry
 
 _SNIPPET = 320
@@ -22,10 +20,6 @@ _LEAD = 40
 """Characters shown before the first query word of a snippet."""
 _WORD = 60
 """Characters searched for a space at which to cut a snippet; without one, the cut goes through a word."""
-_RUN = (
-    rf"(?P<pairs>{UNSPACED_RUN}|[{HANGUL}]+)|(?P<words>[^\W{UNSPACED}{HANGUL}]+(?:[{MARKS}]+[^\W{UNSPACED}{HANGUL}]*)*)"
-)
-_UNIT = rf"{CLUSTER}|[{HANGUL}]"
 
 
 def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str]) -> None:
@@ -82,31 +76,12 @@ def _matched(hit: Hit) -> str:
     return hit.text[start - hit.start : end - hit.start]
 
 
-def sought(query: str) -> frozenset[str]:
-    """The keys to emphasise in hits: the query's words of three letters or more. In scripts without spaces between
-    words, the keys are pairs of characters, or a single character that has no neighbour."""
-    return frozenset(key for _, _, key in _pieces(query) if len(key) > 2 or not key.isascii())
-
-
-def _pieces(text: str, singly: bool = False) -> Iterator[tuple[int, int, str]]:
-    """Yields each word or pair of characters as (start, end, key to compare); if `singly`, also each character."""
-    for run in pattern(_RUN).finditer(text):
-        start, found = run.start(), run.group()
-        if run.lastgroup == "words":
-            yield start, run.end(), fold(found).lower()
-            continue
-        units = [(start + unit.start(), start + unit.end()) for unit in pattern(_UNIT).finditer(found)]
-        spans = [(a, end) for (a, _), (_, end) in pairwise(units)]
-        for a, end in (*spans, *units) if singly or not spans else spans:
-            yield a, end, text[a:end]
-
-
 def snippet(text: str, words: frozenset[str], size: int = _SNIPPET) -> str:
     """Returns the part of the text that contains most of the query's words, on one line."""
     flat = " ".join(text.split())
     if len(flat) <= size:
         return flat
-    best = _densest(sorted((start, key) for start, _, key in _pieces(flat, True) if key in words), size)
+    best = _densest(sorted((start, key) for start, _, key in pieces(flat, True) if key in words), size)
     start = flat.rfind(" ", max(0, best - _LEAD - _WORD), best - _LEAD) + 1 or best - _LEAD if best > _LEAD else 0
     end = start + size
     cut = flat.rfind(" ", end - _WORD, end) if end < len(flat) else end
@@ -136,7 +111,7 @@ def _densest(found: list[tuple[int, str]], size: int) -> int:
 def emphasise(text: str, words: frozenset[str]) -> Text:
     """Returns the text with the query's words in bold."""
     shown = Text(text)
-    for start, end, key in _pieces(text, True):
+    for start, end, key in pieces(text, True):
         if key in words:
             shown.stylize("bold", start, end)
     return shown

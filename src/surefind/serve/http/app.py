@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -16,9 +17,14 @@ from surefind.serve.auth.gatekeeper import LOOPBACK
 from surefind.serve.http.agents import Agents
 from surefind.serve.http.guard import Guard
 from surefind.serve.http.problems import handle_problems
-from surefind.serve.http.routes import ask, documents, drafts, feedback, health, jobs, manual, reports, search
+from surefind.serve.http.routes import ask, documents, drafts, facets, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
 from surefind.serve.http.settings import ServeSettings, serve_settings
+from surefind.serve.web import jobs as jobs_page
+from surefind.serve.web import reports as reports_page
+from surefind.serve.web import search as search_page
+from surefind.serve.web import signing
+from surefind.serve.web.problems import as_page
 
 _ABOUT = """Finds the right passage among your documents.
 
@@ -35,7 +41,9 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(service.work(service.warm))
         yield
+        warming.cancel()
         if agents:
             await agents.close()
         await service.jobs.close()
@@ -44,14 +52,16 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
         title="Surefind", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.service = service
-    for room in (search, ask, documents, drafts, reports, jobs, feedback, health, manual):
+    for room in (search, facets, ask, documents, drafts, reports, jobs, feedback, health, manual):
         app.include_router(room.router)
+    for pages in (signing, search_page, reports_page, jobs_page):
+        app.include_router(pages.router)
     if agents:
         app.router.routes.append(Route("/mcp", endpoint=agents, include_in_schema=False))
     handle_problems(app)
     hosts = {*LOOPBACK, *chosen.allowed_hosts} if service.gatekeeper.is_open else set(chosen.allowed_hosts)
     upload = int(kb.settings.limits.file_mb * 1e6)
-    return Guard(app, chosen, hosts, upload, service.metrics)
+    return Guard(app, chosen, hosts, upload, service.metrics, as_page)
 
 
 def _agents(service: Service) -> Agents | None:

@@ -4,10 +4,11 @@ count. It is plain ASGI, because Starlette's own middleware costs a task for eac
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,19 +36,30 @@ _HEADERS = {
 _STREAMS = re.compile(r"/v1/jobs/[^/]+/events|/v1/ask|/mcp")
 """Routes without a time limit: they send an answer bit by bit."""
 _UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+")
+_DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)")
+"""Routes that are not pages: their errors are JSON whatever a caller accepts."""
+Present = Callable[[dict[str, Any], str, bool], Response]
+"""Shows an error on a page: what the error is, the address that was asked for, whether a fragment was."""
 
 
 class Guard:
     """Wraps the application."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServeSettings, hosts: Collection[str], upload: int, metrics: Metrics
+        self,
+        app: ASGIApp,
+        settings: ServeSettings,
+        hosts: Collection[str],
+        upload: int,
+        metrics: Metrics,
+        present: Present,
     ) -> None:
         self._app = app
         self._settings = settings
         self._hosts = frozenset(name.lower() for name in hosts)
         self._upload = upload
         self._metrics = metrics
+        self._present = present
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,7 +70,7 @@ class Guard:
         given = headers.get("x-request-id", "")
         request_id = given if _ID.fullmatch(given) else secrets.token_hex(8)
         scope.setdefault("state", {})["id"] = request_id
-        counted = _Counted(send, request_id)
+        counted = _Counted(send, request_id, self._as_page(scope, headers))
         began = time.perf_counter()
         self._running += 1
         self._metrics.running.inc()
@@ -89,6 +101,15 @@ class Guard:
             detail = "The server could not answer. Its log has the reason under this request id."
             await send.otherwise(problem(500, detail, request_id), scope, receive)
 
+    def _as_page(self, scope: Scope, headers: Headers) -> Callable[[dict[str, Any]], Response] | None:
+        """Returns what shows an error as a page; None if the caller is no browser that asks for one."""
+        fragment = headers.get("hx-request") == "true"
+        if _DATA.match(scope["path"]) or not (fragment or "text/html" in headers.get("accept", "")):
+            return None
+        query = scope["query_string"].decode("latin-1")
+        asked = scope["path"] + (f"?{query}" if query else "") if scope["method"] == "GET" else "/"
+        return lambda error: self._present(error, asked, fragment)
+
     def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> Response | None:
         """Returns the answer to a request that no route should see; None if it may pass."""
         if self._running > self._settings.queue:
@@ -109,14 +130,33 @@ class Guard:
 
 
 class _Counted:
-    """Sends a response with the safe headers, and remembers its status."""
+    """Sends a response with the safe headers, and remembers its status. A page shows an error in its own way."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(
+        self, send: Send, request_id: str, as_page: Callable[[dict[str, Any]], Response] | None = None
+    ) -> None:
         self._send = send
         self._id = request_id
+        self._as_page = as_page
+        self._held = False
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
+        if self._held:  # the body of an error: problem+json comes in one piece
+            self._held = False
+            assert self._as_page is not None
+            shown = self._as_page(json.loads(message["body"]))
+            await self._start({
+                "type": "http.response.start", "status": shown.status_code, "headers": shown.raw_headers
+            })  # fmt: skip
+            await self._send({"type": "http.response.body", "body": shown.body})
+            return
+        if self._as_page and message["type"] == "http.response.start" and _is_problem(message):
+            self.status, self._held = message["status"], True
+            return
+        await self._start(message)
+
+    async def _start(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
@@ -129,6 +169,10 @@ class _Counted:
         """Sends a response in place of one that failed, unless that one has begun."""
         if not self.status:
             await response(scope, receive, self)
+
+
+def _is_problem(message: Message) -> bool:
+    return Headers(raw=message["headers"]).get("content-type") == "application/problem+json"
 
 
 def _limited(receive: Receive, most: int) -> Receive:

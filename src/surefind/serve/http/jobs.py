@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +35,12 @@ _PATIENCE = 10.0
 """Seconds that a cancelled job has to stop by itself."""
 _PROGRESS = re.compile(r"(?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+)\b.*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
-_SCOPES: dict[str, Scope] = {"sync": "write", "publish": "review", "bench": "review"}
+_SCOPES: dict[str, Scope] = {
+    "sync": "write", "publish": "review", "bench": "review", "study": "review", "pool": "review", "graph": "review",
+    "adopt": "review", "undo": "review",
+}  # fmt: skip
+Ended = Callable[["Job"], Awaitable[None]]
+"""Is called when a job has ended, before others learn of it."""
 
 
 @dataclass
@@ -44,6 +49,10 @@ class Job:
     kind: str
     caller: str
     began: float
+    about: str = ""
+    """What it works on, such as the name of an exam."""
+    after: str = "/"
+    """The page that shows its result."""
     state: State = "running"
     ended: float | None = None
     result: Any = None
@@ -69,14 +78,15 @@ class Job:
 class Jobs:
     """The jobs of this server, in memory: a new server knows none, and their work is in the knowledge base."""
 
-    def __init__(self, folder: Path, metrics: Metrics) -> None:
+    def __init__(self, folder: Path, metrics: Metrics, ended: Ended) -> None:
         self._folder = folder
         self._metrics = metrics
+        self._ended = ended
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, caller: Caller, kind: str, options: dict[str, Any]) -> Job:
+    async def start(self, caller: Caller, kind: str, options: dict[str, Any], about: str = "", after: str = "/") -> Job:
         """Starts a job. Raises an error if the caller may not, or too many are running."""
         if kind not in _SCOPES:
             raise UsageError(f"There is no job of the kind {kind!r}. Choices: {', '.join(_SCOPES)}.")
@@ -84,10 +94,10 @@ class Jobs:
         words = _command(kind, options, caller)
         if len(self._processes) >= _AT_ONCE:
             raise UsageError(f"{_AT_ONCE} jobs are running. Wait for one, or cancel one.")
-        job = Job(secrets.token_hex(8), kind, caller.name, time.time())
+        job = Job(secrets.token_hex(8), kind, caller.name, time.time(), about, after)
         environment = {**os.environ, "SUREFIND_AUTHOR": caller.name, "SUREFIND_PROGRESS_SECONDS": "0.5"}
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "surefind", *words, "--json", "--kb", str(self._folder),
+            sys.executable, "-m", "surefind", *words.options, "--json", "--kb", str(self._folder), "--", *words.names,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             env=environment, start_new_session=True, limit=1 << 26,
         )  # fmt: skip
@@ -163,6 +173,7 @@ class Jobs:
             told = job.result.get("error", {}) if isinstance(job.result, dict) else {}
             job.error = str(told.get("message", "")) if isinstance(told, dict) else ""
             job.error, job.result = job.error or "The command failed.", None
+        await self._ended(job)
         job.ended = time.time()
         self._processes.pop(job.id, None)
         self._metrics.jobs.labels(job.kind, job.state).inc()
@@ -174,20 +185,44 @@ async def _announce(job: Job) -> None:
         job.changed.notify_all()
 
 
-def _command(kind: str, options: dict[str, Any], caller: Caller) -> Sequence[str]:
-    """Returns the words of the command. Every value is checked, so that none can be read as an option."""
+@dataclass(frozen=True)
+class _Command:
+    options: Sequence[str]
+    names: Sequence[str] = ()
+    """What stands after `--`, so that no name is read as an option."""
+
+
+def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
+    """Returns the command of a job. Every value is checked."""
+    groups = [word for group in sorted(caller.groups) for word in ("--as", group)]
     if kind == "sync":
-        return ["sync"]
+        return _Command(["sync"])
     if kind == "publish":
         version = options.get("version")
         if not isinstance(version, int) or version < 1:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
-        return ["version", "publish", str(version), *(["--approved"] if options.get("approved") else [])]
-    words = ["bench"]
-    for option in ("exam", "preset"):
-        value = options.get(option)
-        if value is not None:
-            if not isinstance(value, str) or not _NAME.fullmatch(value):
-                raise UsageError(f"{option} must be a name, not {value!r}.")
-            words += [f"--{option}", value]
-    return [*words, *(word for group in sorted(caller.groups) for word in ("--as", group))]
+        approved = ["--approved"] if options.get("approved") else []
+        return _Command(["version", "publish", *approved], [str(version)])
+    if kind == "undo":
+        return _Command(["use", "--undo"])
+    if kind == "adopt":
+        return _Command(["use", "--report", str(options["folder"])], [str(options["row"])])
+    if kind == "graph":
+        return _Command(["graph", "stats", *groups])
+    if kind == "pool":
+        return _Command(["exam", "label", "--judge", str(options["judge"]), *groups], [_name(options, "exam")])
+    if kind == "study":
+        exam = ["--exam", _name(options, "exam")] if options.get("exam") is not None else []
+        return _Command(["study", *exam, *groups], [_name(options, "study")])
+    words = [
+        word for name in ("exam", "preset") if options.get(name) is not None
+        for word in (f"--{name}", _name(options, name))
+    ]  # fmt: skip
+    return _Command(["bench", *words, *groups])
+
+
+def _name(options: dict[str, Any], option: str) -> str:
+    value = options.get(option)
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise UsageError(f"{option} must be a name, not {value!r}.")
+    return value

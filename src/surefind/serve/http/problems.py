@@ -81,6 +81,10 @@ def handle_problems(app: FastAPI) -> None:
     async def refused(request: Request, error: HTTPException) -> Response:
         return problem(error.status_code, str(error.detail), request.state.id, dict(error.headers or {}))
 
+    @app.exception_handler(Exception)
+    async def failed(request: Request, _: Exception) -> Response:
+        return problem(500, _BROKEN, request.state.id)
+
 
 def surefind_problem(error: SurefindError, request_id: str) -> Response:
     """Returns the response for an error of Surefind. Messages about the server's own state are only logged, because

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -11,23 +13,27 @@ import anyio
 from anyio import to_thread
 from fastapi import Depends, Request
 
-from surefind.access import access_lists
-from surefind.errors import NotFoundError, StoreError, UsageError
+from surefind.access import Access, access_lists
+from surefind.errors import NotFoundError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller, ForbiddenError, Scope
 from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
+from surefind.serve.auth.sessions import COOKIE, Sessions
 from surefind.serve.http.cache import AnswerCache
-from surefind.serve.http.jobs import Jobs
+from surefind.serve.http.jobs import Job, Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
 from surefind.serve.http.settings import ServeSettings
 from surefind.store.rows import Version
 
+LOG = logging.getLogger("surefind.serve")
 _EARLIER = 2
 """Generations before the current one that stay open, so that a list of hits can be continued after a change."""
+_BUNDLED = ("bm25(", "dense(model=minilm")
+"""How the specs of retrievers begin that need no service."""
 T = TypeVar("T")
 
 
@@ -38,9 +44,10 @@ class Service:
         self.kb = kb
         self.settings = settings
         self.gatekeeper = Gatekeeper(Keys(kb.data), settings.oidc, settings.host, groups)
+        self.sessions = Sessions()
         self.metrics = Metrics()
         self.cache = AnswerCache(settings.cache_mb << 20)
-        self.jobs = Jobs(kb.folder, self.metrics)
+        self.jobs = Jobs(kb.folder, self.metrics, self._job_ended)
         self.rate = Rate(settings.requests_per_minute)
         self._working = anyio.CapacityLimiter(settings.workers)
         self._writing = anyio.CapacityLimiter(1)
@@ -58,15 +65,20 @@ class Service:
 
     async def caller(self, request: Request, scope: Scope) -> Caller:
         """Returns who calls. Raises an error if the caller is unknown, lacks the scope or calls too often."""
-        given = request.headers.get("authorization")
-        address = request.client.host if request.client else ""
-        if self.settings.oidc is None:
-            found = self.gatekeeper.caller(given, address)
-        else:  # a token may need the keys of its provider, from the network
-            found = await self.work(lambda: self.gatekeeper.caller(given, address))
+        header = request.headers.get("authorization")
+        given = header if header is not None else self.sessions.authorization(request.cookies.get(COOKIE))
+        found = await self.identify(request, given)
         self.rate.check(found.name)
         found.require(scope)
         return found
+
+    async def identify(self, request: Request, authorization: str | None) -> Caller:
+        """Returns whose key or token this is. Raises `NotAuthenticatedError`."""
+        address = request.client.host if request.client else ""
+        if self.settings.oidc is None:
+            return self.gatekeeper.caller(authorization, address)
+        # A token may need the keys of its provider, from the network.
+        return await self.work(lambda: self.gatekeeper.caller(authorization, address))
 
     def reader(self, generation: int | None = None) -> Reader:
         """Returns the reader of the current generation, or of an earlier one that is still open or kept."""
@@ -87,6 +99,14 @@ class Service:
                     ) from None
             self._remember(found)
         return found
+
+    def warm(self) -> None:
+        """Searches once with the bundled parts, so that the first visitor does not wait for them to load. Stages that
+        may ask a service are not tried: that could cost money."""
+        with contextlib.suppress(SurefindError):
+            here = [one for one in self.kb.pipeline().retrieve if str(one).startswith(_BUNDLED)]
+            if here:
+                self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1)
 
     def may_read_version(self, version: Version, caller: Caller) -> bool:
         """Returns whether the caller may read a version, by its own list and the rules for its name."""
@@ -112,6 +132,24 @@ class Service:
         if found is None or not self.may_read_version(found, caller):
             raise missing
         return found
+
+    def reload(self) -> bool:
+        """Reads surefind.toml again, and returns whether the settings have changed. What was computed under the earlier
+        ones is forgotten: access rules may have changed."""
+        if not self.kb.reload():
+            return False
+        self.cache = AnswerCache(self.settings.cache_mb << 20)
+        with self._lock:
+            self._readers.clear()
+        return True
+
+    async def _job_ended(self, job: Job) -> None:
+        """Uses the settings that a job wrote, or that were waiting for the indexes that it built."""
+        if job.state == "finished" and job.kind in ("sync", "adopt", "undo"):
+            try:
+                await self.work(self.reload)
+            except SurefindError as error:
+                LOG.warning("The new settings are not used yet: %s", error)
 
     def _remember(self, reader: Reader) -> None:
         with self._lock:

@@ -20,6 +20,7 @@ from surefind.protocols import Composite, Index, Retriever, ScoringIndex, Vector
 from surefind.store.backend import Passage, Spans, View
 from surefind.store.backends.isolated import Isolated
 from surefind.store.chunks import ChunkRows
+from surefind.store.facets import Facet, facets_of
 from surefind.store.indexes import IndexStore, index_key
 from surefind.store.needs import innermost, needed
 from surefind.store.rows import Entry
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from surefind.protocols import Services
 
 _KEPT = 64
-"""How many masks, and how many retrievers with different parameters, stay in memory."""
+"""How many masks, facets of callers, and retrievers with different parameters stay in memory."""
 
 Clauses = tuple[tuple[str, ...], ...]
 """Access lists of a document: a caller must be in a group of each list."""
@@ -65,6 +66,7 @@ class LocalView:
         self._loaded: dict[str, Index] = {}
         self._opened: OrderedDict[Retriever, Index] = OrderedDict()
         self._masks: OrderedDict[Access, tuple[Mask, int]] = OrderedDict()
+        self._facets: OrderedDict[Access, tuple[Facet, ...]] = OrderedDict()
         self._spans: Spans | None = None
         self._sources: dict[int, str] | None = None
         self._clauses: list[tuple[Clauses, IntArray]] | None = None
@@ -185,6 +187,16 @@ class LocalView:
     def withheld(self, access: Access) -> int:
         return self._resolved(access)[1]
 
+    def facets(self, access: Access) -> tuple[Facet, ...]:
+        known = self._facets.get(access)
+        if known is None:
+            known = facets_of(self.table.columns, self._seen(access), access.where)
+            with self._lock:
+                self._facets[access] = known
+                while len(self._facets) > _KEPT:
+                    self._facets.popitem(last=False)
+        return known
+
     def _allowed(self, ids: Any, access: Access) -> IdArray:
         """Returns the places of ids. Raises `StoreError` if the caller may not see one of them."""
         places = self.table.places(ids)
@@ -208,19 +220,24 @@ class LocalView:
     def _documents(self, access: Access) -> BoolArray:
         """Returns which documents the caller may see and the filters accept. Raises `UsageError` for a metadata key
         that no visible document has; the message reveals nothing about other documents."""
+        fits = self._seen(access)
+        for one in access.where:
+            fits &= self.table.columns[one.key].having(one, len(fits))
+        return fits
+
+    def _seen(self, access: Access) -> BoolArray:
+        """Returns which documents the caller may see, without the filters, whose keys are checked."""
         seen = np.ones(len(self.table.names), np.bool_)
         if not access.sees_all:
             for clauses, documents in self._restrictions():
                 if not access.admits(clauses):
                     seen[documents] = False
-        fits = seen.copy()
+        known = self.table.columns
         for one in access.where:
-            known = self.table.columns
             if one.key not in known or not seen[known[one.key].documents].any():
                 keys = known.keys_of(seen)
                 raise UsageError(f"No document has the metadata key {one.key!r}. {choices(one.key, keys)}")
-            fits &= known[one.key].having(one, len(fits))
-        return fits
+        return seen
 
     def idle_rules(self) -> list[PathRule]:
         """Returns the path rules that cover no document, most likely by mistake."""

@@ -18,14 +18,16 @@ router = APIRouter(tags=["jobs"])
 
 
 class JobRequest(BaseModel):
-    """What to do: `sync` reads the sources again, `publish` publishes a draft, `bench` runs a benchmark."""
+    """What to do: `sync` reads the sources again, `publish` publishes a draft, `bench` runs a benchmark, `study`
+    repeats a published study."""
 
     model_config = ConfigDict(extra="forbid")
 
-    kind: Literal["sync", "publish", "bench"]
+    kind: Literal["sync", "publish", "bench", "study"]
     version: int | None = Field(None, ge=1, lt=2**62, description="The draft to publish.")
     exam: str | None = Field(None, max_length=100)
     preset: str | None = Field(None, max_length=100)
+    study: str | None = Field(None, max_length=100, description="The study to repeat, such as `cascade`.")
 
 
 @router.post("/v1/jobs", status_code=202, summary="Start a job")

@@ -23,7 +23,6 @@ td,th{padding:.25rem .6rem .25rem 0;text-align:left;vertical-align:top;border-bo
 
 
 @router.get("/docs", response_class=HTMLResponse)
-@router.get("/", response_class=HTMLResponse)
 async def manual(request: Request) -> HTMLResponse:
     return HTMLResponse(_page(request.app))
 

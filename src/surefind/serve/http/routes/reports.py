@@ -4,17 +4,17 @@ the questions whose gold it may read, and the reports that were made for its gro
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
 
-from surefind.access import EVERYTHING
-from surefind.bench.saved import REPORTS, read_data
 from surefind.errors import NotFoundError
+from surefind.exam.keeping import keep
 from surefind.exam.model import query_to_json
 from surefind.exam.store import ExamStore
-from surefind.serve.auth.caller import Caller
+from surefind.serve.archive import saved_report, saved_reports
 from surefind.serve.http.preview import seen_questions
 from surefind.serve.http.service import Served
 
@@ -56,6 +56,22 @@ async def exam(name: str, request: Request, service: Served) -> dict[str, Any]:
     return await service.work(read)
 
 
+class KeepRequest(BaseModel):
+    """A question and the hit that answers it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    q: str = Field(min_length=1, max_length=2_000, description="The question as it was asked.")
+    id: str = Field(max_length=64, description="The id of the hit that answers it.")
+
+
+@router.post("/v1/exams/{name}/questions", status_code=201, summary="Keep a question")
+async def keep_question(name: str, given: KeepRequest, request: Request, service: Served) -> dict[str, Any]:
+    """Adds a question to an exam, answered by a hit that the caller may read. `added` is false if it was there."""
+    caller = await service.caller(request, "review")
+    return asdict(await service.work(lambda: keep(service.kb, given.q, given.id, caller.access(), name)))
+
+
 @router.get("/v1/reports", summary="List reports")
 async def reports(request: Request, service: Served) -> dict[str, Any]:
     """Lists the benchmark reports that were made for groups of the caller, newest first."""
@@ -63,10 +79,11 @@ async def reports(request: Request, service: Served) -> dict[str, Any]:
 
     def read() -> dict[str, Any]:
         rows = []
-        for path, data in _reports(service.kb.data, caller):
-            about = {key: data.get(key) for key in ("created", "audience", "primary", "recommended")}
-            rows.append({"id": path.name, "exam": data.get("exam", {}).get("name"), **about})
-        return {"reports": sorted(rows, key=lambda row: str(row["created"]), reverse=True)}
+        for one in saved_reports(service.kb.data, caller):
+            if one.kind == "benchmark":
+                about = {"created": one.created, "primary": one.measure, "recommended": one.recommended}
+                rows.append({"id": one.id, "exam": one.title, "audience": one.audience, **about})
+        return {"reports": rows}
 
     return await service.work(read)
 
@@ -76,27 +93,6 @@ async def report(id: str, request: Request, service: Served) -> dict[str, Any]:
     """Returns a benchmark report as `surefind bench --json` writes it."""
     caller = await service.caller(request, "review")
 
-    def read() -> dict[str, Any]:
-        found = next((data for path, data in _reports(service.kb.data, caller) if path.name == id), None)
-        if found is None:
-            raise NotFoundError(f"There is no report {id!r} for your groups.")
-        found.get("corpus", {}).pop("withheld", None)
-        return found
-
     if not _NAME.fullmatch(id):
         raise NotFoundError("There is no report of this name.")
-    return await service.work(read)
-
-
-def _reports(data: Path, caller: Caller) -> list[tuple[Path, dict[str, Any]]]:
-    """Returns the reports whose groups are all groups of the caller. One without a list is for the owner."""
-    found = []
-    for file in sorted((data / REPORTS).glob("*/report.json")):
-        try:
-            content = read_data(file)
-        except (OSError, ValueError):
-            continue  # `surefind doctor` reports it
-        groups = content.get("groups")
-        if EVERYTHING in caller.groups or (isinstance(groups, list) and set(groups) <= caller.groups):
-            found.append((file.parent, content))
-    return found
+    return await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", id)[1])

@@ -1,0 +1,103 @@
+"""Keeps a query and the hit that answers it as a question of an exam, with one call.
+
+    kept = keep(kb, "when is the wire cutoff", hit.id, caller.access())
+
+Whoever searches and finds the answer has judged it: one click turns that into a question that benchmarks ask. A second
+passage for the same question is added to it. Questions that are kept within an hour of each other are one version of
+the exam, as those of a session of `surefind exam grow` are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from surefind.access import Access
+from surefind.errors import ExamError, LockedError
+from surefind.exam.candidates import normalised
+from surefind.exam.formats.table import id_of
+from surefind.exam.growing import FAMILY
+from surefind.exam.library import Library
+from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.store import ExamStore, check_name
+from surefind.kb import KnowledgeBase
+from surefind.search.extent import Extent
+from surefind.search.reader import check_query
+from surefind.store.lock import growing_lock
+
+NAME = "kept"
+"""The exam that gets the questions, unless another one is named."""
+_SITTING = 3600.0
+"""Seconds in which kept questions belong to one version."""
+_PATIENCE = 5.0
+"""Seconds to wait for somebody else who keeps a question at this moment."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What became of a kept question."""
+
+    exam: str
+    version: int
+    added: bool
+    """Whether the exam has changed. It has not if it had the question with this passage."""
+
+
+def keep(kb: KnowledgeBase, query: str, id: str, access: Access, name: str = NAME) -> Kept:
+    """Adds a query to an exam, answered by the passage with this id. Raises `NotFoundError` if `access` may not read
+    the passage, and `ExamError` for an exam that Surefind generates."""
+    text = " ".join(query.split())
+    check_query(text, 1)
+    check_name(name)
+    reader = kb.reader()
+    hit = reader.passage(id, access, Extent(around=0))
+    library = Library([reader.document(hit.document, access)[0]])
+    gold = library.judge(hit.document, start=hit.start, end=hit.end)
+    asked = library.query(id_of(text), text, (gold,), FAMILY)
+    with _alone(kb.data, name):
+        return _added(ExamStore(kb.data / "exams"), name, asked, reader.fingerprint)
+
+
+def _added(store: ExamStore, name: str, asked: ExamQuery, corpus: str) -> Kept:
+    last = store.load(name) if name in store.names() else Exam(name, ())
+    if last.generator:
+        raise ExamError(f"The exam {name!r} is generated from the documents. Keep questions in another one.")
+    queries = _merged(last.queries, asked)
+    if queries == last.queries:
+        return Kept(name, last.version, False)
+    made = Exam(name, queries, last.version, f"keep {name}", corpus)
+    again = last.origin == made.origin and time.time() - store.written(last) < _SITTING
+    saved = store.write(made) if again else store.save(replace(made, version=0))
+    return Kept(name, saved.version, True)
+
+
+def _merged(queries: tuple[ExamQuery, ...], asked: ExamQuery) -> tuple[ExamQuery, ...]:
+    """Returns the questions with this one among them. Questions that differ in case or punctuation only are one."""
+    (gold,) = asked.judgments
+    key = normalised(asked.text)
+    same = next((one for one in queries if normalised(one.text) == key), None)
+    if same is None:
+        return (*queries, asked)
+    if any((one.document, one.quote) == (gold.document, gold.quote) for one in same.judgments):
+        return queries
+    shared = max((one for one in (same.overlap, asked.overlap) if one is not None), default=None)
+    both = replace(same, judgments=(*same.judgments, gold), overlap=shared)
+    return tuple(both if one is same else one for one in queries)
+
+
+@contextlib.contextmanager
+def _alone(data: Path, name: str) -> Iterator[None]:
+    """Holds the lock of the exam. Waits a little for others; then raises `LockedError`."""
+    ends = time.monotonic() + _PATIENCE
+    with contextlib.ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(growing_lock(data, name))
+                break
+            except LockedError:
+                if time.monotonic() > ends:
+                    raise
+        yield

@@ -1,0 +1,146 @@
+"""The reports of a knowledge base, as far as a caller may see them: benchmarks, studies and calibrations.
+
+Benchmarks and studies quote documents. They are for callers who are in every group that they were made for; one
+without a list of groups is for the owner. A calibration has figures only, and is for everybody who may see reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from surefind.access import EVERYTHING
+from surefind.bench.saved import REPORTS, read_data
+from surefind.confidence.answering import FOLDER as CONFIDENCE
+from surefind.errors import NotFoundError
+from surefind.serve.auth.caller import Caller
+from surefind.store.version import FileVersion, file_version
+from surefind.study.run import FOLDER as STUDIES
+
+Kind = Literal["benchmark", "study", "calibration"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration of a benchmark, and its quality by the measure that decides."""
+
+    name: str
+    spec: str
+    layout: str
+    mean: float
+    low: float | None
+    high: float | None
+    p50: float | None
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a list shows of a report."""
+
+    kind: Kind
+    id: str
+    path: Path
+    created: str
+    title: str
+    """The exam of a benchmark or calibration, the title of a study."""
+    questions: int
+    groups: frozenset[str] | None
+    """The groups that it was made for; None if only the owner may see it."""
+    measure: str = ""
+    recommended: str = ""
+    rows: tuple[Row, ...] = ()
+    says: str = ""
+    audience: str = ""
+
+    @property
+    def best(self) -> Row | None:
+        """The row with the highest mean."""
+        return max(self.rows, key=lambda row: row.mean, default=None)
+
+    def row(self, spec: str, layout: str) -> Row | None:
+        """Returns the row of this configuration."""
+        return next((row for row in self.rows if (row.spec, row.layout) == (spec, layout)), None)
+
+    def admits(self, caller: Caller) -> bool:
+        """Returns whether a caller may see the report."""
+        return EVERYTHING in caller.groups or (self.groups is not None and self.groups <= caller.groups)
+
+
+def saved_reports(data: Path, caller: Caller) -> list[Saved]:
+    """Returns the reports that a caller may see, newest first, without damaged ones: the doctor names them."""
+    return sorted((one for one in _all(data) if one.admits(caller)), key=lambda one: one.created, reverse=True)
+
+
+def saved_report(data: Path, caller: Caller, kind: str, id: str) -> tuple[Saved, dict[str, Any]]:
+    """Returns a report and its data. Raises `NotFoundError` if there is none that the caller may see."""
+    for one in _all(data):
+        if (one.kind, one.id) == (kind, id) and one.admits(caller):
+            content = read_data(one.path)
+            content.get("corpus", {}).pop("withheld", None)  # the number of documents that the readers may not read
+            return one, content
+    raise NotFoundError(f"There is no report {id!r} for your groups.")
+
+
+def _all(data: Path) -> Iterator[Saved]:
+    places: tuple[tuple[Kind, Path, str], ...] = (
+        ("benchmark", data / REPORTS, "*/report.json"),
+        ("study", data / STUDIES, "*/study.json"),
+        ("calibration", data / "models" / CONFIDENCE, "*.json"),
+    )
+    for kind, folder, pattern in places:
+        for path in sorted(folder.glob(pattern)):
+            try:
+                yield _summary(kind, path, file_version(path))
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                continue
+
+
+@lru_cache(maxsize=500)
+def _summary(kind: Kind, path: Path, version: FileVersion) -> Saved:
+    """Reads a report once; `version` is part of the key, so that a file that changed is read again."""
+    content = read_data(path)
+    return {"benchmark": _benchmark, "study": _study, "calibration": _calibration}[kind](content, path)
+
+
+def _benchmark(content: dict[str, Any], path: Path) -> Saved:
+    """Reads what is there: reports of other versions lack some of it."""
+    measure = content.get("primary", "")
+    rows = []
+    for row in content.get("rows", ()):
+        quality = row.get("measures", {}).get(measure)
+        if quality:
+            where = row["name"], row["spec"], row["layout"]
+            rows.append(Row(*where, quality["mean"], quality["low"], quality["high"], row["latency_ms"].get("p50")))
+    exam = content.get("exam", {})
+    return Saved(
+        "benchmark", path.parent.name, path, str(content.get("created", "")), exam.get("name", ""),
+        exam.get("queries", 0), _groups(content), measure, content.get("recommended", ""), tuple(rows),
+        content.get("verdict", "").partition("\n")[0], content.get("audience", ""),
+    )  # fmt: skip
+
+
+def _study(content: dict[str, Any], path: Path) -> Saved:
+    asked = sum(one["questions"] for one in content["collections"])
+    verdicts = [one["outcome"] for table in content["tables"] for f in table["findings"] for one in f["verdicts"]]
+    says = ", ".join(f"{verdicts.count(one)} {one}" for one in dict.fromkeys(verdicts))
+    return Saved(
+        "study", path.parent.name, path, content["created"], content["title"], asked, _groups(content),
+        says=f"Findings of the paper: {says}" if says else "",
+    )  # fmt: skip
+
+
+def _calibration(content: dict[str, Any], path: Path) -> Saved:
+    error = content["held_out"]["error"]
+    return Saved(
+        "calibration", path.stem, path, content["created"], content["exam"]["name"], content["questions"]["exam"],
+        frozenset(), says=f"The confidence is off by {error:.3f} on average.",
+    )  # fmt: skip
+
+
+def _groups(content: dict[str, Any]) -> frozenset[str] | None:
+    groups = content.get("groups")
+    return frozenset(map(str, groups)) if isinstance(groups, list) else None

@@ -1,0 +1,111 @@
+"""Edits surefind.toml as a whole text, for people who see it in a page.
+
+    shown = shown_settings(folder)
+    save_settings(folder, edited_text, shown.mark)
+
+The text is validated before anything is written, and an error names the line. The text before the change is kept, so
+`surefind use --undo` and the page can restore it. If the file changed since it was shown, nothing is written.
+
+A page must not show secrets. Valid settings have none: keys come from the environment. But a comment, or a file that
+is not valid yet, may have one, so secrets are shown as a mark. Saving puts the secret back into a line that was not
+changed otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from surefind.adoption import Change, write
+from surefind.config import FILE_NAME, TEMPLATE, parse_settings
+from surefind.errors import ConfigError
+from surefind.redact import redacted
+from surefind.serve.http.settings import serve_settings
+from surefind.settings_file import read_settings
+
+MARK = "[redacted]"
+_SECRET = re.compile(
+    r"""((?:api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|secret|password|passwd)\w*["']?\s*[=:]\s*["']?)"""
+    r"""[^\s"',)\]]+""",
+    re.IGNORECASE,
+)
+_KEY = re.compile(r"\b(?:sk|sf|ghp|gho|xox[abp]|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}")
+_MOST = 200_000
+"""Characters of the settings, at most."""
+
+
+class StaleError(ConfigError):
+    """The settings were changed since somebody opened them."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The settings as a page shows them."""
+
+    text: str
+    mark: str
+    """Identifies the file's content. `save_settings` needs it."""
+    exists: bool
+
+
+def shown_settings(folder: Path) -> Shown:
+    """Returns the settings without secrets. If there is no file, these are the settings of `surefind init`."""
+    text = _read(folder)
+    return Shown(hidden(TEMPLATE if text is None else text), _mark(text), text is not None)
+
+
+def hidden(text: str) -> str:
+    """Replaces what looks like a secret by a mark."""
+    return _KEY.sub(MARK, _SECRET.sub(rf"\1{MARK}", redacted(text)))
+
+
+def checked_settings(folder: Path, text: str, mark: str) -> Change:
+    """Returns the change that makes `text` the settings. Raises `ConfigError` if it is not valid, and `StaleError` if
+    the file changed since it was shown with this mark."""
+    before = _read(folder)
+    if _mark(before) != mark:
+        raise StaleError(f"{FILE_NAME} was changed since you opened it, so it was not written. Open it again.")
+    if len(text) > _MOST:
+        raise ConfigError(f"{FILE_NAME} may have {_MOST:,} characters at most.")
+    after = _with_secrets(text.replace("\r\n", "\n"), TEMPLATE if before is None else before)
+    settings = parse_settings(after, FILE_NAME)
+    serve_settings(settings.serve)
+    return Change("an edit of the settings", before, after)
+
+
+def save_settings(folder: Path, text: str, mark: str) -> Change:
+    """Validates the text and writes it. Returns the change."""
+    change = checked_settings(folder, text, mark)
+    if not change.empty:
+        write(folder, change)
+    return change
+
+
+def _with_secrets(text: str, before: str) -> str:
+    """Puts the secrets back into the lines that show a mark. Equal lines get their secrets in order."""
+    known: dict[str, list[str]] = defaultdict(list)
+    for line in before.splitlines():
+        if hidden(line) != line:
+            known[hidden(line)].append(line)
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if known.get(line):
+            lines[number] = known[line].pop(0)
+        elif MARK in line:
+            raise ConfigError(
+                f"{FILE_NAME}, line {number + 1}: the line has {MARK} in place of a secret and was changed. Write the "
+                "value out, or leave the line as it was."
+            )
+    return "\n".join(lines)
+
+
+def _read(folder: Path) -> str | None:
+    path = folder / FILE_NAME
+    return read_settings(path) if path.exists() else None
+
+
+def _mark(text: str | None) -> str:
+    return "new" if text is None else hashlib.sha256(text.encode()).hexdigest()[:32]

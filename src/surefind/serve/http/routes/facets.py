@@ -1,0 +1,37 @@
+"""`/v1/facets`: the metadata to filter by, with the number of documents of each value."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+
+from surefind.serve.http.service import Served
+
+router = APIRouter(tags=["search"])
+_FILTERS = 20
+
+
+@router.get("/v1/facets", summary="List the metadata to filter by")
+async def facets(
+    request: Request,
+    service: Served,
+    where: Annotated[
+        list[Annotated[str, Field(max_length=500)]],
+        Query(max_length=_FILTERS, description="The filters that are chosen: `status=approved`."),
+    ] = [],  # noqa: B006 - FastAPI copies it
+) -> dict[str, Any]:
+    """Returns the metadata keys with 2 to 50 values, and how many documents that the caller may read have each value.
+    The filters in `where` apply to the counts of the other keys."""
+    caller = await service.caller(request, "read")
+
+    def read() -> dict[str, Any]:
+        reader = service.reader()
+        found = [
+            {"key": one.key, "values": [{"value": value, "documents": count} for value, count in one.values]}
+            for one in reader.facets(caller.access(where))
+        ]
+        return {"facets": found, "generation": reader.generation}
+
+    return await service.work(read)

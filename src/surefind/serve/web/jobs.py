@@ -1,0 +1,44 @@
+"""`/jobs/ID`: how far a job is. The page asks again by itself, with a script or without."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from surefind.serve.http.jobs import Job
+from surefind.serve.http.service import Served
+from surefind.serve.web.page import back_to, is_fragment, page
+
+router = APIRouter(include_in_schema=False)
+_LINES = 12
+"""Lines of progress that the page shows."""
+_WHAT = {
+    "sync": "Reading the documents again", "publish": "Publishing a draft", "bench": "Benchmark", "study": "Study",
+    "pool": "Collecting passages to label", "graph": "Building the graph", "adopt": "Adopting a configuration",
+    "undo": "Undoing an adoption",
+}  # fmt: skip
+
+
+@router.get("/jobs/{id}")
+async def job(id: str, request: Request, service: Served) -> Response:
+    caller = await service.caller(request, "read")
+    found = service.jobs.get(id, caller)
+    return page(
+        caller, "job_state.html" if is_fragment(request) else "job.html", title=_WHAT[found.kind],
+        here="reports", job=found, data=found.as_data(), what=_WHAT[found.kind], lines=found.lines[-_LINES:],
+        seconds=_seconds(found),
+    )  # fmt: skip
+
+
+@router.post("/jobs/{id}/cancel")
+async def cancel(id: str, request: Request, service: Served) -> Response:
+    """Stops a job. What it has finished is kept."""
+    found = service.jobs.get(id, await service.caller(request, "read"))
+    await service.jobs.cancel(found)
+    return back_to(request, f"/jobs/{found.id}")
+
+
+def _seconds(job: Job) -> int:
+    return round((job.ended or time.time()) - job.began)

@@ -1,0 +1,107 @@
+"""Renders templates as pages, and serves the files that pages use."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from surefind.errors import NotFoundError
+from surefind.serve.auth.caller import Caller
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+"""What a page may do: use the files of this server, and talk to it. Nothing inline, nothing from elsewhere."""
+_FILES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "style.css": ("text/css", (("surefind.bench", "page.css"), ("surefind.serve.web", "static/web.css"))),
+    "htmx.js": ("text/javascript", (("surefind.serve.web", "static/htmx.min.js"),)),
+    "web.js": ("text/javascript", (("surefind.serve.web", "static/web.js"),)),
+}
+_FOREVER = "public, max-age=31536000, immutable"
+"""The address of a file contains a hash of it, so a browser may keep it."""
+
+
+def page(caller: Caller | None, template: str, status: int = 200, policy: str = POLICY, **values: Any) -> HTMLResponse:
+    """Returns a page. `values` needs `title`, and `here`, the name of its entry in the menu. Templates know the caller
+    as `visitor`, because `caller` means something else in Jinja."""
+    body = environment().get_template(template).render(visitor=caller, **values)
+    return HTMLResponse(body, status, {"Content-Security-Policy": policy, "Vary": "HX-Request"})
+
+
+def is_fragment(request: Request) -> bool:
+    """Whether htmx asks for a part of the page that is open."""
+    return request.headers.get("hx-request") == "true" and request.headers.get("hx-boosted") != "true"
+
+
+def back_to(request: Request, path: str) -> Response:
+    """Sends the browser to a page of this server after a change."""
+    if is_fragment(request):
+        return Response(status_code=204, headers={"HX-Redirect": path})
+    return RedirectResponse(path, 303)
+
+
+def local_path(text: str) -> str:
+    """Returns a path of this server that a visitor may be sent to; `/` for every other address."""
+    parts = urlsplit(text) if text.isprintable() else urlsplit("")
+    plain = not parts.scheme and not parts.netloc and text.startswith("/") and text[1:2] not in ("/", "\\")
+    return text if plain and "\\" not in text else "/"
+
+
+def document_path(document: str, **given: object) -> str:
+    """Returns the address of a document's page. `passage`, the id of a hit, and `q` mark a passage."""
+    query = urlencode({name: value for name, value in given.items() if value not in (None, "")}, errors="replace")
+    return f"/documents/{quote(document, errors='replace')}" + (f"?{query}" if query else "")
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("surefind.serve.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    made.globals |= {"static": address_of, "document_path": document_path, "menu": MENU}
+    made.filters |= {"count": lambda number: f"{number:,}", "plural": _plural}
+    return made
+
+
+MENU = (
+    ("search", "/", "Search"),
+    ("documents", "/documents", "Documents"),
+    ("drafts", "/drafts", "Drafts"),
+    ("label", "/label", "Label"),
+    ("reports", "/reports", "Reports"),
+    ("graph", "/graph", "Graph"),
+    ("settings", "/settings", "Settings"),
+)
+
+
+def _plural(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+@cache
+def _content(name: str) -> bytes:
+    if name not in _FILES:
+        raise NotFoundError("There is no such file.")
+    return b"\n".join(files(package).joinpath(path).read_bytes() for package, path in _FILES[name][1])
+
+
+@cache
+def address_of(name: str) -> str:
+    """Returns the address of a file that pages use."""
+    return f"/static/{name}?v={hashlib.sha256(_content(name)).hexdigest()[:12]}"
+
+
+def static_file(name: str) -> Response:
+    """Returns a file that pages use."""
+    content = _content(name)
+    return Response(content, media_type=_FILES[name][0], headers={"Cache-Control": _FOREVER})

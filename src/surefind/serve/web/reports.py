@@ -1,0 +1,154 @@
+"""`/reports`: benchmarks, studies and calibrations; their pages; starting one; adopting a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.responses import Response
+
+from surefind.adoption import prepare_undo
+from surefind.bench.html import render as bench_page
+from surefind.bench.plan import preset_names
+from surefind.calibrate.page import render as calibration_page
+from surefind.errors import ConfigError, ExamError, NotFoundError, UsageError
+from surefind.exam.store import ExamStore
+from surefind.serve.archive import Saved, saved_report, saved_reports
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.service import Served, Service
+from surefind.serve.web.history import Chart, history
+from surefind.serve.web.page import back_to, page
+from surefind.serve.web.policy import with_own_scripts
+from surefind.study.html import render as study_page
+from surefind.study.stage import study_names
+
+router = APIRouter(include_in_schema=False)
+_SHOWN = 200
+"""Reports that the list shows, at most."""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """What the page shows."""
+
+    reports: Sequence[Saved]
+    more: int
+    """Reports that are not shown."""
+    chart: Chart | None
+    charted: Sequence[str]
+    """The exams that have a chart."""
+    exams: Sequence[str]
+    undo: str
+    """The name of what was adopted last, if that can be undone."""
+    spec: str
+    layout: str
+    """The configuration that searches use."""
+    pipeline: str
+
+
+@router.get("/reports")
+async def reports(request: Request, service: Served, exam: Annotated[str, Query(max_length=100)] = "") -> Response:
+    caller = await service.caller(request, "review")
+    shelf = await service.work(lambda: _shelf(service, caller, exam))
+    jobs = [job for job in service.jobs.all(caller) if job.state == "running"]
+    return page(
+        caller, "reports.html", title="Reports", here="reports", shelf=shelf, jobs=jobs, presets=preset_names(),
+        studies=study_names(),
+    )  # fmt: skip
+
+
+def _shelf(service: Service, caller: Caller, exam: str) -> Shelf:
+    settings = service.kb.settings
+    found = saved_reports(service.kb.data, caller)
+    spec, layout = str(settings.named(settings.pipeline)), str(settings.layout)
+    counts: dict[str, int] = {}
+    for one in found:
+        if one.kind == "benchmark" and one.rows:
+            counts[one.title] = counts.get(one.title, 0) + 1
+    charted = [name for name, count in counts.items() if count > 1]
+    chosen = exam if exam in charted else max(charted, key=counts.__getitem__, default="")
+    return Shelf(
+        found[:_SHOWN], max(0, len(found) - _SHOWN), history(found, chosen, spec, layout), charted, _exams(service),
+        _undoable(service) if caller.may("review") else "", spec, layout, settings.pipeline,
+    )  # fmt: skip
+
+
+def _exams(service: Service) -> list[str]:
+    return ExamStore(service.kb.data / "exams").names()
+
+
+def _undoable(service: Service) -> str:
+    try:
+        return prepare_undo(service.kb.folder).name
+    except (UsageError, ConfigError):
+        return ""
+
+
+@router.get("/reports/{kind}/{id}")
+async def report(kind: str, id: str, request: Request, service: Served) -> Response:
+    """The report's own page, rendered again from its data, so that only our script can run."""
+    caller = await service.caller(request, "review")
+
+    def rendered() -> str:
+        _, data = saved_report(service.kb.data, caller, kind, id)
+        return _PAGES[kind](data)
+
+    if kind not in _PAGES:
+        raise NotFoundError("There is no report of this kind.")
+    return with_own_scripts(await service.work(rendered))
+
+
+_PAGES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "benchmark": bench_page,
+    "study": study_page,
+    "calibration": calibration_page,
+}
+
+
+@router.post("/reports/start")
+async def start(
+    request: Request,
+    service: Served,
+    kind: Annotated[Literal["bench", "study"], Form()] = "bench",
+    exam: Annotated[str, Form(max_length=100)] = "",
+    preset: Annotated[str, Form(max_length=100)] = "",
+    study: Annotated[str, Form(max_length=100)] = "",
+) -> Response:
+    """Starts a benchmark or a study, and shows how far it is."""
+    caller = await service.caller(request, "review")
+    known: dict[str, Sequence[str]] = {"exam": _exams(service), "preset": preset_names(), "study": study_names()}
+    given = {"exam": exam, "preset": preset if kind == "bench" else "", "study": study if kind == "study" else ""}
+    for option, value in given.items():
+        if value and value not in known[option]:
+            raise ExamError(f"There is no {option} {value!r}. Choices: {', '.join(known[option])}.")
+    options = {option: value for option, value in given.items() if value}
+    about = ", ".join(options.values()) or "questions written from the documents"
+    job = await service.jobs.start(caller, kind, options, about, "/reports")
+    return back_to(request, f"/jobs/{job.id}")
+
+
+@router.post("/reports/adopt")
+async def adopt(
+    request: Request,
+    service: Served,
+    id: Annotated[str, Form(max_length=200)],
+    row: Annotated[str, Form(max_length=500)],
+) -> Response:
+    """Makes a configuration of a benchmark the default, after its indexes are built."""
+    caller = await service.caller(request, "review")
+    found, _ = await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", id))
+    if row not in {one.name for one in found.rows}:
+        raise NotFoundError(f"The report has no configuration {row!r}.")
+    options = {"folder": found.path.parent, "row": row}
+    job = await service.jobs.start(caller, "adopt", options, row, "/reports")
+    return back_to(request, f"/jobs/{job.id}")
+
+
+@router.post("/reports/undo")
+async def undo(request: Request, service: Served) -> Response:
+    """Restores the settings as they were before the last adoption."""
+    caller = await service.caller(request, "review")
+    job = await service.jobs.start(caller, "undo", {}, "", "/reports")
+    return back_to(request, f"/jobs/{job.id}")

@@ -1,0 +1,202 @@
+"""`/`: the search page. It shows how sure the answer is, why each passage was found, and two pipelines side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+
+from surefind.errors import NothingIndexedError, QueryError, UsageError
+from surefind.exam import keeping
+from surefind.exam.feedback import FeedbackLog
+from surefind.exam.queries import QueryLog
+from surefind.search.extent import Extent
+from surefind.search.pipeline import Pipeline
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.service import Served, Service
+from surefind.serve.web.page import back_to, is_fragment, local_path, page
+from surefind.serve.web.passage import Part, parts_of
+from surefind.serve.words import sought
+from surefind.store.facets import Facet
+from surefind.types import SearchResult
+
+router = APIRouter(include_in_schema=False)
+_SHOWN = Extent.parse("parent", 700)
+"""How much of a passage a hit shows: around its best sentence."""
+_MOST_WHERE = 20
+_K = 10
+_NO_FACET = ("acl", "title")
+"""Metadata that nobody filters by."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one pipeline found."""
+
+    pipeline: str
+    result: SearchResult
+    parts: Mapping[str, list[Part]]
+    """The text of each hit, by its id."""
+    elsewhere: Mapping[str, int]
+    """The rank of a hit in the other column, by its id; empty if there is one column."""
+    ms: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A value to filter by."""
+
+    value: str
+    documents: int
+    chosen: bool
+    address: str
+
+
+@dataclass(frozen=True)
+class FacetView:
+    key: str
+    choices: list[Choice]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the address of the page asks for."""
+
+    q: str
+    where: tuple[str, ...]
+    pipeline: str
+    compare: str
+
+    def address(self, **other: object) -> str:
+        """Returns the address of this search with something else in it."""
+        given = {"q": self.q, "where": self.where, "pipeline": self.pipeline, "compare": self.compare, **other}
+        return "/?" + urlencode({name: value for name, value in given.items() if value}, doseq=True, errors="replace")
+
+
+@router.get("/")
+async def search(
+    request: Request,
+    service: Served,
+    q: str = "",
+    where: Annotated[list[str] | None, Query(max_length=_MOST_WHERE)] = None,
+    pipeline: Annotated[str, Query(max_length=500)] = "",
+    compare: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    """The whole page, or what was found, if somebody is typing."""
+    caller = await service.caller(request, "read")
+    asked = Asked(q.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
+    began = time.perf_counter()
+    columns = await service.work(lambda: _columns(service, caller, asked)) if asked.q else []
+    facets = await service.work(lambda: _facets(service, caller, asked))
+    shown = page(
+        caller, "hits.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
+        here="search", asked=asked, facets=facets, columns=columns, pipelines=list(service.kb.settings.pipelines),
+        default=service.kb.settings.pipeline, empty=not asked.q and await service.work(lambda: _empty(service, caller)),
+    )  # fmt: skip
+    shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
+    if columns and service.kb.settings.keep_queries and not is_fragment(request):
+        access, kept = caller.access(asked.where), columns[0].result  # what is still being typed is not a question
+        shown.background = BackgroundTask(
+            lambda: QueryLog(service.kb.data, service.kb.settings.keep_days).keep(kept, access)
+        )
+    return shown
+
+
+def _columns(service: Service, caller: Caller, asked: Asked) -> list[Column]:
+    most = service.settings.max_query
+    if len(asked.q) > most:
+        raise QueryError(f"The query has {len(asked.q):,} characters; the limit is {most:,}.")
+    first = service.pipeline(asked.pipeline or None, caller)
+    second = service.pipeline(asked.compare, caller) if asked.compare else None
+    reader, access, words = service.reader(), caller.access(asked.where), sought(asked.q)
+    k = min(_K, service.settings.max_k)
+    found: list[tuple[Pipeline, SearchResult, float]] = []
+    for one in (first, second) if second else (first,):
+        began = time.perf_counter()
+        result = reader.search(asked.q, access, one, k, 0, _SHOWN, service.kb.settings.min_confidence)
+        found.append((one, result, (time.perf_counter() - began) * 1000))
+    ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in found]
+    others = list(reversed(ranks)) if second else [{}]
+    return [
+        Column(one.name or str(one), result, {hit.id: parts_of(hit, words) for hit in result.hits}, other, ms)
+        for (one, result, ms), other in zip(found, others, strict=True)
+    ]
+
+
+def _facets(service: Service, caller: Caller, asked: Asked) -> list[FacetView]:
+    """Returns the metadata to filter by, the most common first. The link of a chosen value takes the filter away."""
+    try:
+        found = service.reader().facets(caller.access(asked.where))
+    except NothingIndexedError:
+        return []
+    common = sorted(found, key=lambda one: -sum(number for _, number in one.values))
+    return [FacetView(one.key, _choices(one, asked)) for one in common if one.key not in _NO_FACET]
+
+
+def _choices(facet: Facet, asked: Asked) -> list[Choice]:
+    """Returns the values of a facet. Several chosen values of one key mean either of them."""
+    mine = [given for given in asked.where if given.startswith(f"{facet.key}=")]
+    rest = tuple(given for given in asked.where if given not in mine)
+    chosen = [value for given in mine for value in given.partition("=")[2].lower().split(",")]
+    found = []
+    for value, number in facet.values:
+        if "," in value:
+            continue  # a comma stands between values in a filter
+        wanted = [one for one in chosen if one != value] if value in chosen else [*chosen, value]
+        where = (*rest, f"{facet.key}={','.join(wanted)}") if wanted else rest
+        found.append(Choice(value, number, value in chosen, asked.address(where=where)))
+    return found
+
+
+def _empty(service: Service, caller: Caller) -> bool:
+    """Whether there is no document that the visitor may read."""
+    try:
+        return not service.reader().listed(caller.access(), "", 0, 1)
+    except NothingIndexedError:
+        return True
+
+
+@router.post("/feedback")
+async def feedback(
+    request: Request,
+    service: Served,
+    q: Annotated[str, Form(min_length=1, max_length=2_000)],
+    id: Annotated[str, Form(max_length=64)],
+    kind: Annotated[Literal["up", "down", "click"], Form()],
+    next: Annotated[str, Form(max_length=4_000)] = "/",
+) -> Response:
+    """Keeps a thumb. `surefind exam feedback` makes an exam of them."""
+    caller = await service.caller(request, "write")
+    if not q.strip():
+        raise UsageError("Feedback needs the question.")
+
+    def keep() -> None:
+        hit = service.reader().passage(id, caller.access(), Extent(around=0))
+        FeedbackLog(service.kb.data).add(q, hit.document, hit.start, hit.end, kind, caller.name)
+
+    await service.work(keep)
+    if is_fragment(request):
+        return page(caller, "thanks.html", title="", here="", kind=kind)
+    return back_to(request, local_path(next))
+
+
+@router.post("/keep")
+async def keep(
+    request: Request,
+    service: Served,
+    q: Annotated[str, Form(min_length=1, max_length=2_000)],
+    id: Annotated[str, Form(max_length=64)],
+    next: Annotated[str, Form(max_length=4_000)] = "/",
+) -> Response:
+    """Keeps the question and this passage, its answer, in an exam."""
+    caller = await service.caller(request, "review")
+    kept = await service.write(lambda: keeping.keep(service.kb, q, id, caller.access()))
+    if is_fragment(request):
+        return page(caller, "kept.html", title="", here="", kept=kept)
+    return back_to(request, local_path(next))

@@ -1,0 +1,55 @@
+"""`/sign-in`, `/sign-out`, and the files that every page uses."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.responses import RedirectResponse, Response
+
+from surefind.serve.auth.caller import NotAuthenticatedError
+from surefind.serve.auth.sessions import COOKIE, LASTS
+from surefind.serve.http.service import Served
+from surefind.serve.web.page import local_path, page, static_file
+
+router = APIRouter(include_in_schema=False)
+_LONGEST = 20_000
+"""Characters of a key or token, at most."""
+
+
+@router.get("/sign-in")
+async def form(request: Request, next: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
+    return page(None, "sign_in.html", title="Sign in", here="", next=local_path(next), wrong="")
+
+
+@router.post("/sign-in")
+async def sign_in(
+    request: Request,
+    service: Served,
+    key: Annotated[str, Form(max_length=_LONGEST)] = "",
+    next: Annotated[str, Form(max_length=2_000)] = "/",
+) -> Response:
+    """Begins a session if the key or token is right."""
+    given = key.strip()
+    try:
+        await service.identify(request, f"Bearer {given}")
+    except NotAuthenticatedError as error:
+        return page(None, "sign_in.html", 401, title="Sign in", here="", next=local_path(next), wrong=str(error))
+    answer = RedirectResponse(local_path(next), 303)
+    secure = request.url.scheme == "https"
+    name = service.sessions.begin(given)
+    answer.set_cookie(COOKIE, name, max_age=LASTS, httponly=True, samesite="lax", secure=secure, path="/")
+    return answer
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request, service: Served) -> Response:
+    service.sessions.end(request.cookies.get(COOKIE))
+    answer = RedirectResponse("/sign-in", 303)
+    answer.delete_cookie(COOKIE, path="/")
+    return answer
+
+
+@router.get("/static/{name}")
+async def static(name: str) -> Response:
+    return static_file(name)
