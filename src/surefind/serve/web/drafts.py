@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
@@ -30,7 +29,7 @@ async def drafts(request: Request, service: Served) -> Response:
     """The drafts that wait for the visitor, the visitor's own, and the others."""
     caller = await service.caller(request, "write")
 
-    def read() -> dict[str, list[Draft]]:
+    def read() -> dict[str, Any]:
         desk = service.kb.desk
         known = [one for one in desk.waiting() if sees(service, caller, one)]
         mine = [one for one in known if caller.name in desk.authors(one.number)]
@@ -195,9 +194,10 @@ async def preview(
     """The chunks that a text would have; nothing is saved."""
     caller = await service.caller(request, "write")
     name = document.strip() or "new.md"
-    cut: Callable[[], dict[str, Any]] = lambda: chunks_of(
-        lambda: service.kb.chunks_of(text_name(name), _plain(text).encode(), name)
-    )
+
+    def cut() -> dict[str, Any]:
+        return chunks_of(lambda: service.kb.chunks_of(text_name(name), _plain(text).encode(), name))
+
     return page(caller, "chunks.html", title="Chunks", here="drafts", found=await service.work(cut))
 
 
