@@ -38,9 +38,14 @@ class Gatekeeper:
         self._lock = threading.Lock()
         self._failures: dict[str, list[float]] = {}
 
+    @property
+    def is_open_now(self) -> bool:
+        """Whether callers are still unknown: the first key ends that."""
+        return self.is_open and not self._keys.any()
+
     def caller(self, authorization: str | None, address: str) -> Caller:
         """Returns the caller of a request, from its Authorization header. Raises `NotAuthenticatedError`."""
-        if self.is_open and not self._keys.any():
+        if self.is_open_now:
             return self._anyone
         kind, _, text = (authorization or "").partition(" ")
         if kind.lower() != "bearer" or not text.strip():

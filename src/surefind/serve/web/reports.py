@@ -97,7 +97,7 @@ async def report(kind: str, id: str, request: Request, service: Served) -> Respo
 
     if kind not in _PAGES:
         raise NotFoundError("There is no report of this kind.")
-    return with_own_scripts(await service.work(rendered))
+    return with_own_scripts(await service.work(rendered), "/reports", "Reports")
 
 
 _PAGES: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -17,8 +17,8 @@ router = APIRouter(tags=["jobs"])
 
 
 class JobRequest(BaseModel):
-    """What to do: `sync` reads the sources again, `publish` publishes a draft, `bench` runs a benchmark, `study` repeats
-    a published study."""
+    """What to do: `sync` reads the sources again, `publish` publishes a draft, `bench` runs a benchmark, `study`
+    repeats a published study."""
 
     model_config = ConfigDict(extra="forbid")
 
