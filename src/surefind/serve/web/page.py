@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -70,7 +71,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.globals |= {"static": address_of, "document_path": document_path, "menu": MENU}
-    made.filters |= {"count": lambda number: f"{number:,}", "plural": _plural}
+    made.filters |= {"count": lambda number: f"{number:,}", "plural": _plural, "date": _date}
     return made
 
 
@@ -83,6 +84,10 @@ MENU = (
     ("graph", "/graph", "Graph"),
     ("settings", "/settings", "Settings"),
 )
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(seconds))
 
 
 def _plural(number: int, one: str, many: str = "") -> str:
