@@ -1,4 +1,4 @@
-"""`/reports/KIND/ID`: the figures of a report as a plain page; `/full` is the page that the report draws by a script."""
+"""`/reports/KIND/ID`: the figures of a report as a plain page; `/full` is the page that the report's script draws."""
 
 from __future__ import annotations
 
