@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from surefind.errors import DamagedError, LockedError, NewerStoreError, StoreError, is_denied, is_full
+from surefind.errors import DamagedError, LockedError, NewerStoreError, StoreError, UsageError, is_denied, is_full
 from surefind.folders import private_folder
 from surefind.store.connection import Connection
 from surefind.store.failures import explained
@@ -106,6 +106,8 @@ class Database:
             yield
         except (OSError, sqlite3.Error) as error:
             raise self._explained(error) from error
+        except OverflowError:
+            raise UsageError("There is no draft with such a large number.") from None
 
     def _explained(self, error: OSError | sqlite3.Error) -> Exception:
         if is_full(error, self.path.parent) or is_denied(error) or isinstance(error, OSError):
@@ -184,9 +186,10 @@ def keep(db: sqlite3.Connection, data: bytes) -> str:
 def fetch(db: sqlite3.Connection, key: str, path: Path) -> bytes:
     """Returns stored bytes. Raises `DamagedError` if they are not what was stored."""
     row = db.execute("SELECT data FROM blobs WHERE sha256 = ?", (key,)).fetchone()
-    if row is None or hashlib.sha256(row[0]).hexdigest() != key:
+    data = row[0] if row else None
+    if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != key:
         raise damaged(path, "the text of a draft does not match its checksum")
-    return bytes(row[0])
+    return data
 
 
 def problems(data: Path) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
@@ -20,6 +20,7 @@ from surefind.serve.http.preview import draft_preview
 from surefind.serve.http.service import Served, Service
 
 router = APIRouter(tags=["drafts"])
+Number = Annotated[int, Path(ge=1, lt=2**62)]
 
 
 class CommentRequest(BaseModel):
@@ -54,7 +55,7 @@ async def drafts(request: Request, service: Served) -> dict[str, Any]:
 
 @router.get("/v1/drafts/{number}", summary="Read a draft")
 async def draft(
-    number: int,
+    number: Number,
     request: Request,
     service: Served,
     revision: Annotated[int | None, Query(ge=1, lt=2**31, description="The newest one by default.")] = None,
@@ -81,7 +82,7 @@ async def draft(
 
 @router.put("/v1/drafts/{number}", summary="Save a draft")
 async def save(
-    number: int,
+    number: Number,
     request: Request,
     service: Served,
     if_match: Annotated[str, Header(description="The revision that was edited.")],
@@ -103,7 +104,7 @@ async def save(
 
 
 @router.post("/v1/drafts/{number}/comments", status_code=201, summary="Comment on a draft")
-async def add_comment(number: int, given: CommentRequest, request: Request, service: Served) -> dict[str, Any]:
+async def add_comment(number: Number, given: CommentRequest, request: Request, service: Served) -> dict[str, Any]:
     """Adds a comment on a line."""
     caller = await service.caller(request, "write")
 
@@ -116,7 +117,7 @@ async def add_comment(number: int, given: CommentRequest, request: Request, serv
 
 
 @router.post("/v1/drafts/{number}/comments/{which}/resolve", summary="Resolve a comment")
-async def resolve_comment(number: int, which: int, request: Request, service: Served) -> dict[str, Any]:
+async def resolve_comment(number: Number, which: Number, request: Request, service: Served) -> dict[str, Any]:
     """Marks a comment as resolved."""
     caller = await service.caller(request, "write")
 
@@ -128,19 +129,19 @@ async def resolve_comment(number: int, which: int, request: Request, service: Se
 
 
 @router.post("/v1/drafts/{number}/submit", summary="Submit a draft for review")
-async def submit(number: int, request: Request, service: Served) -> dict[str, Any]:
+async def submit(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Hands a draft over to reviewers."""
     return await _done(service, request, number, lambda caller: service.kb.review(number, author=caller.name))
 
 
 @router.post("/v1/drafts/{number}/rebase", summary="Put a draft on the newer version")
-async def rebase(number: int, request: Request, service: Served) -> dict[str, Any]:
+async def rebase(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Puts the text of a draft on the version that is published now, as a new revision."""
     return await _done(service, request, number, lambda caller: service.kb.rebase(number, caller.name))
 
 
 @router.post("/v1/drafts/{number}/discard", summary="Discard a draft")
-async def discard(number: int, request: Request, service: Served) -> dict[str, Any]:
+async def discard(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Discards a draft: it cannot be published any more."""
 
     def do(caller: Caller) -> Draft:
@@ -151,13 +152,13 @@ async def discard(number: int, request: Request, service: Served) -> dict[str, A
 
 
 @router.post("/v1/drafts/{number}/return", summary="Hand a draft back")
-async def hand_back(number: int, request: Request, service: Served) -> dict[str, Any]:
+async def hand_back(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Hands a draft back to its author."""
     return await _done(service, request, number, lambda caller: service.kb.review(number, True, caller.name), reviewed)
 
 
 @router.post("/v1/drafts/{number}/approve", summary="Approve a draft")
-async def approve(number: int, given: RevisionRequest, request: Request, service: Served) -> dict[str, Any]:
+async def approve(number: Number, given: RevisionRequest, request: Request, service: Served) -> dict[str, Any]:
     """Approves the newest revision. Nobody can approve a draft that they wrote a part of."""
     return await _done(
         service, request, number, lambda caller: service.kb.approve(number, given.revision, caller.name), reviewed
@@ -165,14 +166,14 @@ async def approve(number: int, given: RevisionRequest, request: Request, service
 
 
 @router.post("/v1/drafts/{number}/publish", status_code=202, summary="Publish a draft")
-async def publish_draft(number: int, request: Request, service: Served) -> dict[str, Any]:
+async def publish_draft(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Starts a job that publishes a draft. It needs as many approvals as [desk] in surefind.toml says."""
     caller = await service.caller(request, "review")
     return (await publish(service, caller, number)).as_data()
 
 
 @router.get("/v1/drafts/{number}/preview", summary="Preview a draft")
-async def preview(number: int, request: Request, service: Served) -> dict[str, Any]:
+async def preview(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Returns the chunks that a draft will have and, for reviewers, the exam questions that it gains or loses."""
     caller = await service.caller(request, "write")
     found = await service.work(lambda: seen(service, caller, number))
@@ -180,7 +181,7 @@ async def preview(number: int, request: Request, service: Served) -> dict[str, A
 
 
 @router.post("/v1/versions/{version}/restore", status_code=201, summary="Restore a version")
-async def restore(version: int, request: Request, service: Served) -> dict[str, Any]:
+async def restore(version: Number, request: Request, service: Served) -> dict[str, Any]:
     """Makes a draft with the text of a kept version of a document that the caller may read."""
     caller = await service.caller(request, "write")
 
