@@ -5,7 +5,7 @@
 - chunking-eval-third: the first third of each of the five texts, and the questions whose gold spans all lie there;
 - covidqa-third: every third article;
 - chunking-eval-ninth, covidqa-tenth, squad2-quarter: smaller parts, for the grid of `--preset chunking`;
-- chunking-eval-3, covidqa-10, squad2-5: the three shortest texts, and the first articles, for `surefind study agentic-kb`.
+- chunking-eval-3, covidqa-10, squad2-5: the three shortest texts, and the first articles, for `study agentic-kb`.
 """
 
 from __future__ import annotations

@@ -46,7 +46,11 @@ def test_pipeline_takes_depth_and_fuser() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("\n[serach]\nk = 5\n", 2, "no table [serach]. Did you mean search? Choices: access, bench, exam, index, llm"),
+        (
+            "\n[serach]\nk = 5\n",
+            2,
+            "no table [serach]. Did you mean search? Choices: access, bench, desk, exam, index, llm",
+        ),
         (
             "[search]\n\nkk = 5\n",
             3,

@@ -140,7 +140,7 @@ def test_changed_access_list_is_noticed(base: Home) -> None:
     ("statement", "says"),
     [
         ("DELETE FROM texts WHERE text LIKE '%gamma%'", r"the text of 'open\.md'"),
-        ("DELETE FROM chunks WHERE version = (SELECT max(row) - 1 FROM versions)", r"the chunks of 'open\.md'"),
+        ("DELETE FROM chunks WHERE version = (SELECT max(row) FROM versions)", r"the chunks of 'open\.md'"),
     ],
 )
 def test_lost_rows_are_noticed(base: Home, statement: str, says: str) -> None:
@@ -158,9 +158,9 @@ def test_lost_member_is_noticed(base: Home) -> None:
         base.sync()
 
 
-def test_lost_draft_and_lost_source_are_noticed(base: Home) -> None:
+def test_lost_version_and_lost_source_are_noticed(base: Home) -> None:
     data = catalogue_of(base).read_bytes()
-    for table, read in (("versions", "drafts"), ("sources", "status")):
+    for table, read in (("versions", READS["drafts"]), ("sources", lambda kb: kb.status())):
         catalogue_of(base).write_bytes(data)
         with sqlite3.connect(catalogue_of(base)) as db:
             register(db)
@@ -169,7 +169,7 @@ def test_lost_draft_and_lost_source_are_noticed(base: Home) -> None:
             db.execute("UPDATE counters SET value = value + ? WHERE name = ?", (lost, table))
         db.close()
         with base.open() as kb, pytest.raises(DamagedError, match=f"the table {table} has lost rows"):
-            getattr(kb, read)()
+            read(kb)
 
 
 def test_damaged_row_is_not_sealed_again(base: Home) -> None:
@@ -199,7 +199,7 @@ def test_sound_catalogue_has_no_problems(base: Home) -> None:
     assert found_problems(base) == []
     ran = surefind("doctor", kb=base.folder)
     assert ran.code == 0, ran.out
-    assert "ok       catalogue        5 versions of documents match their checksums (" in ran.out and "MB/s" in ran.out
+    assert "ok       catalogue        4 versions of documents match their checksums (" in ran.out and "MB/s" in ran.out
 
 
 @pytest.mark.parametrize("begun", [False, True])

@@ -20,6 +20,7 @@ from surefind.bench.drift import Drift, corrected, measure_drift
 from surefind.bench.engine import Bench
 from surefind.bench.gate import ExamGate, refused
 from surefind.bench.gold import locate_gold
+from surefind.bench.preview import preview
 from surefind.bench.standing import standing_exam
 from surefind.changes import Difference
 from surefind.errors import ExamError, GateError, UsageError
@@ -629,3 +630,35 @@ def test_process_killed_at_the_gate_changes_nothing_for_readers(gated: Home) -> 
     assert gated.answers("condor", "alpaca") == before
     assert sync(gated, "--no-gate")[0] == 0
     assert "condor.md" not in gated.found("condor")
+
+
+# ---------------------------------------------------------------- before publishing
+
+
+def test_preview_says_what_a_draft_loses_and_leaves_nothing_behind(gated: Home) -> None:
+    with gated.open() as kb:
+        generation, size = kb.catalogue.generation(), _files_of(gated)
+        number = kb.draft(gated.write("drafts/new.md", "Nothing."), "condor.md").number
+        found = preview(kb, number)
+        assert found.drift is not None and found.drift.worse
+        assert {change.rank_after for change in found.drift.worse} == {None}
+        assert (kb.catalogue.generation(), kb.desk.get(number).state) == (generation, "draft")
+        assert kb.search("condor", Access.public()).hits
+        assert len(kb.catalogue.versions.held(kb.catalogue.contents())) == len(kb.documents(Access.owner()))
+        assert kb.history("condor.md")[1:] == []
+    assert _files_of(gated) == size
+    with gated.open() as kb:
+        assert preview(kb, number) == found, "asked twice, the same answer"
+
+
+def test_preview_without_an_exam_asks_nothing(home: Home) -> None:
+    home.write("docs/a.md", "alpha")
+    home.sync("docs")
+    with home.open() as kb:
+        found = preview(kb, kb.draft(home.write("drafts/a.md", "beta"), "a.md").number)
+    assert found.drift is None and "There is no exam yet" in found.reason
+    assert not (home.folder / ".surefind" / "exams").exists()
+
+
+def _files_of(home: Home) -> set[str]:
+    return {str(path) for path in (home.folder / ".surefind" / "indexes").rglob("*")}

@@ -249,8 +249,9 @@ def test_jobs_are_checked_and_can_be_cancelled(http: httpx.Client) -> None:
     assert _ended(http, job)["state"] == "cancelled"
     job = http.post("/v1/jobs", json={"kind": "sync"}).json()["id"]
     assert _ended(http, job)["state"] == "finished"
-    missing = http.post("/v1/jobs", json={"kind": "publish", "version": 99_999}).json()["id"]
-    assert "99999" in _ended(http, missing)["error"]
+    _problem(http.post("/v1/jobs", json={"kind": "publish", "version": 99_999}), 404)
+    missing = http.post("/v1/jobs", json={"kind": "bench", "exam": "nonesuch"}).json()["id"]
+    assert "nonesuch" in _ended(http, missing)["error"]
 
 
 def test_feedback_becomes_an_exam(bank: Home, http: httpx.Client) -> None:

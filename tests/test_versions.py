@@ -18,7 +18,7 @@ from exam_helpers import surefind
 from helpers import WORDS, Home, ask
 from surefind import Access
 from surefind.changes import compare, compare_texts
-from surefind.errors import NotBuiltError, NothingIndexedError, SourceError, UsageError
+from surefind.errors import ConflictError, NotBuiltError, NothingIndexedError, SourceError, UsageError
 from surefind.files.inside import reading
 from surefind.protocols import Reader, Services
 from surefind.store.catalogue import Catalogue
@@ -79,6 +79,17 @@ def publish(home: Home, text: str, document: str) -> int:
     number = draft(home, text, document)
     with home.open() as kb:
         return kb.publish(number)
+
+
+def publish_outdated(home: Home, number: int) -> None:
+    """Publishes a draft whose document changed since: it is refused until its text is put on the newer version."""
+    with home.open() as kb:
+        before = kb.catalogue.generation()
+        with pytest.raises(ConflictError, match=f"surefind version rebase {number}"):
+            kb.publish(number)
+        assert kb.catalogue.generation() == before
+        kb.rebase(number)
+        kb.publish(number)
 
 
 def retire(home: Home, document: str) -> int:
@@ -234,7 +245,7 @@ def test_diff_of_an_unknown_generation_names_those_that_are_kept(
 
 def test_diff_before_anything_is_published_is_refused(home: Home) -> None:
     draft(home, "alpha", "a.md")
-    with home.open() as kb, pytest.raises(NothingIndexedError, match="Nothing is published yet"):
+    with home.open() as kb, pytest.raises(NothingIndexedError, match="There is no knowledge base"):
         compare(kb.catalogue)
     assert surefind("diff", kb=home.folder).code == 3
 
@@ -410,8 +421,7 @@ def test_one_generation_is_kept_where_the_settings_say_so(two: Home) -> None:
     assert numbers(two) == [2]
     with pytest.raises(UsageError, match=r"Kept generations: 2\."):
         rollback(two, 1)
-    with two.open() as kb:
-        kb.publish(number)
+    publish_outdated(two, number)
     assert numbers(two) == [3]
     assert [v.generations for v in history(two, "a.md")] == [(3,)]
     rollback(two, 3)
@@ -445,7 +455,7 @@ def test_draft_makes_no_generation_and_is_counted_by_status(two: Home) -> None:
     with two.open() as kb:
         status, (waiting,) = kb.status(), kb.drafts()
     assert (status.generation, status.generations, status.drafts, status.documents) == (1, [1], 1, 2)
-    assert (waiting.number, waiting.document, waiting.state, waiting.generations) == (number, "a.md", "draft", ())
+    assert (waiting.number, waiting.document, waiting.state, waiting.generation) == (number, "a.md", "draft", None)
 
 
 def test_draft_is_named_by_its_file_or_as_one_says(two: Home) -> None:
@@ -465,8 +475,8 @@ def test_drafts_survive_sweeps(two: Home) -> None:
         two.sync()
     with two.open() as kb:
         assert [(v.number, v.state) for v in kb.drafts()] == [(other, "in review"), (number, "draft")]
-        kb.publish(number)
         kb.publish(other)
+    publish_outdated(two, number)
     assert texts(two) == {"a.md": "drafted common", "b.md": "beta common", "new.md": "new common"}
 
 
@@ -566,7 +576,7 @@ def test_version_that_is_no_draft_cannot_be_reviewed_or_published(two: Home) -> 
             with pytest.raises(UsageError, match=f"Version {number} is not a draft"):
                 kb.publish(number)
         assert kb.publish(waiting) == 2
-        with pytest.raises(UsageError, match=r"is not a draft\. Drafts: none\."):
+        with pytest.raises(UsageError, match=r"is not a draft\. It is published\. Drafts: none\."):
             kb.publish(waiting)
         assert [generation.number for generation in kb.generations()] == [1, 2]
 
@@ -610,8 +620,7 @@ def test_file_that_was_synced_between_draft_and_publishing_does_not_take_over_at
     number = draft(two, "zebra common", "a.md")
     two.write("docs/a.md", "gamma common", age=50)
     two.sync()
-    with two.open() as kb:
-        kb.publish(number)
+    publish_outdated(two, number)
     assert two.sync().unchanged == 2
     assert texts(two)["a.md"] == "zebra common"
 
@@ -620,8 +629,7 @@ def test_draft_of_a_new_document_takes_the_place_of_a_file_that_came_since(two: 
     number = draft(two, "zebra common", "c.md")
     two.write("docs/c.md", "gamma common", age=50)
     two.sync()
-    with two.open() as kb:
-        kb.publish(number)
+    publish_outdated(two, number)
     two.sync()
     assert texts(two) == {"a.md": "alpha common", "b.md": "beta common", "c.md": "zebra common"}
     two.write("docs/c.md", "delta common", age=40)
@@ -633,8 +641,7 @@ def test_draft_of_a_document_whose_file_is_gone_since_becomes_a_document_of_its_
     number = draft(two, "zebra common", "a.md")
     (two.docs / "a.md").unlink()
     two.sync()
-    with two.open() as kb:
-        kb.publish(number)
+    publish_outdated(two, number)
     assert two.sync().removed == 0
     assert texts(two) == {"a.md": "zebra common", "b.md": "beta common"}
 
@@ -652,7 +659,7 @@ def test_later_draft_may_be_published_before_an_earlier_one(two: Home) -> None:
     first, second = draft(two, "one common", "a.md"), draft(two, "two common", "a.md")
     with two.open() as kb:
         kb.publish(second)
-        kb.publish(first)
+    publish_outdated(two, first)
     assert texts(two)["a.md"] == "one common"
     assert two.sync().unchanged == 2
 
@@ -765,8 +772,7 @@ def test_retired_document_comes_back_when_it_is_published_and_then_follows_its_f
     two.sync()
     assert texts(two) == {"a.md": "zebra common", "b.md": "beta common"}
     retire(two, "a.md")
-    with two.open() as kb:
-        kb.publish(waiting)
+    publish_outdated(two, waiting)
     two.sync()
     assert texts(two) == {"a.md": "yak common", "b.md": "beta common"}
     two.write("docs/a.md", "gamma common", age=20)
@@ -859,7 +865,9 @@ def test_interrupted_writer_neither_retires_nor_ends_a_retirement(home: Home, ho
     home.write("one/a.md", "alpha common", age=10)
     home.sync()
     assert texts(home) == {"b.md": "beta common"}
-    assert [v.state for v in history(home, "a.md")] == ["draft", "retired"]
+    assert [v.state for v in history(home, "a.md")] == ["retired"]
+    with home.open() as kb:
+        assert [(v.number, v.state) for v in kb.drafts()] == [(number, "draft")]
 
 
 # ---------------------------------------------------------------- commands
@@ -871,7 +879,7 @@ def test_commands_take_a_document_from_draft_to_retirement(two: Home, monkeypatc
     assert "No drafts." in surefind("version", "list", kb=two.folder).out
     shown = surefind("version", "draft", file, "-d", "a.md", kb=two.folder).out.split()
     number = shown[1]
-    assert shown == ["version", number, "draft", "a.md", "ada"]
+    assert shown == ["draft", number, "draft", "a.md", "ada"]
     assert surefind("search", "zebra", "--as", "*", kb=two.folder).code == 1
     assert "in review" in surefind("version", "review", number, kb=two.folder).out
     assert surefind("version", "list", kb=two.folder).out.split()[2:5] == ["in", "review", "a.md"]
@@ -885,7 +893,7 @@ def test_commands_take_a_document_from_draft_to_retirement(two: Home, monkeypatc
 def test_commands_give_json(two: Home) -> None:
     file = two.write("drafts/new.md", "zebra common")
     made = surefind("version", "draft", file, "--json", kb=two.folder).json
-    assert (made["document"], made["state"], made["generations"]) == ("new.md", "draft", [])
+    assert (made["document"], made["state"], made["revision"]) == ("new.md", "draft", 1)
     assert surefind("version", "list", "--json", kb=two.folder).json == [made]
     assert surefind("version", "review", str(made["number"]), "--json", kb=two.folder).json["state"] == "in review"
     assert surefind("version", "publish", str(made["number"]), "--json", kb=two.folder).json == {"generation": 2}
@@ -1029,6 +1037,8 @@ class Run:
         document, text = ready[number]
         try:
             with self.home.open() as kb, stopped(stops):
+                if kb.desk.base(number).text != kb.published_text(document):
+                    kb.rebase(number)
                 kb.publish(number)
         except StoppedError:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -10,8 +11,9 @@ import httpx
 import pytest
 
 from helpers import Home
-from http_helpers import Served, a_bank, serving
+from http_helpers import SETTINGS, Served, a_bank, serving
 from surefind.exam.feedback import FeedbackLog
+from surefind.exam.store import ExamStore
 from surefind.serve.auth.keys import Keys
 from web_helpers import accessible, browsing, needs_browser, visiting
 
@@ -110,6 +112,39 @@ def test_thumbs_are_kept_once_and_only_for_what_one_may_read(server: Served, ban
         assert http.post("/feedback", data=form, headers={"Origin": "http://evil.example"}).status_code == 403
     with bank.open() as kb:
         assert [one.kind for one in FeedbackLog(kb.data).all() if one.query == "when is wire7?"] == ["up", "up"]
+
+
+def test_filters_are_links_with_counts(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = Home(tmp_path_factory.mktemp("facets"))
+    home.configure(SETTINGS)
+    for n, status in enumerate(("approved", "approved", "draft")):
+        home.write(f"docs/{n}.md", f"---\nstatus: {status}\n---\nA wire number {n}.\n")
+    home.write("docs/hr.md", "---\nacl: [hr]\nstatus: secretvalue\n---\nA wire of hr.\n")
+    home.sync("docs")
+    with serving(home.folder) as server:
+        found = _get(server, "/?q=wire").text
+        assert "secretvalue" not in found
+        links = dict(re.findall(r'href="(/[^"]*)"><span dir="auto">([^<]+)</span>', found))
+        by_value = {value: html.unescape(link) for link, value in links.items()}
+        assert by_value.keys() == {"approved", "draft"}
+        one = _get(server, by_value["draft"]).text
+        assert one.count('<li class="hit"') == 1 and 'aria-current="true"' in one
+        both = html.unescape(re.findall(r'href="([^"]*approved[^"]*)"', one)[0])
+        assert _get(server, both).text.count('<li class="hit"') == 3
+
+
+def test_a_question_is_kept_with_one_click(server: Served, bank: Home) -> None:
+    with server.client() as http:
+        id = http.get("/v1/search", params={"q": "wire9"}).json()["hits"][0]["id"]
+        said = http.post("/keep", data={"q": "when is wire9?", "id": id}, headers={"HX-Request": "true"})
+        assert "Kept in the exam" in said.text
+        assert (
+            http.post("/keep", data={"q": "when is wire9?", "id": id, "next": "/?q=x"}).headers["location"] == "/?q=x"
+        )
+        assert http.post("/keep", data={"q": "x", "id": "0" * 16}, headers=HTML).status_code == 404
+    with bank.open() as kb:
+        (kept,) = ExamStore(kb.data / "exams").load("kept").queries
+        assert kept.text == "when is wire9?"
 
 
 # ---------------------------------------------------------------- signing in

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from surefind import spec
 from surefind.access import PathRule
+from surefind.desk.settings import DeskSettings
 from surefind.errors import ConfigError, SpecError, UsageError, choices
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
@@ -40,6 +41,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "index": {"chunk": str, "enrich": list},
     "search": {"pipeline": str, "k": int, "min_confidence": (int, float)},
     "exam": {"standing": str, "keep_queries": bool, "keep_days": int},
+    "desk": {"approvals": int, "git": str},
 }
 _LLM: dict[str, type | tuple[type, ...]] = {
     "model": str, "fallback": str, "key_env": str, "timeout": (int, float), "total_timeout": (int, float),
@@ -83,6 +85,7 @@ class Settings:
     """A search that is less sure of its first hit returns none."""
     serve: Mapping[str, Any] = field(default_factory=dict)
     """The table [serve]; `serve.http.settings` reads it."""
+    desk: DeskSettings = field(default_factory=DeskSettings)
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -169,7 +172,14 @@ class _SettingsReader:
             self.isolated(),
             self.min_confidence(merged["search"]),
             self.data.get("serve", {}),
+            self.desk(merged["desk"]),
         )
+
+    def desk(self, desk: dict[str, Any]) -> DeskSettings:
+        try:
+            return DeskSettings(**desk)
+        except UsageError as error:
+            raise self.error("desk", "approvals", str(error)) from None
 
     def files(self, sync: dict[str, Any]) -> FileRules:
         given, known = sync["follow_links"], get_args(FollowLinks)

@@ -6,6 +6,7 @@
     │   ├── ConfigError            surefind.toml is wrong; the message names file, line and choices
     │   ├── QueryError             the query is empty or too long, or k is out of range
     │   ├── SourceError            a folder or file cannot be synced
+    │   ├── ConflictError          somebody else changed it meanwhile; nothing was overwritten
     │   ├── NotFoundError          there is no such passage or document, or the caller may not read it
     │   └── ExamError              an exam cannot be read, written or found
     ├── StoreError                 something is wrong with the knowledge base on disk           (exit 3)
@@ -71,6 +72,15 @@ class QueryError(UsageError):
 
 class SourceError(UsageError):
     pass
+
+
+class ConflictError(UsageError):
+    def __init__(self, message: str, newer: int = 0, refused: bytes = b"") -> None:
+        """`newer` is the revision that is newer than the one that was changed, and `refused` is the file that was not
+        saved."""
+        super().__init__(message)
+        self.newer = newer
+        self.refused = refused
 
 
 class NotFoundError(UsageError):

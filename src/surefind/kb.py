@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 
 from surefind.access import Access
 from surefind.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
+from surefind.drafting import Drafting
 from surefind.errors import NotBuiltError, NothingIndexedError, OlderStoreError, StoreError
 from surefind.protocols import Retriever
 from surefind.search.current import Current
@@ -38,10 +39,11 @@ from surefind.write.layout import Layout
 from surefind.writing import Writing
 
 if TYPE_CHECKING:
+    from surefind.desk.store import Desk
     from surefind.status import Status
 
 
-class KnowledgeBase(Writing):
+class KnowledgeBase(Writing, Drafting):
     """Indexes and searches the documents of one knowledge base. `KnowledgeBase.open(folder)` returns one."""
 
     def __init__(self, folder: Path, once: bool = False) -> None:
@@ -52,6 +54,7 @@ class KnowledgeBase(Writing):
         self.services = self._services(self.settings)
         self._catalogue: Catalogue | None = None
         self._currents: dict[str, Current] = {}
+        self._desk: Desk | None = None
         self._lock = RLock()
 
     @classmethod
@@ -72,6 +75,9 @@ class KnowledgeBase(Writing):
         if self._catalogue:
             self._catalogue.close()
             self._catalogue = None
+        if self._desk:
+            self._desk.close()
+            self._desk = None
 
     def __enter__(self) -> Self:
         return self
@@ -203,11 +209,6 @@ class KnowledgeBase(Writing):
         with explaining(self.data):
             return self.catalogue.generations()
 
-    def drafts(self) -> list[Version]:
-        """Returns the versions that wait to be published, newest first."""
-        with explaining(self.data):
-            return self.catalogue.versions.in_state(("draft", "in review"), self.catalogue.generations())
-
     def history(self, document: str) -> list[Version]:
         """Returns the versions of a document that are kept, newest first."""
         with explaining(self.data):
@@ -218,4 +219,5 @@ class KnowledgeBase(Writing):
         from surefind.status import status_of
 
         with explaining(self.data):
-            return status_of(self.folder, self.catalogue, LocalBackend(self.catalogue), self.reader(), self.settings)
+            backend = LocalBackend(self.catalogue)
+            return status_of(self.folder, self.catalogue, backend, self.reader(), self.settings, self.desk.count())

@@ -37,7 +37,7 @@ class Status:
     generations: list[int]
     """The numbers of the kept generations: a rollback can return to any of them."""
     drafts: int
-    """The number of versions that wait to be published."""
+    """The number of drafts that wait to be published."""
     idle_rules: list[str]
     """The paths of access rules that cover no document."""
     models: dict[str, list[str]]
@@ -46,7 +46,9 @@ class Status:
     """Bytes on disk of everything below .surefind."""
 
 
-def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Reader, settings: Settings) -> Status:
+def status_of(
+    folder: Path, catalogue: Catalogue, backend: Backend, reader: Reader, settings: Settings, drafts: int
+) -> Status:
     """Collects the status of a knowledge base, for the generation that the reader shows."""
     kept = catalogue.generations()
     shown = next(one for one in kept if one.number == reader.generation)
@@ -65,7 +67,7 @@ def status_of(folder: Path, catalogue: Catalogue, backend: Backend, reader: Read
         problems=[Problem(found.path, found.reason) for found in catalogue.problems()],
         generations=[one.number for one in kept],
         idle_rules=[rule.path for rule in reader.view.idle_rules()],
-        drafts=len(catalogue.versions.in_state(("draft", "in review"), kept)),
+        drafts=drafts,
         models=models_of(settings),
         size=_size(catalogue.path.parent),
     )

@@ -48,6 +48,12 @@ standing = ""
 keep_queries = false
 keep_days = 90
 
+[desk]
+# How many people must approve a draft before it is published through the server. Nobody approves their own.
+approvals = 1
+# A git repository that gets a commit for each published draft, such as "../handbook"; empty for none.
+git = ""
+
 # A pipeline has retrievers, a fuser if there are several, and optional rerankers.
 # Choose one with `surefind search --pipeline NAME`. Sync builds the indexes for all pipelines in this file.
 [pipelines.hybrid]

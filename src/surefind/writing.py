@@ -15,13 +15,14 @@ from surefind.errors import NothingIndexedError, OlderStoreError, UsageError
 
 if TYPE_CHECKING:
     from surefind.config import Settings
+    from surefind.desk.store import Desk
     from surefind.gate import Gate
     from surefind.prompts.values import Calls
     from surefind.protocols import OnProgress, Retriever
     from surefind.search.pipeline import Pipeline
     from surefind.services import LocalServices
     from surefind.store.catalogue import Catalogue
-    from surefind.store.rows import Generation, Version
+    from surefind.store.rows import Generation
     from surefind.write.intake import SyncReport
     from surefind.write.layout import Layout
     from surefind.write.writer import Writer
@@ -37,6 +38,8 @@ class Writing:
 
         @property
         def catalogue(self) -> Catalogue: ...
+        @property
+        def desk(self) -> Desk: ...
         def refresh(self) -> None: ...
         def has_cut(self, layout: Layout | None) -> bool: ...
         def missing(self, retrievers: Sequence[Retriever], layout: Layout | None = None) -> list[Retriever]: ...
@@ -107,38 +110,6 @@ class Writing:
         self.refresh()
         return earlier
 
-    def draft(self, file: str | Path, document: str = "", author: str = "") -> Version:
-        """Takes in a file as a draft: a new version of a document, which no search finds until it is published."""
-        from surefind.write import publish
-
-        with self._writing() as writer:
-            writer.author = author or writer.author
-            return publish.draft(writer, Path(file).expanduser(), document)
-
-    def review(self, version: int, done: bool = False) -> Version:
-        """Hands a draft over to review; with `done`, hands it back to its author."""
-        from surefind.write import publish
-
-        with self._changing() as writer:
-            return publish.review(writer, version, "draft" if done else "in review")
-
-    def discard(self, version: int) -> None:
-        """Deletes a draft."""
-        from surefind.write import publish
-
-        with self._changing() as writer:
-            publish.discard(writer, version)
-
-    def publish(self, version: int, report: OnProgress | None = None, gate: Gate | None = None) -> int:
-        """Puts a draft in the place of the document's earlier version. Returns the number of the new generation.
-        `gate` is as in `sync`."""
-        from surefind.write import publish
-
-        with self._changing(report, self._gate(gate)) as writer:
-            number = publish.publish(writer, version, self.retrievers())
-        self.refresh()
-        return number
-
     def retire(self, document: str, report: OnProgress | None = None, gate: Gate | None = None) -> int:
         """Removes a document, but not its file. Returns the number of the new generation. `gate` is as in `sync`."""
         from surefind.write import publish
@@ -180,6 +151,7 @@ class Writing:
     def _writing(
         self, layout: Layout | None = None, report: OnProgress | None = None, gate: Gate | None = None
     ) -> Iterator[Writer]:
+        from surefind.desk.moving import move_drafts
         from surefind.gate import admission
         from surefind.store.failures import explaining
         from surefind.write.reading import Reading
@@ -192,6 +164,8 @@ class Writing:
             self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit
         )
         with explaining(self.data), writer:
+            if writer.catalogue.versions.waiting():
+                move_drafts(writer.catalogue, self.desk)
             yield writer
 
     def _changing(

@@ -14,6 +14,12 @@ from surefind.search.reader import Reader
 _GENERATED = "known-item"
 
 
+def has_standing_exam(kb: KnowledgeBase) -> bool:
+    """Returns whether `standing_exam` finds a saved exam, so that it need not write one."""
+    names = ExamStore(kb.data / "exams").names()
+    return bool(kb.settings.standing) or _GENERATED in names or len(names) == 1
+
+
 def standing_exam(kb: KnowledgeBase, before: Reader) -> Exam:
     """Returns the exam that `standing` names; else the only exam besides known-item; else known-item.
 

@@ -44,6 +44,19 @@ def _catalogue(kb: KnowledgeBase) -> str:
     return f"{versions} versions of documents match their checksums ({size:.1f} MB, {rate:.0f} MB/s)"
 
 
+def _drafts(kb: KnowledgeBase) -> str:
+    from surefind.desk.store import Desk
+
+    desk = Desk(kb.data)
+    try:
+        found = _listed(desk.problems())
+        if found:
+            raise DamageError(f"{desk.database.path} is damaged: {found}. Restore it from a backup.")
+        return f"{desk.count()} drafts wait to be published, files match their checksums"
+    finally:
+        desk.close()
+
+
 def _indexes(kb: KnowledgeBase) -> str:
     from surefind.store.backends.local import LocalBackend
     from surefind.store.failures import explaining
@@ -181,6 +194,7 @@ def _listed(found: Iterable[str]) -> str:
 
 CHECKS: dict[str, Callable[[KnowledgeBase], str]] = {
     "catalogue": _catalogue,
+    "drafts": _drafts,
     "indexes": _indexes,
     "caches": _caches,
     "exams": _exams,

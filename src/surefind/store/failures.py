@@ -40,8 +40,8 @@ def damaged(data: Path, what: str) -> DamagedError:
     """Returns the error for a damaged catalogue, with the ways out."""
     return DamagedError(
         f"The catalogue in {data} is damaged: {what}. Restore {data} from a backup, or move the files catalogue.db* "
-        "out of it and sync your folders again: exams, reports, models and cached vectors are kept. Drafts, "
-        "retirements and earlier versions of documents are only in the catalogue.",
+        "out of it and sync your folders again: exams, reports, models, drafts and cached vectors are kept. "
+        "Retirements, published drafts and earlier versions of documents are only in the catalogue.",
         what,
     )
 

@@ -265,6 +265,12 @@ class Versions:
         """Returns the kept versions of a document, newest first."""
         return list(self._versions(lambda row: row[1] == document, generations))
 
+    def waiting(self) -> list[int]:
+        """Returns the numbers of the drafts. Only a catalogue of an earlier release has some: `desk.moving` moves
+        them."""
+        marks = ",".join("?" * len(_WAITING))
+        return [row for (row,) in self._db.execute(f"SELECT row FROM versions WHERE state IN ({marks})", _WAITING)]
+
     def in_state(self, states: Sequence[State], generations: Sequence[Generation]) -> list[Version]:
         """Returns the versions that are in one of these states, newest first."""
         return list(self._versions(lambda row: row[-3] in states, generations))

@@ -64,7 +64,7 @@ class Writer:
         self.keep = keep
         self.report: OnProgress = report or (lambda what, done, total: None)
         self.gate = gate
-        self.author = _author()
+        self.author = this_user()
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -175,7 +175,7 @@ def _both(first: OnProgress, second: OnProgress) -> OnProgress:
     return report
 
 
-def _author() -> str:
+def this_user() -> str:
     """Returns the author of changes: $SUREFIND_AUTHOR, or the user's name on this machine."""
     try:
         return os.environ.get("SUREFIND_AUTHOR") or getpass.getuser()

@@ -39,13 +39,13 @@ class Gatekeeper:
         self._failures: dict[str, list[float]] = {}
 
     @property
-    def is_open_now(self) -> bool:
-        """Whether callers are still unknown: the first key ends that."""
+    def lets_everybody_in(self) -> bool:
+        """Whether callers are not told apart: there is neither a key nor a provider of tokens."""
         return self.is_open and not self._keys.any()
 
     def caller(self, authorization: str | None, address: str) -> Caller:
         """Returns the caller of a request, from its Authorization header. Raises `NotAuthenticatedError`."""
-        if self.is_open_now:
+        if self.lets_everybody_in:
             return self._anyone
         kind, _, text = (authorization or "").partition(" ")
         if kind.lower() != "bearer" or not text.strip():

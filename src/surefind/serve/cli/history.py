@@ -33,13 +33,16 @@ def history(
     with KnowledgeBase.open(kb) as base:
         generations = base.generations()
         versions = base.history(document) if document else []
-    if document and not versions:
+        drafts = base.desk.waiting(document) if document else []
+    if document and not versions and not drafts:
         raise UsageError(
             f"There is no document {document!r} in any kept generation. Name it as hits do (surefind search)."
         )
     if as_json:
         print_json(versions if document else generations)
         return
+    for draft in drafts:
+        typer.echo(f"draft {draft.number:<8} {draft.state:<10} {draft.changed}  {draft.author}  no generation")
     for version in versions:
         inside = f"generations {', '.join(map(str, version.generations))}" if version.generations else "no generation"
         typer.echo(f"version {version.number:<6} {version.state:<10} {version.created}  {version.author}  {inside}")

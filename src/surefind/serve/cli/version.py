@@ -12,19 +12,24 @@ from surefind.serve.cli._gate import Guard, NoGate
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
-    from surefind.store.rows import Version
+    from surefind.desk.values import Draft
 
-Number = Annotated[int, typer.Argument(help="The number of the version; surefind version list shows it.")]
+Number = Annotated[int, typer.Argument(help="The number of the draft; surefind version list shows it.")]
 
 
 def register(app: typer.Typer) -> None:
     commands = typer.Typer(help="Draft, review, publish and retire documents.", no_args_is_help=True)
     commands.command("draft")(draft)
     commands.command("review")(review)
+    commands.command("approve")(approve)
     commands.command("publish")(publish)
     commands.command("retire")(retire)
     commands.command("discard")(discard)
     commands.command("list")(list_drafts)
+    commands.command("log")(log)
+    commands.command("diff")(diff)
+    commands.command("rebase")(rebase)
+    commands.command("restore")(restore)
     app.add_typer(commands, name="version")
 
 
@@ -36,7 +41,7 @@ def draft(
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Read a file as a draft: a version that searches do not find before it is published."""
+    """Read a file as a draft: a text that searches do not find before it is published."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -45,7 +50,7 @@ def draft(
 
 def review(
     version: Number,
-    done: Annotated[bool, typer.Option("--done", help="End the review: the version is a draft again.")] = False,
+    done: Annotated[bool, typer.Option("--done", help="Hand it back to its author: it is a draft again.")] = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -56,8 +61,77 @@ def review(
         _show(base.review(version, done), as_json)
 
 
+def approve(
+    version: Number,
+    revision: Annotated[
+        int | None, typer.Option("--revision", help="The revision that you read.", show_default="the newest one")
+    ] = None,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Approve a draft in review. Nobody can approve a draft that they wrote a part of."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        _show(base.approve(version, revision or base.desk.get(version).revision), as_json)
+
+
+def diff(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
+    """Show what a draft changes in the version that is published now."""
+    from surefind.desk.difference import difference
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        found = base.desk.get(version)
+        now = base.published_text(found.document)
+        lines = difference(now, base.desk.revision(version).text)
+    marks = {"gone": "-", "new": "+", "same": " "}
+    shown = [f"{marks[line.kind]}{line.text}" if line.kind in marks else "…" for line in lines]
+    if as_json:
+        print_json(shown)
+    else:
+        typer.echo("\n".join(shown) if shown else f"{found.document} says the same as draft {version}.")
+
+
+def rebase(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
+    """Put the text of a draft on the version that is published now. Needed if that changed since the draft was made."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        _show(base.rebase(version), as_json)
+
+
+def restore(
+    version: Annotated[int, typer.Argument(help="The version; surefind history DOCUMENT lists them.")],
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Make a draft with the text of an earlier version of a document."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        _show(base.restore(version), as_json)
+
+
+def log(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
+    """Show what happened to a draft: who did what, and when."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        base.desk.get(version)
+        events = base.desk.events(version)
+    if as_json:
+        print_json(events)
+        return
+    for event in events:
+        typer.echo(f"{event.at}  revision {event.revision:<3} {event.who}: {event.what}")
+
+
 def publish(
     version: Number,
+    approved: Annotated[
+        bool, typer.Option("--approved", help="Refuse if fewer people approved it than [desk] approvals says.")
+    ] = False,
     no_gate: NoGate = False,
     budget: Budget = None,
     yes: Yes = False,
@@ -71,7 +145,10 @@ def publish(
         agree(base, Guard(base, no_gate).calls(), budget, yes, as_json)
         with progress(quiet=as_json) as report:
             guard = Guard(base, no_gate, report)
-            number = base.publish(version, report, guard.gate)
+            number = base.publish(version, report, guard.gate, base.settings.desk.approvals if approved else 0)
+        problem = base.desk.events(version)[-1].what
+    if problem.startswith("could not commit"):
+        typer.echo(f"The draft is published, but Surefind {problem}", err=True)
     _show_published("Published", number, guard, as_json)
 
 
@@ -84,12 +161,12 @@ def _show_published(done: str, number: int, guard: Guard, as_json: bool) -> None
 
 
 def discard(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
-    """Delete a draft for good."""
+    """Discard a draft: it cannot be published any more."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
         base.discard(version)
-    print_json({"discarded": version}) if as_json else typer.echo(f"Deleted version {version}.")
+    print_json({"discarded": version}) if as_json else typer.echo(f"Discarded draft {version}.")
 
 
 def retire(
@@ -112,7 +189,7 @@ def retire(
 
 
 def list_drafts(kb: Folder = HERE, as_json: Json = False) -> None:
-    """List the drafts and the versions in review."""
+    """List the drafts that wait to be published."""
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -122,12 +199,12 @@ def list_drafts(kb: Folder = HERE, as_json: Json = False) -> None:
     elif not waiting:
         typer.echo("No drafts. Make one with: surefind version draft FILE.")
     else:
-        for version in waiting:
-            _show(version, as_json)
+        for draft in waiting:
+            _show(draft, as_json)
 
 
-def _show(version: Version, as_json: bool) -> None:
+def _show(draft: Draft, as_json: bool) -> None:
     if as_json:
-        print_json(version)
+        print_json(draft)
     else:
-        typer.echo(f"version {version.number:<6} {version.state:<10} {version.document}  {version.author}")
+        typer.echo(f"draft {draft.number:<6} {draft.state:<10} {draft.document}  {draft.author}")

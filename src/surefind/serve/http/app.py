@@ -17,11 +17,12 @@ from surefind.serve.auth.gatekeeper import LOOPBACK
 from surefind.serve.http.agents import Agents
 from surefind.serve.http.guard import Guard
 from surefind.serve.http.problems import handle_problems
-from surefind.serve.http.routes import ask, documents, facets, feedback, health, jobs, manual, reports, search
+from surefind.serve.http.routes import ask, documents, drafts, facets, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
 from surefind.serve.http.settings import ServeSettings, serve_settings
 from surefind.serve.web import jobs as jobs_page
 from surefind.serve.web import label as label_page
+from surefind.serve.web import report as report_page
 from surefind.serve.web import reports as reports_page
 from surefind.serve.web import search as search_page
 from surefind.serve.web import settings as settings_page
@@ -54,9 +55,9 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
         title="Surefind", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.service = service
-    for room in (search, facets, ask, documents, reports, jobs, feedback, health, manual):
+    for room in (search, facets, ask, documents, drafts, reports, jobs, feedback, health, manual):
         app.include_router(room.router)
-    for pages in (signing, search_page, reports_page, jobs_page, label_page, settings_page):
+    for pages in (signing, search_page, reports_page, report_page, jobs_page, label_page, settings_page):
         app.include_router(pages.router)
     if agents:
         app.router.routes.append(Route("/mcp", endpoint=agents, include_in_schema=False))

@@ -35,7 +35,7 @@ _HEADERS = {
 """What a page of this server may do: nothing but show itself. Documents are data and never pages."""
 _STREAMS = re.compile(r"/v1/jobs/[^/]+/events|/v1/ask|/mcp")
 """Routes without a time limit: they send an answer bit by bit."""
-_UPLOADS = ("/v1/documents",)
+_UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+")
 _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)")
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
 Present = Callable[[dict[str, Any], str, bool], Response]
@@ -126,7 +126,7 @@ class Guard:
         return None
 
     def _limit(self, scope: Scope) -> int:
-        return self._upload if scope["path"] in _UPLOADS else self._settings.max_body_kb * 1024
+        return self._upload if _UPLOADS.fullmatch(scope["path"]) else self._settings.max_body_kb * 1024
 
 
 class _Counted:
@@ -198,8 +198,9 @@ def _host(given: str) -> str:
 
 def _same_origin(headers: Headers) -> bool:
     """Returns whether a changing request may come from a page of this server, or from no page at all."""
-    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        return False
+    site = headers.get("sec-fetch-site")
+    if site is not None:  # browsers send it themselves, and `Origin: null` beside it, because we ask for no referrer
+        return site in ("none", "same-origin")
     origin = headers.get("origin")
     if origin is None:
         return True

@@ -201,7 +201,8 @@ def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
         version = options.get("version")
         if not isinstance(version, int) or version < 1:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
-        return _Command(["version", "publish"], [str(version)])
+        approved = ["--approved"] if options.get("approved") else []
+        return _Command(["version", "publish", *approved], [str(version)])
     if kind == "undo":
         return _Command(["use", "--undo"])
     if kind == "adopt":

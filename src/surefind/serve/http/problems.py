@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from surefind.errors import (
     BudgetError,
+    ConflictError,
     GateError,
     LockedError,
     MissingPartError,
@@ -39,6 +40,7 @@ _STATUS: list[tuple[type[SurefindError], int]] = [
     (NotAuthenticatedError, 401),
     (ForbiddenError, 403),
     (NotFoundError, 404),
+    (ConflictError, 409),
     (UsageError, 400),
     (LockedError, 409),
     (GateError, 409),
@@ -88,6 +90,8 @@ def surefind_problem(error: SurefindError, request_id: str) -> Response:
     """Returns the response for an error of Surefind. Messages about the server's own state are only logged, because
     they name its folders."""
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+    if isinstance(error, ConflictError):
+        return problem(status, str(error), request_id, newer=error.newer)
     headers = _WAIT if status in (409, 429, 503) else {"WWW-Authenticate": "Bearer"} if status == 401 else None
     if status >= 500:
         LOG.error("request %s: %s: %s", request_id, type(error).__name__, error)

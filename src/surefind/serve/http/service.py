@@ -13,7 +13,7 @@ import anyio
 from anyio import to_thread
 from fastapi import Depends, Request
 
-from surefind.access import Access
+from surefind.access import Access, access_lists
 from surefind.errors import NotFoundError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
@@ -27,6 +27,7 @@ from surefind.serve.http.jobs import Job, Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
 from surefind.serve.http.settings import ServeSettings
+from surefind.store.rows import Version
 
 LOG = logging.getLogger("surefind.serve")
 _EARLIER = 2
@@ -106,6 +107,31 @@ class Service:
             here = [one for one in self.kb.pipeline().retrieve if str(one).startswith(_BUNDLED)]
             if here:
                 self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1)
+
+    def may_read_version(self, version: Version, caller: Caller) -> bool:
+        """Returns whether the caller may read a version, by its own list and the rules for its name."""
+        versions = self.kb.catalogue.versions
+        try:
+            own = versions.document(version.number).acl
+            path = versions.file_of(version.number)[1]
+        except NotFoundError:
+            return False
+        lists = access_lists(own, (version.document, path), self.kb.settings.access)
+        return caller.access().admits(one.groups for one in lists)
+
+    def readable_version(self, number: int, caller: Caller) -> Version:
+        """Returns a kept version. Raises `NotFoundError` if there is none, or the caller may not read it, or may not
+        read its document now."""
+        missing = NotFoundError(f"There is no version {number} among those you may read.")
+        try:
+            document = self.kb.catalogue.versions.document(number).id
+        except StoreError:
+            raise missing from None
+        self.reader().document(document, caller.access())
+        found = next((one for one in self.kb.history(document) if one.number == number), None)
+        if found is None or not self.may_read_version(found, caller):
+            raise missing
+        return found
 
     def reload(self) -> bool:
         """Reads surefind.toml again, and returns whether the settings have changed. What was computed under the earlier

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from pathlib import Path
-from typing import Any
-
 from pydantic import Field
 
-from surefind.access import Access
-from surefind.errors import NotFoundError, UsageError
+from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
 from surefind.serve.mcp.answers import Answer, one_line
 from surefind.serve.mcp.arguments import Arguments
@@ -33,7 +27,8 @@ class ProposeArguments(Arguments):
 
 
 def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> Answer:
-    """Makes a draft. Whether the document exists changes nothing that the caller sees."""
+    """Makes a draft, which keeps the metadata and the access list of its document. Whether the document exists changes
+    nothing that the caller sees."""
     name = given.document.strip()
     if not given.text.strip():
         raise UsageError("The text is empty. Send the whole text of the document.")
@@ -41,26 +36,9 @@ def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> Answer:
         raise UsageError("The name of the document must be one printable line, such as notes/wire-cutoff.md.")
     if given.text.lstrip("\ufeff \n\r").startswith(_FENCE):
         raise UsageError("The text begins with front matter (---). Leave it out: the reviewer decides on metadata.")
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "proposal.md"
-        file.write_text(_head(kb, name) + given.text, encoding="utf-8")
-        version = kb.draft(file, name, author)
+    version = kb.draft_of("proposal.md", given.text.encode(), name, author, keep_metadata=True)
     text = (
         f"Draft {version.number} of {one_line(name)} waits for review. It is not published, and no search finds it. "
         f"A person publishes it with: surefind version publish {version.number}."
     )
     return Answer(text, {"version": version.number, "document": name, "state": version.state})
-
-
-def _head(kb: KnowledgeBase, name: str) -> str:
-    """Returns the front matter of the document as it is now. Without it, a restricted document that is changed would be
-    published without its access list."""
-    try:
-        document, _ = kb.reader().document(name, Access.owner())
-    except NotFoundError:
-        return ""
-    metadata: dict[str, Any] = dict(document.metadata)
-    if document.acl:
-        metadata["acl"] = list(document.acl)
-    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in metadata.items()]
-    return "\n".join([_FENCE, *lines, _FENCE, ""]) if lines else ""

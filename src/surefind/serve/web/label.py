@@ -35,7 +35,7 @@ async def overview(request: Request, service: Served, judge: Name = "") -> Respo
 
     return page(
         caller, "label.html", title="Label", here="label", exams=await service.work(read), judge=who,
-        named=service.gatekeeper.is_open_now, given=judge, link=_link,
+        named=service.gatekeeper.lets_everybody_in, given=judge, link=_link,
     )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ async def question(
     """One question and its passages: the one that was asked for, or the next without a label."""
     caller = await service.caller(request, "review")
     who = _judge(service, caller, judge)
-    if service.gatekeeper.is_open_now and not judge:
+    if service.gatekeeper.lets_everybody_in and not judge:
         return back_to(request, "/label")
 
     def read() -> Response:
@@ -153,7 +153,7 @@ async def make_exam(name: str, request: Request, service: Served, judge: Given =
 
 def _judge(service: Service, caller: Caller, given: str) -> str:
     """Returns who judges: the caller. A server without keys does not know its callers, so they say who they are."""
-    return judge_name(given.strip() or "me" if service.gatekeeper.is_open_now else caller.name)
+    return judge_name(given.strip() or "me" if service.gatekeeper.lets_everybody_in else caller.name)
 
 
 def _link(path: str, judge: str, at: int | str = "", **more: str) -> str:

@@ -13,6 +13,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from surefind.errors import NothingIndexedError, QueryError, UsageError
+from surefind.exam import keeping
 from surefind.exam.feedback import FeedbackLog
 from surefind.exam.queries import QueryLog
 from surefind.search.extent import Extent
@@ -22,6 +23,7 @@ from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import back_to, is_fragment, local_path, page
 from surefind.serve.web.passage import Part, parts_of
 from surefind.serve.words import sought
+from surefind.store.facets import Facet
 from surefind.types import SearchResult
 
 router = APIRouter(include_in_schema=False)
@@ -29,6 +31,8 @@ _SHOWN = Extent.parse("parent", 700)
 """How much of a passage a hit shows: around its best sentence."""
 _MOST_WHERE = 20
 _K = 10
+_NO_FACET = ("acl", "title")
+"""Metadata that nobody filters by."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,22 @@ class Column:
     elsewhere: Mapping[str, int]
     """The rank of a hit in the other column, by its id; empty if there is one column."""
     ms: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A value to filter by."""
+
+    value: str
+    documents: int
+    chosen: bool
+    address: str
+
+
+@dataclass(frozen=True)
+class FacetView:
+    key: str
+    choices: list[Choice]
 
 
 @dataclass(frozen=True)
@@ -73,9 +93,10 @@ async def search(
     asked = Asked(q.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
     began = time.perf_counter()
     columns = await service.work(lambda: _columns(service, caller, asked)) if asked.q else []
+    facets = await service.work(lambda: _facets(service, caller, asked))
     shown = page(
         caller, "hits.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
-        here="search", asked=asked, columns=columns, pipelines=list(service.kb.settings.pipelines),
+        here="search", asked=asked, facets=facets, columns=columns, pipelines=list(service.kb.settings.pipelines),
         default=service.kb.settings.pipeline, empty=not asked.q and await service.work(lambda: _empty(service, caller)),
     )  # fmt: skip
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
@@ -108,6 +129,31 @@ def _columns(service: Service, caller: Caller, asked: Asked) -> list[Column]:
     ]
 
 
+def _facets(service: Service, caller: Caller, asked: Asked) -> list[FacetView]:
+    """Returns the metadata to filter by, the most common first. The link of a chosen value takes the filter away."""
+    try:
+        found = service.reader().facets(caller.access(asked.where))
+    except NothingIndexedError:
+        return []
+    common = sorted(found, key=lambda one: -sum(number for _, number in one.values))
+    return [FacetView(one.key, _choices(one, asked)) for one in common if one.key not in _NO_FACET]
+
+
+def _choices(facet: Facet, asked: Asked) -> list[Choice]:
+    """Returns the values of a facet. Several chosen values of one key mean either of them."""
+    mine = [given for given in asked.where if given.startswith(f"{facet.key}=")]
+    rest = tuple(given for given in asked.where if given not in mine)
+    chosen = [value for given in mine for value in given.partition("=")[2].lower().split(",")]
+    found = []
+    for value, number in facet.values:
+        if "," in value:
+            continue  # a comma stands between values in a filter
+        wanted = [one for one in chosen if one != value] if value in chosen else [*chosen, value]
+        where = (*rest, f"{facet.key}={','.join(wanted)}") if wanted else rest
+        found.append(Choice(value, number, value in chosen, asked.address(where=where)))
+    return found
+
+
 def _empty(service: Service, caller: Caller) -> bool:
     """Whether there is no document that the visitor may read."""
     try:
@@ -137,4 +183,20 @@ async def feedback(
     await service.work(keep)
     if is_fragment(request):
         return page(caller, "thanks.html", title="", here="", kind=kind)
+    return back_to(request, local_path(next))
+
+
+@router.post("/keep")
+async def keep(
+    request: Request,
+    service: Served,
+    q: Annotated[str, Form(min_length=1, max_length=2_000)],
+    id: Annotated[str, Form(max_length=64)],
+    next: Annotated[str, Form(max_length=4_000)] = "/",
+) -> Response:
+    """Keeps the question and this passage, its answer, in an exam."""
+    caller = await service.caller(request, "review")
+    kept = await service.write(lambda: keeping.keep(service.kb, q, id, caller.access()))
+    if is_fragment(request):
+        return page(caller, "kept.html", title="", here="", kept=kept)
     return back_to(request, local_path(next))

@@ -48,7 +48,7 @@ class Board:
 @router.get("/settings")
 async def settings(request: Request, service: Served, saved: Annotated[str, Query(max_length=20)] = "") -> Response:
     caller = await service.caller(request, "read")
-    if service.gatekeeper.is_open_now:
+    if service.gatekeeper.lets_everybody_in:
         return page(caller, "settings_open.html", title="Settings", here="settings", roles=_ROLES)
     caller.require("admin")
     return await _page(service, caller, saved=saved)

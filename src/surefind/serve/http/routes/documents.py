@@ -1,31 +1,18 @@
-"""`/v1/documents`, `/v1/passages`, `/v1/versions`, `/v1/drafts`: what is there to read, and uploads."""
+"""`/v1/documents`, `/v1/passages`, `/v1/versions`: what is there to read, and uploads."""
 
 from __future__ import annotations
 
-import re
-import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 
-from surefind.access import Access, access_lists
-from surefind.errors import LockedError, NotFoundError, SourceError
 from surefind.search.extent import Extent
-from surefind.serve.auth.caller import Caller
-from surefind.serve.http.service import Served, Service
-from surefind.store.rows import Version
+from surefind.serve.http.service import Served
 
 router = APIRouter(tags=["documents"])
 _MOST = 1_000
-_PATIENCE = 15.0
-"""Seconds that an upload waits for another writer."""
-_NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
-_DOCUMENT = re.compile(r"[^\x00-\x1f\x7f\\]{1,500}")
 Generation = Annotated[int | None, Query(ge=0, lt=2**62, description="Read this generation, if it is kept.")]
 
 
@@ -100,7 +87,7 @@ async def versions(
 
     def read() -> dict[str, Any]:
         service.reader().document(document, caller.access())  # raises if the caller may not read it now
-        seen = [one for one in service.kb.history(document) if _readable(service, one, caller)]
+        seen = [one for one in service.kb.history(document) if service.may_read_version(one, caller)]
         return {"document": document, "versions": [asdict(one) for one in seen]}
 
     return await service.work(read)
@@ -115,61 +102,8 @@ async def upload(
 ) -> dict[str, Any]:
     """Takes in a file, the body of the request, as a draft. No search finds it before a reviewer publishes it."""
     caller = await service.caller(request, "write")
-    if not _NAME.fullmatch(name) or name.startswith("."):
-        raise SourceError("The name of the file must be a plain file name, such as fees.md.")
-    if document and (not _DOCUMENT.fullmatch(document) or ".." in Path(document).parts or document.startswith("/")):
-        raise SourceError("The document must be named as in hits, such as policies/fees.md.")
     data = await request.body()
     if not data:
         raise HTTPException(400, "The body is empty. Send the file as the body of the request.")
 
-    def draft() -> Version:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / name
-            file.write_bytes(data)
-            try:
-                return _patiently(lambda: service.kb.draft(file, document, caller.name))
-            except SourceError as error:  # it names the temporary file
-                raise SourceError(str(error).replace(str(file), name)) from None
-
-    return asdict(await service.write(draft))
-
-
-@router.get("/v1/drafts", summary="List drafts")
-async def drafts(request: Request, service: Served) -> dict[str, Any]:
-    """Lists the drafts: all of those that the caller may read, for reviewers; else the caller's own."""
-    caller = await service.caller(request, "write")
-
-    def read() -> dict[str, Any]:
-        seen = [
-            one
-            for one in service.kb.drafts()
-            if one.author == caller.name or (caller.may("review") and _readable(service, one, caller))
-        ]
-        return {"drafts": [asdict(one) for one in seen]}
-
-    return await service.work(read)
-
-
-def _patiently(do: Callable[[], Version]) -> Version:
-    """Does it as soon as no other process writes; raises `LockedError` if that takes too long."""
-    ends = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return do()
-        except LockedError:
-            if time.monotonic() > ends:
-                raise
-        time.sleep(0.05)
-
-
-def _readable(service: Service, version: Version, caller: Caller) -> bool:
-    """Returns whether the caller may read a version, by its own list and the rules for its name."""
-    catalogue = service.kb.catalogue
-    try:
-        own = catalogue.versions.document(version.number).acl
-        path = catalogue.versions.file_of(version.number)[1]
-    except NotFoundError:
-        return False
-    lists = access_lists(own, (version.document, path), service.kb.settings.access)
-    return Access.of(*caller.groups).admits(one.groups for one in lists)
+    return asdict(await service.work(lambda: service.kb.draft_of(name, data, document, caller.name)))

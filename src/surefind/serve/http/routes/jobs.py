@@ -10,6 +10,7 @@ from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
+from surefind.serve.http.drafting import publish
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Served, Service
 
@@ -33,6 +34,9 @@ class JobRequest(BaseModel):
 async def start(wanted: JobRequest, request: Request, service: Served) -> dict[str, Any]:
     """Starts long work. `sync` needs the scope write, the others review."""
     caller = await service.caller(request, "read")
+    if wanted.kind == "publish" and wanted.version is not None:
+        caller.require("review")
+        return (await publish(service, caller, wanted.version)).as_data()
     options = wanted.model_dump(exclude={"kind"}, exclude_none=True)
     return (await service.jobs.start(caller, wanted.kind, options)).as_data()
 

@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from surefind.errors import NotFoundError
 from surefind.exam.keeping import keep
-from surefind.exam.model import Exam, ExamQuery, query_to_json
+from surefind.exam.model import query_to_json
 from surefind.exam.store import ExamStore
 from surefind.serve.archive import saved_report, saved_reports
-from surefind.serve.auth.caller import Caller
-from surefind.serve.http.service import Served, Service
+from surefind.serve.http.preview import seen_questions
+from surefind.serve.http.service import Served
 
 router = APIRouter(tags=["exams and reports"])
 _NAME = re.compile(r"[\w.@ :+-]{1,200}")
@@ -32,7 +32,9 @@ async def exams(request: Request, service: Served) -> dict[str, Any]:
         rows = []
         for name in store.names():
             exam = store.load(name)
-            rows.append({"name": name, "version": exam.version, "questions": len(_seen(exam, service, caller))})
+            rows.append(
+                {"name": name, "version": exam.version, "questions": len(seen_questions(exam, service, caller))}
+            )
         return {"exams": rows}
 
     return await service.work(read)
@@ -48,7 +50,7 @@ async def exam(name: str, request: Request, service: Served) -> dict[str, Any]:
         if name not in store.names():
             raise NotFoundError(f"There is no exam {name!r}.")
         found = store.load(name)
-        queries = [query_to_json(query) for query in _seen(found, service, caller)]
+        queries = [query_to_json(query) for query in seen_questions(found, service, caller)]
         return {"name": name, "version": found.version, "questions": queries}
 
     return await service.work(read)
@@ -68,18 +70,6 @@ async def keep_question(name: str, given: KeepRequest, request: Request, service
     """Adds a question to an exam, answered by a hit that the caller may read. `added` is false if it was there."""
     caller = await service.caller(request, "review")
     return asdict(await service.work(lambda: keep(service.kb, given.q, given.id, caller.access(), name)))
-
-
-def _seen(exam: Exam, service: Service, caller: Caller) -> list[ExamQuery]:
-    """Returns the questions all of whose passages the caller may read. A question about a document that is gone shows
-    only to callers who may read everything: nobody knows who might have read it."""
-    access = caller.access()
-    if access.sees_all:
-        return list(exam.queries)
-    admitted = set(service.reader().view.admitted(access))
-    return [
-        query for query in exam.queries if all(one.document in admitted for one in (*query.judgments, *query.segments))
-    ]
 
 
 @router.get("/v1/reports", summary="List reports")

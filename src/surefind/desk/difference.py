@@ -1,0 +1,187 @@
+"""The difference of two texts by lines, with the changed words marked.
+
+Lines are matched by Myers' algorithm (An O(ND) Difference Algorithm and Its Variations, 1986), which takes time in
+proportion to the length times the number of changes. `difflib` takes cubic time on texts that repeat lines. Beyond
+`_MOST` changes only lines that occur once in both texts are matched, so that any two texts take a bounded time.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+_MOST = 400
+"""Changes up to which the shortest difference is searched for."""
+_WORDS = 400
+"""Words of a line up to which its changed words are marked."""
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+Kind = Literal["same", "gone", "new", "skipped"]
+Pieces = tuple[tuple[str, bool], ...]
+Match = tuple[int, int, int]
+"""Where equal runs begin in the first and in the second sequence, and how long they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a difference."""
+
+    kind: Kind
+    old: int | None
+    """Its number in the first text, from 1."""
+    new: int | None
+    """Its number in the second text, from 1."""
+    pieces: Pieces
+    """The text in pieces; True marks words that changed. A skipped line has the number of lines that it stands for."""
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _ in self.pieces)
+
+
+def difference(before: str, after: str, context: int | None = 3) -> list[Line]:
+    """Compares two texts. Unchanged lines further than `context` lines from a change are skipped; None skips none."""
+    old, new = before.splitlines(), after.splitlines()
+    lines: list[Line] = []
+    at_old = at_new = 0
+    for start_old, start_new, size in [*matches(old, new), (len(old), len(new), 0)]:
+        lines += _changed(old, new, range(at_old, start_old), range(at_new, start_new))
+        lines += [_same(old[start_old + i], start_old + i, start_new + i) for i in range(size)]
+        at_old, at_new = start_old + size, start_new + size
+    return lines if context is None else list(_hunks(lines, context))
+
+
+def matches(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Match]:
+    """Returns the equal runs of two sequences, in order."""
+    head = _shared(old, new)
+    tail = _shared(old[head:][::-1], new[head:][::-1])
+    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
+    inside = _shortest(middle_old, middle_new)
+    if inside is None:
+        inside = _unique(middle_old, middle_new)
+    found = [(0, 0, head), *((a + head, b + head, 1) for a, b in inside), (len(old) - tail, len(new) - tail, tail)]
+    return _joined(found)
+
+
+def _shared(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """Returns how many items two sequences begin with alike."""
+    for at, (first, second) in enumerate(zip(one, other, strict=False)):
+        if first != second:
+            return at
+    return min(len(one), len(other))
+
+
+def _shortest(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]] | None:
+    """Returns the pairs of equal items of the shortest difference; None if it has more than `_MOST` changes."""
+    furthest = {1: 0}
+    trace: list[dict[int, int]] = []
+    for changes in range(min(len(old) + len(new), _MOST) + 1):
+        trace.append(dict(furthest))
+        for k in range(-changes, changes + 1, 2):
+            down = k == -changes or (k != changes and furthest.get(k - 1, -1) < furthest.get(k + 1, -1))
+            x = furthest[k + 1] if down else furthest[k - 1] + 1
+            y = x - k
+            while x < len(old) and y < len(new) and old[x] == new[y]:
+                x, y = x + 1, y + 1
+            furthest[k] = x
+            if x >= len(old) and y >= len(new):
+                return _walked_back(trace, len(old), len(new))
+    return None
+
+
+def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
+    pairs: list[tuple[int, int]] = []
+    for changes in range(len(trace) - 1, -1, -1):
+        furthest, k = trace[changes], x - y
+        down = k == -changes or (k != changes and furthest.get(k - 1, -1) < furthest.get(k + 1, -1))
+        before_x = furthest[k + 1] if down else furthest[k - 1]
+        before_y = before_x - (k + 1 if down else k - 1)
+        start_x = before_x if down else before_x + 1
+        while x > start_x and x > 0 and y > 0:
+            x, y = x - 1, y - 1
+            pairs.append((x, y))
+        x, y = before_x, before_y
+    return pairs[::-1]
+
+
+def _unique(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Returns pairs of items that occur once in both sequences: the longest list that is in order in both."""
+    counts_old, counts_new = Counter(old), Counter(new)
+    places = {item: at for at, item in enumerate(new) if counts_new[item] == 1}
+    pairs = [(at, places[item]) for at, item in enumerate(old) if counts_old[item] == 1 and item in places]
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        at = bisect_left(ends, place)
+        ends[at : at + 1], last[at : at + 1] = [place], [number]
+        before.append(last[at - 1] if at else -1)
+    chain, number = [], last[-1] if last else -1
+    while number >= 0:
+        chain.append(pairs[number])
+        number = before[number]
+    return chain[::-1]
+
+
+def _joined(found: Sequence[Match]) -> list[Match]:
+    """Joins runs that follow each other in both sequences, and leaves out empty ones."""
+    joined: list[Match] = []
+    for a, b, size in found:
+        if joined and size and (a, b) == (joined[-1][0] + joined[-1][2], joined[-1][1] + joined[-1][2]):
+            joined[-1] = (joined[-1][0], joined[-1][1], joined[-1][2] + size)
+        elif size:
+            joined.append((a, b, size))
+    return joined
+
+
+def _changed(old: Sequence[str], new: Sequence[str], gone: range, come: range) -> list[Line]:
+    """Returns the lines that were replaced. Lines at the same place in both blocks are compared by words."""
+    first: list[Pieces] = [((old[a], True),) for a in gone]
+    second: list[Pieces] = [((new[b], True),) for b in come]
+    for at, (a, b) in enumerate(zip(gone, come, strict=False)):
+        first[at], second[at] = _words(old[a], new[b])
+    return [
+        *(Line("gone", a + 1, None, pieces) for a, pieces in zip(gone, first, strict=True)),
+        *(Line("new", None, b + 1, pieces) for b, pieces in zip(come, second, strict=True)),
+    ]
+
+
+def _words(old: str, new: str) -> tuple[Pieces, Pieces]:
+    first, second = _WORD.findall(old), _WORD.findall(new)
+    if max(len(first), len(second)) > _WORDS:
+        return ((old, True),), ((new, True),)
+    found = matches(first, second)
+    if 2 * sum(len(word) for a, _, size in found for word in first[a : a + size]) < min(len(old), len(new)):
+        return ((old, True),), ((new, True),)  # mostly other words: marks between them would only confuse
+    return _pieces(first, [(a, size) for a, _, size in found]), _pieces(second, [(b, size) for _, b, size in found])
+
+
+def _pieces(words: Sequence[str], kept: Sequence[tuple[int, int]]) -> Pieces:
+    pieces, at = [], 0
+    for start, size in [*kept, (len(words), 0)]:
+        pieces += [("".join(words[at:start]), True), ("".join(words[start : start + size]), False)]
+        at = start + size
+    return tuple(piece for piece in pieces if piece[0])
+
+
+def _same(text: str, old: int, new: int) -> Line:
+    return Line("same", old + 1, new + 1, ((text, False),))
+
+
+def _hunks(lines: Sequence[Line], context: int) -> Iterator[Line]:
+    changed = [at for at, line in enumerate(lines) if line.kind != "same"]
+    near = {near for at in changed for near in range(at - context, at + context + 1)}
+    skipped = 0
+    for at, line in enumerate(lines):
+        if at in near:
+            if skipped:
+                yield Line("skipped", None, None, ((str(skipped), False),))
+            skipped = 0
+            yield line
+        else:
+            skipped += 1
+    if skipped and changed:
+        yield Line("skipped", None, None, ((str(skipped), False),))

@@ -1,0 +1,100 @@
+"""Publishes a draft: reads its file again, checks that nobody published the document meanwhile, and commits it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from surefind.desk.review import check_approved
+from surefind.desk.source import shown
+from surefind.desk.store import Desk
+from surefind.desk.taking import base_of, completed, read
+from surefind.desk.values import OPEN, Base, Draft, Revision
+from surefind.errors import ConflictError, UsageError
+from surefind.protocols import Retriever
+from surefind.store.versions import content_hash
+from surefind.types import Document
+from surefind.write import publish as catalogue
+from surefind.write.writer import Writer
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A draft that can be published as it is."""
+
+    draft: Draft
+    revision: Revision
+    document: Document
+    now: Base
+    """The published version of its document."""
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the published version says the same: a publisher that was killed had committed it."""
+        return self.now.content == content_hash(self.document)
+
+
+def ready(writer: Writer, desk: Desk, number: int, needed: int = 0) -> Ready:
+    """Reads the newest revision of a draft as it would be published. Raises `UsageError` if it lacks approvals, and
+    `ConflictError` if another version of the document was published since the draft was made."""
+    draft = desk.get(number)
+    if draft.state not in OPEN:
+        raise UsageError(f"Version {number} is not a draft. It is {draft.state}. Drafts: {_listed(desk)}.")
+    check_approved(draft, needed)
+    revision = desk.revision(number, draft.revision)
+    now, before = base_of(writer.catalogue, draft.document)
+    made = completed(read(writer.reading, revision.name, revision.data, draft.document), before, desk.keeps(number))
+    found = Ready(draft, revision, made, now)
+    if now.content != desk.base(number).content and not found.is_published:
+        raise outdated(draft, now)
+    return found
+
+
+def publish(writer: Writer, desk: Desk, number: int, retrievers: Sequence[Retriever], needed: int = 0) -> int:
+    """Commits a generation in which a draft replaces the document's earlier version. The version has the author of the
+    draft. Returns the generation's number."""
+    found = ready(writer, desk, number, needed)
+    if found.is_published and found.now.content != desk.base(number).content:
+        generation, base = writer.catalogue.generation(), found.now
+    else:
+        generation, version = catalogue.publish(writer, found.document, found.draft.author, retrievers)
+        base = Base(version, content_hash(found.document), shown(found.document))
+    desk.published(number, found.revision.number, base, generation, writer.author)
+    return generation
+
+
+def build_only(writer: Writer, desk: Desk, number: int) -> None:
+    """Builds what publishing a draft builds and asks the gate of the writer, but commits nothing."""
+    found = ready(writer, desk, number)
+    asked = writer.gate
+
+    def refuse(writer: Writer, contents: int) -> None:
+        if asked is not None:
+            asked(writer, contents)
+        raise _BuiltError
+
+    writer.gate = refuse
+    try:
+        catalogue.publish(writer, found.document, found.draft.author, [])
+    except _BuiltError:
+        pass
+    finally:
+        writer.gate = asked
+
+
+class _BuiltError(Exception):
+    """Everything is built, and the writer deletes it."""
+
+
+def outdated(draft: Draft, now: Base) -> ConflictError:
+    """Returns the error for a draft whose document has another published version than the one it was made from."""
+    happened = "was published again" if now.version else "was removed"
+    return ConflictError(
+        f"{draft.document} {happened} since draft {draft.number} was made, so publishing it would undo that. Compare: "
+        f"surefind version diff {draft.number}. Then put your text on the newer version: surefind version rebase "
+        f"{draft.number}."
+    )
+
+
+def _listed(desk: Desk) -> str:
+    return ", ".join(f"{one.number} ({one.document})" for one in desk.waiting()[:20]) or "none"

@@ -1,0 +1,105 @@
+"""Reviews of drafts: comments on lines, and approvals. Nobody approves a draft that they wrote a revision of."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from surefind.desk.people import same_person
+from surefind.desk.store import Desk, authors_of, note, timestamp
+from surefind.desk.values import OPEN, Comment, Draft
+from surefind.errors import ConflictError, NotFoundError, UsageError
+
+_LONGEST = 10_000
+"""Characters of a comment, at most."""
+_COLUMNS = "number, draft, revision, line, author, text, created, reply_to, resolved_by"
+
+
+def comment(
+    desk: Desk, number: int, revision: int, line: int, author: str, text: str, reply_to: int | None = None
+) -> Comment:
+    """Adds a comment on a line of a revision; on the whole draft if the line is 0."""
+    text = text.strip()
+    if not text or len(text) > _LONGEST or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise UsageError(f"A comment must have 1 to {_LONGEST:,} characters.")
+    lines = len(desk.revision(number, revision).text.splitlines())
+    if not 0 <= line <= lines:
+        raise UsageError(f"Revision {revision} has {lines} lines, and the comment is on line {line}.")
+    with desk.database.writing() as db:
+        if reply_to is not None:
+            _comment(db, number, reply_to)
+        cursor = db.execute(
+            "INSERT INTO comments (draft, revision, line, author, text, created, reply_to, resolved_by) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, '')",
+            (number, revision, line, author, text, timestamp(), reply_to),
+        )
+        where = f"line {line}" if line else "the draft"
+        note(db, number, author, f"commented on {where}", revision)
+        return _comment(db, number, int(cursor.lastrowid or 0))
+
+
+def resolve(desk: Desk, number: int, comment: int, who: str) -> Comment:
+    """Marks a comment of a draft as resolved."""
+    with desk.database.writing() as db:
+        found = _comment(db, number, comment)
+        if not found.resolved_by:
+            db.execute("UPDATE comments SET resolved_by = ? WHERE number = ?", (who, comment))
+            note(db, number, who, f"resolved a comment of {found.author}", found.revision)
+        return _comment(db, number, comment)
+
+
+def comments(desk: Desk, number: int) -> list[Comment]:
+    """Returns the comments on a draft, on all revisions, in the order in which they were made."""
+    with desk.database.reading() as db:
+        rows = db.execute(f"SELECT {_COLUMNS} FROM comments WHERE draft = ? ORDER BY number", (number,))
+        return [Comment(*row) for row in rows]
+
+
+def _comment(db: sqlite3.Connection, draft: int, number: int) -> Comment:
+    row = db.execute(f"SELECT {_COLUMNS} FROM comments WHERE number = ? AND draft = ?", (number, draft)).fetchone()
+    if row is None:
+        raise NotFoundError(f"Draft {draft} has no comment {number}.")
+    return Comment(*row)
+
+
+def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
+    """Approves the newest revision of a draft in review. Raises `UsageError` if the reviewer wrote any revision of it,
+    and `ConflictError` if there is a newer revision than the one that the reviewer read."""
+    with desk.database.writing() as db:
+        row = db.execute("SELECT state, revision FROM drafts WHERE number = ?", (number,)).fetchone()
+        if row is None or row[0] not in OPEN:
+            raise UsageError(f"Version {number} is not a draft.")
+        state, newest = row
+        if not reviewer.strip():
+            raise UsageError("An approval needs the name of the reviewer: set SUREFIND_AUTHOR.")
+        if any(same_person(reviewer, author) for author in authors_of(db, number)):
+            raise UsageError(
+                f"{reviewer} wrote a revision of draft {number}, and nobody approves their own text. Ask somebody else."
+            )
+        if state == "draft":
+            raise UsageError(f"Draft {number} is not in review yet. Submit it first: surefind version review {number}.")
+        if revision != newest:
+            raise ConflictError(
+                f"Draft {number} has a newer revision, {newest}, and you read revision {revision}. Read it, then "
+                "approve it.",
+                newest,
+            )
+        before = [
+            name
+            for (name,) in db.execute(
+                "SELECT reviewer FROM approvals WHERE draft = ? AND revision = ?", (number, revision)
+            )
+        ]
+        if any(same_person(reviewer, name) for name in before):
+            return
+        db.execute("INSERT INTO approvals VALUES (?, ?, ?)", (number, revision, reviewer))
+        note(db, number, reviewer, "approved", revision)
+
+
+def check_approved(draft: Draft, needed: int) -> None:
+    """Raises `UsageError` if the newest revision of a draft has fewer approvals than needed."""
+    if len(draft.approvals) < needed:
+        people = "1 approval" if needed == 1 else f"{needed} approvals"
+        raise UsageError(
+            f"Revision {draft.revision} of draft {draft.number} needs {people} before it is published, and has "
+            f"{len(draft.approvals)}. Submit it, and ask somebody who did not write it to approve it."
+        )

@@ -1,0 +1,86 @@
+"""Takes in the file of a draft: checks its names, reads it under the limits of a sync, and completes it by what its
+document has."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from surefind.cores import usable_cores
+from surefind.desk.source import shown
+from surefind.desk.values import Base
+from surefind.errors import SourceError
+from surefind.store.catalogue import Catalogue
+from surefind.store.versions import content_hash
+from surefind.types import Document
+from surefind.write.reading import Reading
+
+_NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
+_DOCUMENT = re.compile(r"[^\x00-\x1f\x7f\\]{1,500}")
+_LONGEST = 240
+"""Bytes of a file's name, at most: file systems store 255."""
+_TURNS = threading.BoundedSemaphore(max(2, usable_cores()))
+"""How many files are read at once: each takes a child process."""
+
+
+def check_name(name: str) -> None:
+    """Raises `SourceError` if this is not a plain file name."""
+    if not _NAME.fullmatch(name) or name.startswith(".") or not _storable(name) or len(name.encode()) > _LONGEST:
+        raise SourceError("The name of the file must be a plain file name, such as fees.md.")
+
+
+def check_document(document: str) -> None:
+    """Raises `SourceError` if a document cannot have this name."""
+    path = PurePosixPath(document)
+    wrong = not _DOCUMENT.fullmatch(document) or ".." in path.parts or path.is_absolute() or not _storable(document)
+    if wrong or not document.strip():
+        raise SourceError("The document must be named as in hits, such as policies/fees.md.")
+
+
+def _storable(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def read(reading: Reading, name: str, data: bytes, document: str) -> Document:
+    """Reads the one document of a file, in a child process and under limits. Raises `SourceError` if it cannot be read,
+    or has several documents."""
+    reader = reading.find(name)
+    if reader is None:
+        known = ", ".join(reading.readers.suffixes())
+        raise SourceError(f"No reader can read the file type of {name}. Known types: {known}.")
+    limit = reading.limits.file_mb
+    if len(data) > limit * 1e6:
+        raise SourceError(f"{name} is larger than {limit:g} MB (max_file_mb).")
+    with _TURNS, tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        file.write_bytes(data)
+        try:
+            found = reading.read(reader, file, document).documents
+        except SourceError as error:
+            raise SourceError(f"{name} {str(error).replace(str(file), name)}.") from None
+    if len(found) != 1:
+        raise SourceError(f"{name} holds {len(found)} documents. A draft must be one document.")
+    return replace(found[0], id=document)
+
+
+def base_of(catalogue: Catalogue, document: str) -> tuple[Base, Document | None]:
+    """Returns the published version of a document, and the document itself; an empty base if it is new."""
+    version = catalogue.versions.find(document, catalogue.contents())
+    if version is None:
+        return Base(), None
+    found = catalogue.versions.document(version)
+    return Base(version, content_hash(found), shown(found)), found
+
+
+def completed(made: Document, before: Document | None, keeps: bool) -> Document:
+    """Gives a draft without an access list that of its document. A file that was made elsewhere often has none, and
+    would open a restricted document; `acl: [public]` opens it on purpose. With `keeps`, the draft has the metadata of
+    its document, too."""
+    if before is None:
+        return made
+    if keeps:
+        return replace(made, metadata=before.metadata, acl=before.acl)
+    return made if made.acl else replace(made, acl=before.acl)

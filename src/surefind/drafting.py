@@ -1,0 +1,271 @@
+"""The methods of `KnowledgeBase` for drafts: writing, reviewing, publishing. `surefind.desk` keeps the drafts.
+
+A save needs no writer's lock: drafts can be written while a sync runs. Publishing takes the lock, as a sync does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, TypeVar
+
+from surefind.errors import LockedError, NothingIndexedError, SourceError, UsageError
+
+if TYPE_CHECKING:
+    from surefind.access import Access
+    from surefind.config import Settings
+    from surefind.desk.store import Content, Desk
+    from surefind.desk.values import Base, Draft
+    from surefind.gate import Gate
+    from surefind.protocols import OnProgress, Retriever
+    from surefind.search.reader import Reader
+    from surefind.services import LocalServices
+    from surefind.store.catalogue import Catalogue
+    from surefind.types import Chunk, Document
+    from surefind.write.layout import Layout
+    from surefind.write.reading import Reading
+    from surefind.write.writer import Writer
+
+T = TypeVar("T")
+
+
+class Drafting:
+    """What `KnowledgeBase` can do with drafts. It uses what `KnowledgeBase` has."""
+
+    if TYPE_CHECKING:
+        folder: Path
+        data: Path
+        settings: Settings
+        services: LocalServices
+        _desk: Desk | None
+        _lock: RLock
+
+        @property
+        def catalogue(self) -> Catalogue: ...
+        def refresh(self) -> None: ...
+        def retrievers(self) -> list[Retriever]: ...
+        def _gate(self, given: Gate | None) -> Gate | None: ...
+        def _writing(
+            self, layout: Layout | None = None, report: OnProgress | None = None, gate: Gate | None = None
+        ) -> contextlib.AbstractContextManager[Writer]: ...
+
+    @property
+    def desk(self) -> Desk:
+        """The drafts of this knowledge base. Any thread may use it."""
+        from surefind.desk.store import Desk
+
+        with self._lock:
+            if self._desk is None:
+                self._desk = Desk(self.data, self.settings.desk.approvals)
+                self._move_old_drafts()
+            return self._desk
+
+    def _move_old_drafts(self) -> None:
+        """Moves the drafts that an earlier release kept in the catalogue. A writer that runs has moved them when it
+        began."""
+        with contextlib.suppress(NothingIndexedError, LockedError):
+            if self.catalogue.versions.waiting():
+                with self._writing():  # opening a writer moves them
+                    pass
+
+    # ------------------------------------------------------------ writing
+
+    def draft(self, file: str | Path, document: str = "", author: str = "") -> Draft:
+        """Takes in a file as a draft: a new version of a document, which no search finds until it is published."""
+        path = Path(file).expanduser()
+        if self.settings.readers.find(path.name) and not path.is_file():
+            raise SourceError(f"There is no file {path}. Check the path; nothing was changed.")
+        limit = self.settings.limits.file_mb
+        if path.is_file() and path.stat().st_size > limit * 1e6:
+            raise SourceError(f"{path} is larger than {limit:g} MB (max_file_mb).")
+        data = path.read_bytes() if path.is_file() else b""
+        return self.draft_of(path.name, data, document, author)
+
+    def draft_of(
+        self, name: str, data: bytes, document: str = "", author: str = "", keep_metadata: bool = False
+    ) -> Draft:
+        """Takes in the bytes of a file as a draft. With `keep_metadata`, it has the metadata and the access list of its
+        document, whatever the file says."""
+        document = document or name
+        content, base = self._taken(name, data, document, keep_metadata)
+        return self.desk.add(document, content, author or _this_user(), base, keep_metadata)
+
+    def save(self, number: int, edited: int, data: bytes, author: str = "", name: str = "") -> Draft:
+        """Saves a new revision of a draft. `edited` is the revision that was changed; if there is a newer one,
+        `ConflictError` is raised and nothing is changed."""
+        draft = self.desk.get(number)
+        content, _ = self._taken(name or draft.name, data, draft.document, self.desk.keeps(number))
+        return self.desk.save(number, edited, content, author or _this_user())
+
+    def rebase(self, number: int, author: str = "") -> Draft:
+        """Puts the text of a draft on the version of the document that is published now. It is a new revision, so it
+        needs a new approval."""
+        draft = self.desk.get(number)
+        found = self.desk.revision(number, draft.revision)
+        content, base = self._taken(found.name, found.data, draft.document, self.desk.keeps(number))
+        what = "put the text on the newer version"
+        return self.desk.save(number, draft.revision, content, author or _this_user(), base, what)
+
+    def restore(self, version: int, author: str = "") -> Draft:
+        """Makes a draft with the text of a kept version of a document."""
+        document, name, data = self.source_of(version)
+        content, base = self._taken(name, data, document.id, False)
+        what = f"made the draft from version {version}"
+        return self.desk.add(document.id, content, author or _this_user(), base, what=what)
+
+    def source_of(self, version: int) -> tuple[Document, str, bytes]:
+        """Returns the document of a version, with the name and the bytes of a file that says the same: the file that it
+        was published from, or Markdown."""
+        from surefind.desk.source import shown, text_name
+
+        document = self.catalogue.versions.document(version)
+        name, data = self.desk.file_of(version) or (text_name(document.id), shown(document).encode())
+        return document, name, data
+
+    def review(self, number: int, done: bool = False, author: str = "") -> Draft:
+        """Hands a draft over to review; with `done`, hands it back to its author."""
+        who = author or _this_user()
+        if done:
+            return self.desk.set_state(number, "draft", who, "handed the draft back")
+        return self.desk.set_state(number, "in review", who, "submitted the draft for review")
+
+    def approve(self, number: int, revision: int, author: str = "") -> Draft:
+        """Approves the newest revision of a draft in review. Nobody approves a draft that they wrote a part of."""
+        from surefind.desk.review import approve
+
+        approve(self.desk, number, revision, author or _this_user())
+        return self.desk.get(number)
+
+    def discard(self, number: int, author: str = "") -> None:
+        """Discards a draft. Its revisions are kept, but it cannot be published any more."""
+        self.desk.set_state(number, "discarded", author or _this_user(), "discarded the draft")
+
+    def publish(
+        self, number: int, report: OnProgress | None = None, gate: Gate | None = None, approvals: int = 0
+    ) -> int:
+        """Puts a draft in the place of the document's earlier version. Returns the number of the new generation.
+        `gate` is as in `sync`. `approvals` is the number of people who must have approved the draft."""
+        from surefind.desk.publishing import publish
+
+        if not self.desk.database.path.exists():
+            _ = self.catalogue  # raises if there is no knowledge base
+        self.desk.get(number)
+        with self._writing(report=report, gate=self._gate(gate)) as writer:
+            generation = publish(writer, self.desk, number, self.retrievers(), approvals)
+        self.refresh()
+        self._commit(number)
+        return generation
+
+    def trial(self, number: int, look: Callable[[Reader, Reader], T]) -> T:
+        """Builds everything for publishing a draft, calls `look` with readers of the current generation and of the one
+        that it would be, and deletes what was built."""
+        from surefind.desk.publishing import build_only
+
+        if self.catalogue.current() is None:
+            raise NothingIndexedError("Nothing is published yet, so there is nothing to compare with.")
+        seen: list[T] = []
+
+        def gate(before: Reader, after: Reader) -> None:
+            seen.append(look(before, after))
+
+        with self._writing(gate=gate) as writer:
+            build_only(writer, self.desk, number)
+        return seen[0]
+
+    def _commit(self, number: int) -> None:
+        """Commits a published draft to the git repository of the settings, if there is one. A failure does not undo the
+        publishing: it becomes an event of the draft."""
+        from surefind.files.committing import commit_file
+
+        if not self.settings.desk.git:
+            return
+        draft = self.desk.get(number)
+        found = self.desk.revision(number)
+        message = f"Publish {draft.document}\n\nDraft {number}, generation {draft.generation}."
+        repository = (self.folder / Path(self.settings.desk.git).expanduser()).resolve()
+        try:
+            commit = commit_file(repository, draft.document, found.data, draft.author, message, self.settings.limits)
+            self.desk.record(number, _this_user(), f"committed to git as {commit[:12]}")
+        except (SourceError, OSError, UnicodeError) as error:
+            self.desk.record(number, _this_user(), f"could not commit to git: {error}")
+
+    # ------------------------------------------------------------ reading
+
+    def drafts(self) -> list[Draft]:
+        """Returns the drafts that wait to be published, newest first."""
+        return self.desk.waiting()
+
+    def draft_chunks(self, number: int) -> list[Chunk]:
+        """Returns the chunks that a draft will have, in the layout of the settings."""
+        from surefind.desk.taking import completed, read
+        from surefind.protocols import Priced
+        from surefind.write.cutting import cut_each
+
+        layout = self.settings.layout
+        if any(isinstance(stage, Priced) for stage in (layout.chunk, *layout.enrich)):
+            raise UsageError("This layout asks a language model, so the chunks are made when the draft is published.")
+        found, document = self.desk.revision(number), self.desk.get(number).document
+        with self._reading() as reading:
+            made = read(reading, found.name, found.data, document)
+            made = completed(made, self._published(document)[1], self.desk.keeps(number))
+            (cut,) = cut_each(layout, [made], 1, reading, self.services)
+        if cut.refused:
+            raise SourceError(f"{document} {cut.refused}, while {layout} cut it.")
+        return cut.chunks
+
+    def published_text(self, document: str) -> str:
+        """Returns the published version of a document as the desk shows it; empty if the document is new."""
+        return self._published(document)[0].text
+
+    def may_read_draft(self, number: int, access: Access) -> bool:
+        """Returns whether a caller may read a draft, by its access list and the rules for its name."""
+        from surefind.access import access_lists
+
+        document = self.desk.get(number).document
+        names = [document]
+        with contextlib.suppress(NothingIndexedError):
+            version = self.catalogue.versions.find(document, self.catalogue.contents())
+            names += [self.catalogue.versions.file_of(version)[1]] if version else []
+        lists = access_lists(self.desk.acl(number), names, self.settings.access)
+        return access.admits(one.groups for one in lists)
+
+    # ------------------------------------------------------------ helpers
+
+    def _taken(self, name: str, data: bytes, document: str, keeps: bool) -> tuple[Content, Base]:
+        """Reads the file of a draft as it will be published. Returns it, and the published version."""
+        from surefind.desk.source import shown
+        from surefind.desk.store import Content
+        from surefind.desk.taking import check_document, check_name, completed, read
+
+        check_name(name)
+        check_document(document)
+        base, before = self._published(document)
+        with self._reading() as reading:
+            made = completed(read(reading, name, data, document), before, keeps)
+        return Content(name, data, shown(made), made.title, made.acl, len(made.text)), base
+
+    def _published(self, document: str) -> tuple[Base, Document | None]:
+        from surefind.desk.taking import base_of
+        from surefind.desk.values import Base
+        from surefind.store.failures import explaining
+
+        try:
+            with explaining(self.data):
+                return base_of(self.catalogue, document)
+        except NothingIndexedError:
+            return Base(), None
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Reading]:
+        from surefind.write.reading import Reading
+
+        with Reading(self.settings.readers, self.settings.limits, spare=True) as reading:
+            yield reading
+
+
+def _this_user() -> str:
+    from surefind.write.writer import this_user
+
+    return this_user()

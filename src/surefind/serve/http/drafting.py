@@ -1,0 +1,70 @@
+"""Who may do what with a draft, for the routes and pages of the server.
+
+Authors see their own drafts, and reviewers those that they may read. An author may have written about a document that
+they may not read, so what the document says now is shown only to callers who may read it.
+"""
+
+from __future__ import annotations
+
+from surefind.access import Access
+from surefind.desk.review import check_approved
+from surefind.desk.values import Draft
+from surefind.errors import NotFoundError, UsageError
+from surefind.serve.auth.caller import Caller, ForbiddenError
+from surefind.serve.http.jobs import Job
+from surefind.serve.http.service import Service
+
+
+def sees(service: Service, caller: Caller, draft: Draft) -> bool:
+    """Returns whether a caller may see a draft: its authors, and reviewers who may read it."""
+    return caller.name in service.kb.desk.authors(draft.number) or reviews(service, caller, draft)
+
+
+def reviews(service: Service, caller: Caller, draft: Draft) -> bool:
+    """Returns whether a caller may review a draft, if somebody else wrote it."""
+    return caller.may("review") and service.kb.may_read_draft(draft.number, caller.access())
+
+
+def seen(service: Service, caller: Caller, number: int) -> Draft:
+    """Returns a draft. Raises `NotFoundError` if there is none, or the caller may not see it."""
+    missing = NotFoundError(f"There is no draft {number} among those you may see.")
+    try:
+        draft = service.kb.desk.get(number)
+    except UsageError:
+        raise missing from None
+    if not sees(service, caller, draft):
+        raise missing
+    return draft
+
+
+def reviewed(service: Service, caller: Caller, number: int) -> Draft:
+    """Returns a draft that the caller may review. Raises an error if they may not."""
+    draft = seen(service, caller, number)
+    if not reviews(service, caller, draft):
+        raise ForbiddenError("This needs the scope 'review', and the right to read the draft.")
+    return draft
+
+
+def sees_document(service: Service, caller: Caller, document: str) -> bool:
+    """Returns whether a caller may read the published version of a document."""
+    view = service.kb.reader().view
+    return document in dict(view.readable(Access.of(*caller.groups)))
+
+
+def published_text(service: Service, caller: Caller, document: str) -> str:
+    """Returns what a document says now; empty if the caller may not read it."""
+    return service.kb.published_text(document) if sees_document(service, caller, document) else ""
+
+
+def approvals_needed(service: Service) -> int:
+    """Returns how many people must approve a draft. On an open server everybody is the same person, who could never
+    approve anything, so nobody has to."""
+    return 0 if service.gatekeeper.lets_everybody_in else service.kb.settings.desk.approvals
+
+
+async def publish(service: Service, caller: Caller, number: int) -> Job:
+    """Starts the job that publishes a draft. Raises an error if the caller may not, or it lacks approvals."""
+    draft = await service.work(lambda: reviewed(service, caller, number))
+    needed = approvals_needed(service)
+    check_approved(draft, needed)
+    return await service.jobs.start(caller, "publish", {"version": number, "approved": needed > 0})

@@ -1,0 +1,73 @@
+"""What a draft will do: its chunks, and the exam questions that it gains or loses, as far as the caller may know."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from surefind.bench.drift import Change, Drift
+from surefind.bench.preview import preview
+from surefind.bench.standing import standing_exam
+from surefind.desk.values import Draft
+from surefind.errors import SurefindError
+from surefind.exam.model import Exam, ExamQuery
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.drafting import reviews
+from surefind.serve.http.service import Service
+
+
+def chunks_of(service: Service, draft: Draft) -> dict[str, Any]:
+    """Returns the chunks that a draft will have, or why they cannot be shown."""
+    try:
+        cut = service.kb.draft_chunks(draft.number)
+    except SurefindError as error:
+        return {"chunks": [], "reason": str(error)}
+    rows = [{"start": c.start, "end": c.end, "text": c.text, "headings": list(c.headings)} for c in cut]
+    return {"chunks": rows, "reason": ""}
+
+
+def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, Any]:
+    """Returns the questions of the standing exam that a draft gains or loses. An exam quotes documents, so a caller
+    sees the questions whose documents they may read."""
+    if not reviews(service, caller, draft):
+        return {"asked": 0, "gained": [], "lost": [], "reason": "Reviewers see which exam questions a draft changes."}
+    found = preview(service.kb, draft.number)
+    if found.drift is None:
+        return {"asked": 0, "gained": [], "lost": [], "reason": found.reason}
+    return _shown(service, caller, found.drift)
+
+
+def _shown(service: Service, caller: Caller, drift: Drift) -> dict[str, Any]:
+    everything = caller.access().sees_all
+    known = {one.id for one in seen_questions(standing_exam(service.kb, service.kb.reader()), service, caller)}
+
+    def rows(changes: tuple[Change, ...]) -> list[dict[str, Any]]:
+        shown = [asdict(change) for change in changes if change.id in known]
+        return shown if everything else [{**row, "why": ""} for row in shown]
+
+    return {
+        "asked": drift.questions,
+        "exam": drift.exam,
+        "before": drift.before,
+        "after": drift.after,
+        "gained": rows(drift.better),
+        "lost": rows(drift.worse),
+        "reason": "",
+    }
+
+
+def seen_questions(exam: Exam, service: Service, caller: Caller) -> list[ExamQuery]:
+    """Returns the questions all of whose passages the caller may read. A question about a document that is gone shows
+    only to callers who may read everything: nobody knows who might have read it."""
+    access = caller.access()
+    if access.sees_all:
+        return list(exam.queries)
+    admitted = set(service.reader().view.admitted(access))
+    return [
+        query for query in exam.queries if all(one.document in admitted for one in (*query.judgments, *query.segments))
+    ]
+
+
+def draft_preview(service: Service, caller: Caller, draft: Draft) -> dict[str, Any]:
+    """Returns the chunks and the questions."""
+    return {**chunks_of(service, draft), "questions": questions_of(service, caller, draft)}

@@ -1,0 +1,208 @@
+"""`/v1/drafts`: drafts are saved, discussed, approved and published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from surefind.desk.difference import difference
+from surefind.desk.review import comment, comments, resolve
+from surefind.desk.source import decoded, is_text
+from surefind.desk.values import Draft
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.drafting import publish, published_text, reviewed, seen, sees
+from surefind.serve.http.preview import draft_preview
+from surefind.serve.http.service import Served, Service
+
+router = APIRouter(tags=["drafts"])
+Number = Annotated[int, Path(ge=1, lt=2**62)]
+
+
+class CommentRequest(BaseModel):
+    """A comment on a line of a revision; on the whole draft if the line is 0."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    revision: int = Field(ge=1, lt=2**31)
+    line: int = Field(0, ge=0, lt=2**31)
+    text: str = Field(min_length=1, max_length=10_000)
+    reply_to: int | None = Field(None, ge=1, lt=2**62)
+
+
+class RevisionRequest(BaseModel):
+    """The revision that the caller read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    revision: int = Field(ge=1, lt=2**31)
+
+
+@router.get("/v1/drafts", summary="List drafts")
+async def drafts(request: Request, service: Served) -> dict[str, Any]:
+    """Lists the drafts: all of those that the caller may read, for reviewers; else the caller's own."""
+    caller = await service.caller(request, "write")
+
+    def read() -> dict[str, Any]:
+        return {"drafts": [asdict(one) for one in service.kb.drafts() if sees(service, caller, one)]}
+
+    return await service.work(read)
+
+
+@router.get("/v1/drafts/{number}", summary="Read a draft")
+async def draft(
+    number: Number,
+    request: Request,
+    service: Served,
+    revision: Annotated[int | None, Query(ge=1, lt=2**31, description="The newest one by default.")] = None,
+) -> dict[str, Any]:
+    """Returns a draft with the text of a revision, its comments, and what happened to it. `difference` compares it with
+    what is published now, if the caller may read that."""
+    caller = await service.caller(request, "write")
+
+    def read() -> dict[str, Any]:
+        found = seen(service, caller, number)
+        one = service.kb.desk.revision(number, revision)
+        now = published_text(service, caller, found.document)
+        return {
+            **asdict(found),
+            "shown_revision": one.number,
+            "text": decoded(one.data) if is_text(one.name) else None,
+            "difference": [asdict(line) for line in difference(now, one.text)] if now else None,
+            "comments": [asdict(said) for said in comments(service.kb.desk, number)],
+            "events": [asdict(event) for event in service.kb.desk.events(number)],
+        }
+
+    return await service.work(read)
+
+
+@router.put("/v1/drafts/{number}", summary="Save a draft")
+async def save(
+    number: Number,
+    request: Request,
+    service: Served,
+    if_match: Annotated[str, Header(description="The revision that was edited.")],
+    name: Annotated[str, Query(description="A new name of the file.")] = "",
+) -> dict[str, Any]:
+    """Saves the body of the request as a new revision. If somebody saved another one meanwhile, the answer is 409, and
+    `newer` is its number."""
+    caller = await service.caller(request, "write")
+    edited = if_match.strip().removeprefix("W/").strip('"')
+    if not edited.isascii() or not edited.isdigit() or len(edited) > 9:
+        raise HTTPException(400, "If-Match must be the number of the revision that was edited.")
+    data = await request.body()
+
+    def write() -> Draft:
+        seen(service, caller, number)
+        return service.kb.save(number, int(edited), data, caller.name, name)
+
+    return asdict(await service.work(write))
+
+
+@router.post("/v1/drafts/{number}/comments", status_code=201, summary="Comment on a draft")
+async def add_comment(number: Number, given: CommentRequest, request: Request, service: Served) -> dict[str, Any]:
+    """Adds a comment on a line."""
+    caller = await service.caller(request, "write")
+
+    def write() -> dict[str, Any]:
+        seen(service, caller, number)
+        desk = service.kb.desk
+        return asdict(comment(desk, number, given.revision, given.line, caller.name, given.text, given.reply_to))
+
+    return await service.work(write)
+
+
+@router.post("/v1/drafts/{number}/comments/{which}/resolve", summary="Resolve a comment")
+async def resolve_comment(number: Number, which: Number, request: Request, service: Served) -> dict[str, Any]:
+    """Marks a comment as resolved."""
+    caller = await service.caller(request, "write")
+
+    def write() -> dict[str, Any]:
+        seen(service, caller, number)
+        return asdict(resolve(service.kb.desk, number, which, caller.name))
+
+    return await service.work(write)
+
+
+@router.post("/v1/drafts/{number}/submit", summary="Submit a draft for review")
+async def submit(number: Number, request: Request, service: Served) -> dict[str, Any]:
+    """Hands a draft over to reviewers."""
+    return await _done(service, request, number, lambda caller: service.kb.review(number, author=caller.name))
+
+
+@router.post("/v1/drafts/{number}/rebase", summary="Put a draft on the newer version")
+async def rebase(number: Number, request: Request, service: Served) -> dict[str, Any]:
+    """Puts the text of a draft on the version that is published now, as a new revision."""
+    return await _done(service, request, number, lambda caller: service.kb.rebase(number, caller.name))
+
+
+@router.post("/v1/drafts/{number}/discard", summary="Discard a draft")
+async def discard(number: Number, request: Request, service: Served) -> dict[str, Any]:
+    """Discards a draft: it cannot be published any more."""
+
+    def do(caller: Caller) -> Draft:
+        service.kb.discard(number, caller.name)
+        return service.kb.desk.get(number)
+
+    return await _done(service, request, number, do)
+
+
+@router.post("/v1/drafts/{number}/return", summary="Hand a draft back")
+async def hand_back(number: Number, request: Request, service: Served) -> dict[str, Any]:
+    """Hands a draft back to its author."""
+    return await _done(service, request, number, lambda caller: service.kb.review(number, True, caller.name), reviewed)
+
+
+@router.post("/v1/drafts/{number}/approve", summary="Approve a draft")
+async def approve(number: Number, given: RevisionRequest, request: Request, service: Served) -> dict[str, Any]:
+    """Approves the newest revision. Nobody can approve a draft that they wrote a part of."""
+    return await _done(
+        service, request, number, lambda caller: service.kb.approve(number, given.revision, caller.name), reviewed
+    )
+
+
+@router.post("/v1/drafts/{number}/publish", status_code=202, summary="Publish a draft")
+async def publish_draft(number: Number, request: Request, service: Served) -> dict[str, Any]:
+    """Starts a job that publishes a draft. It needs as many approvals as [desk] in surefind.toml says."""
+    caller = await service.caller(request, "review")
+    return (await publish(service, caller, number)).as_data()
+
+
+@router.get("/v1/drafts/{number}/preview", summary="Preview a draft")
+async def preview(number: Number, request: Request, service: Served) -> dict[str, Any]:
+    """Returns the chunks that a draft will have and, for reviewers, the exam questions that it gains or loses."""
+    caller = await service.caller(request, "write")
+    found = await service.work(lambda: seen(service, caller, number))
+    return await service.write(lambda: draft_preview(service, caller, found))
+
+
+@router.post("/v1/versions/{version}/restore", status_code=201, summary="Restore a version")
+async def restore(version: Number, request: Request, service: Served) -> dict[str, Any]:
+    """Makes a draft with the text of a kept version of a document that the caller may read."""
+    caller = await service.caller(request, "write")
+
+    def write() -> dict[str, Any]:
+        service.readable_version(version, caller)
+        return asdict(service.kb.restore(version, caller.name))
+
+    return await service.work(write)
+
+
+async def _done(
+    service: Service,
+    request: Request,
+    number: int,
+    do: Callable[[Caller], Draft],
+    check: Callable[[Service, Caller, int], Draft] = seen,
+) -> dict[str, Any]:
+    caller = await service.caller(request, "write")
+
+    def write() -> Draft:
+        check(service, caller, number)
+        return do(caller)
+
+    return asdict(await service.work(write))
