@@ -25,6 +25,7 @@ _FILES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "style.css": ("text/css", (("surefind.bench", "page.css"), ("surefind.serve.web", "static/web.css"))),
     "htmx.js": ("text/javascript", (("surefind.serve.web", "static/htmx.min.js"),)),
     "web.js": ("text/javascript", (("surefind.serve.web", "static/web.js"),)),
+    "label.js": ("text/javascript", (("surefind.serve.web", "static/label.js"),)),
 }
 _FOREVER = "public, max-age=31536000, immutable"
 """The address of a file contains a hash of it, so a browser may keep it."""

@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
@@ -53,7 +54,7 @@ async def report(kind: str, id: str, request: Request, service: Served) -> Respo
     caller = await service.caller(request, "review")
     found, data = await service.work(lambda: _found(service, caller, kind, id))
     if kind == "calibration":
-        return with_own_scripts(_FULL[kind](data))
+        return with_own_scripts(_FULL[kind](data), "/reports", "Reports")
     shared: dict[str, Any] = {"title": found.title or id, "here": "reports", "found": found, "data": data}
     if kind == "study":
         return page(caller, "report_study.html", **shared)
@@ -65,7 +66,7 @@ async def full(kind: str, id: str, request: Request, service: Served) -> Respons
     """The report's own page, rendered again from its data, so that only our script can run."""
     caller = await service.caller(request, "review")
     html = await service.work(lambda: _FULL[kind](_found(service, caller, kind, id)[1]))
-    return compressed(request, with_own_scripts(html))
+    return compressed(request, with_own_scripts(html, f"/reports/{kind}/{quote(id)}", "Figures"))
 
 
 def _found(service: Service, caller: Caller, kind: str, id: str) -> tuple[Saved, dict[str, Any]]:
