@@ -82,6 +82,11 @@ class ExamStore:
         """Returns the names of the exams. A folder that holds only candidate questions is not an exam yet."""
         return sorted({path.parent.name for path in self.folder.glob("*/v*.jsonl")})
 
+    def collected(self) -> list[str]:
+        """Returns the names that have candidate questions, or passages to label, whether or not they are exams yet."""
+        found = (path for name in ("candidates.jsonl", "pool.json") for path in self.folder.glob(f"*/{name}"))
+        return sorted({path.parent.name for path in found})
+
     def candidates(self, name: str) -> Candidates:
         """Returns the candidate questions of an exam, which need not exist yet."""
         check_name(name)

@@ -200,8 +200,9 @@ def _host(given: str) -> str:
 
 def _same_origin(headers: Headers) -> bool:
     """Returns whether a changing request may come from a page of this server, or from no page at all."""
-    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        return False
+    site = headers.get("sec-fetch-site")
+    if site is not None:  # browsers send it themselves, and `Origin: null` beside it, because we ask for no referrer
+        return site in ("none", "same-origin")
     origin = headers.get("origin")
     if origin is None:
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -25,6 +26,7 @@ _FILES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "style.css": ("text/css", (("surefind.bench", "page.css"), ("surefind.serve.web", "static/web.css"))),
     "htmx.js": ("text/javascript", (("surefind.serve.web", "static/htmx.min.js"),)),
     "web.js": ("text/javascript", (("surefind.serve.web", "static/web.js"),)),
+    "label.js": ("text/javascript", (("surefind.serve.web", "static/label.js"),)),
 }
 _FOREVER = "public, max-age=31536000, immutable"
 """The address of a file contains a hash of it, so a browser may keep it."""
@@ -69,7 +71,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.globals |= {"static": address_of, "document_path": document_path, "menu": MENU}
-    made.filters |= {"count": lambda number: f"{number:,}", "plural": _plural}
+    made.filters |= {"count": lambda number: f"{number:,}", "plural": _plural, "date": _date}
     return made
 
 
@@ -82,6 +84,10 @@ MENU = (
     ("graph", "/graph", "Graph"),
     ("settings", "/settings", "Settings"),
 )
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(seconds))
 
 
 def _plural(number: int, one: str, many: str = "") -> str:

@@ -16,8 +16,15 @@ _DATA = ("application/json",)
 """Types of script elements that hold data. Browsers do not run them."""
 
 
-def with_own_scripts(html: str) -> HTMLResponse:
-    """Returns a response with a page whose scripts may run, and no others."""
+_BACK = (
+    "position:fixed;left:.8rem;bottom:.7rem;z-index:9;padding:.3rem .75rem;border-radius:99px;font:14px system-ui;"
+    "background:Canvas;color:LinkText;border:1px solid GrayText;text-decoration:none"
+)
+
+
+def with_own_scripts(html: str, back: str, label: str) -> HTMLResponse:
+    """Returns a response with a page whose scripts may run, and no others. A link leads back to the page `back`."""
+    html = html.replace("<body>", f'<body>\n<a href="{back}" style="{_BACK}">← {label}</a>', 1)
     allowed = " ".join(f"'sha256-{hash}'" for hash in script_hashes(html)) or "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "

@@ -1,18 +1,16 @@
-"""`/reports`: benchmarks, studies and calibrations; their pages; starting one; adopting a configuration."""
+"""`/reports`: benchmarks, studies and calibrations; starting one; adopting a configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
 from surefind.adoption import prepare_undo
-from surefind.bench.html import render as bench_page
 from surefind.bench.plan import preset_names
-from surefind.calibrate.page import render as calibration_page
 from surefind.errors import ConfigError, ExamError, NotFoundError, UsageError
 from surefind.exam.store import ExamStore
 from surefind.serve.archive import Saved, saved_report, saved_reports
@@ -20,8 +18,6 @@ from surefind.serve.auth.caller import Caller
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.history import Chart, history
 from surefind.serve.web.page import back_to, page
-from surefind.serve.web.policy import with_own_scripts
-from surefind.study.html import render as study_page
 from surefind.study.stage import study_names
 
 router = APIRouter(include_in_schema=False)
@@ -84,27 +80,6 @@ def _undoable(service: Service) -> str:
         return prepare_undo(service.kb.folder).name
     except (UsageError, ConfigError):
         return ""
-
-
-@router.get("/reports/{kind}/{id}")
-async def report(kind: str, id: str, request: Request, service: Served) -> Response:
-    """The report's own page, rendered again from its data, so that only our script can run."""
-    caller = await service.caller(request, "review")
-
-    def rendered() -> str:
-        _, data = saved_report(service.kb.data, caller, kind, id)
-        return _PAGES[kind](data)
-
-    if kind not in _PAGES:
-        raise NotFoundError("There is no report of this kind.")
-    return with_own_scripts(await service.work(rendered))
-
-
-_PAGES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "benchmark": bench_page,
-    "study": study_page,
-    "calibration": calibration_page,
-}
 
 
 @router.post("/reports/start")

@@ -1,0 +1,187 @@
+"""What one judge sees of an exam that is being labelled: the questions whose passages all may be read by the judge.
+
+Judges see the passages of a question in an order of their own, without the configurations that found them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from surefind.access import Access
+from surefind.errors import ExamError, NotFoundError
+from surefind.exam.formats.table import id_of
+from surefind.exam.labels import Agreement, Labels, Pooled, agreement, exam_of
+from surefind.exam.library import Library
+from surefind.exam.model import Exam
+from surefind.exam.store import ExamStore
+from surefind.kb import KnowledgeBase
+from surefind.store.lock import growing_lock
+
+_PLAIN = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
+_OTHER = re.compile(r"[^\w.-]+", re.ASCII)
+_WORDS = ((0.2, "slight"), (0.4, "fair"), (0.6, "moderate"), (0.8, "substantial"), (1.0, "almost perfect"))
+"""Landis and Koch, The Measurement of Observer Agreement for Categorical Data, 1977."""
+
+
+def judge_name(name: str) -> str:
+    """Returns the name of a judge for the name of a caller. Labels are in a file of this name, so other characters are
+    replaced, and a hash tells apart names that would become the same."""
+    if _PLAIN.fullmatch(name):
+        return name
+    plain = _OTHER.sub("-", name).strip("-.")[:40] or "judge"
+    return f"{plain}-{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:6]}"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A passage as a judge sees it."""
+
+    number: int
+    title: str
+    text: str
+    marked: bool
+
+
+@dataclass(frozen=True)
+class Split:
+    """A passage on which judges differ."""
+
+    query: str
+    title: str
+    document: str
+    marked: tuple[str, ...]
+    unmarked: tuple[str, ...]
+
+
+class Judging:
+    """One exam, as one judge labels it."""
+
+    def __init__(self, kb: KnowledgeBase, name: str, judge: str, access: Access) -> None:
+        store = ExamStore(kb.data / "exams")
+        if name not in store.collected():
+            raise NotFoundError(f"There is nothing to label called {name!r}.")
+        self.name = name
+        self.judge = judge
+        self.candidates = store.candidates(name)
+        self._kb, self._store, self._access = kb, store, access
+        self._labels = Labels(store.folder / name)
+
+    @cached_property
+    def pool(self) -> list[Pooled]:
+        """The questions that the judge may see."""
+        admitted = set(self._kb.reader().view.admitted(self._access))
+        return [one for one in self._labels.pool() if all(passage.document in admitted for passage in one.passages)]
+
+    @cached_property
+    def stale(self) -> str:
+        """Why these passages cannot be labelled any more; empty if they can."""
+        try:
+            self._labels.check(self._kb.reader().fingerprint)
+        except ExamError as error:
+            return str(error)
+        return ""
+
+    @cached_property
+    def mine(self) -> dict[str, list[int]]:
+        """The labels of this judge."""
+        return self._labels.of(self.judge)
+
+    @property
+    def done(self) -> int:
+        return sum(one.query in self.mine for one in self.pool)
+
+    @property
+    def waiting(self) -> int:
+        """Candidate questions that are not in the pool."""
+        pooled = {one.query for one in self._labels.pool()}
+        return sum(one.text not in pooled and one.verdict != "rejected" for one in self.candidates.all())
+
+    def next(self, after: int = -1) -> int | None:
+        """Returns the number of the next question without a label of this judge; None if there is none."""
+        order = [*range(after + 1, len(self.pool)), *range(after + 1)]
+        return next((at for at in order if self.pool[at].query not in self.mine), None)
+
+    def passages(self, at: int) -> list[Shown]:
+        """Returns the passages of a question, in the order of this judge."""
+        one, reader = self.pool[at], self._kb.reader()
+        marked = self.mine.get(one.query, [])
+        found = []
+        for number, i in enumerate(one.order_for(self.judge), 1):
+            passage = one.passages[i]
+            document, _ = reader.document(passage.document, self._access)
+            text = document.text[passage.start : passage.end].strip()
+            found.append(Shown(number, passage.title or passage.document, text, i in marked))
+        return found
+
+    def find(self, id: str) -> int:
+        """Returns the number of a question by its id."""
+        at = next((at for at, one in enumerate(self.pool) if id_of(one.query) == id), None)
+        if at is None:
+            raise NotFoundError("This question is not among those that you may label.")
+        return at
+
+    def mark(self, at: int, numbers: Sequence[int]) -> None:
+        """Saves which passages are relevant, by their numbers in the order of this judge."""
+        if self.stale:
+            raise ExamError(self.stale)
+        one = self.pool[at]
+        order = one.order_for(self.judge)
+        if any(not 1 <= number <= len(order) for number in numbers):
+            raise ExamError(f"A passage has a number from 1 to {len(order)}.")
+        self._labels.mark(self.judge, one.query, [order[number - 1] for number in dict.fromkeys(numbers)])
+        self.__dict__.pop("mine", None)
+
+    # ------------------------------------------------------------ all judges
+
+    @cached_property
+    def labels(self) -> dict[str, dict[str, list[int]]]:
+        return {judge: self._labels.of(judge) for judge in self._labels.judges()}
+
+    @property
+    def agreement(self) -> list[Agreement]:
+        return agreement(self.pool, self.labels)
+
+    def progress(self) -> dict[str, int]:
+        """Returns how many questions each judge has labelled."""
+        return {judge: sum(one.query in marks for one in self.pool) for judge, marks in self.labels.items()}
+
+    def splits(self) -> list[Split]:
+        """Returns the passages on which judges differ, of questions that this judge has labelled: nobody sees the
+        labels of others before their own."""
+        found = []
+        for one in self.pool:
+            if one.query not in self.mine:
+                continue
+            votes = {judge: marks[one.query] for judge, marks in self.labels.items() if one.query in marks}
+            for i, passage in enumerate(one.passages):
+                yes = tuple(judge for judge, marked in votes.items() if i in marked)
+                no = tuple(judge for judge in votes if judge not in yes)
+                if yes and no:
+                    found.append(Split(one.query, passage.title or passage.document, passage.document, yes, no))
+        return found
+
+    def make_exam(self) -> Exam:
+        """Saves the labels of all judges as the next version of the exam."""
+        reader, pool = self._kb.reader(), self._labels.pool()
+        documents = {passage.document for one in pool for passage in one.passages}
+        library = Library([one for one in reader.documents(Access.owner()) if one.id in documents])
+        if self.stale:
+            raise ExamError(self.stale)
+        with growing_lock(self._kb.data, self.name):
+            made = exam_of(self.name, pool, self.labels, library, reader.fingerprint)
+            if not made.queries:
+                raise ExamError("No question has a relevant passage yet, so there is no exam.")
+            return self._store.save(made)
+
+
+def in_words(kappa: float | None) -> str:
+    """Names how strong an agreement is."""
+    if kappa is None:
+        return "not defined: both gave one label to every passage"
+    if kappa <= 0:
+        return "no better than chance"
+    return next(word for most, word in _WORDS if kappa <= most)

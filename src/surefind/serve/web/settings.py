@@ -1,0 +1,161 @@
+"""`/settings`: surefind.toml, keys, models and status, for admins.
+
+A server without keys does not know who calls, so nobody is an admin there, and the page does not make the first key:
+every user of the machine could make themselves one. It says which command makes it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.responses import Response
+
+from surefind.adoption import prepare_undo, write
+from surefind.errors import ConfigError, NotBuiltError, NothingIndexedError, UsageError
+from surefind.serve.auth.caller import SCOPES, Caller
+from surefind.serve.auth.keys import Key, Keys
+from surefind.serve.editing import Shown, hidden, save_settings, shown_settings
+from surefind.serve.http.service import Served, Service
+from surefind.serve.model_health import model_health
+from surefind.serve.web.page import back_to, page
+from surefind.status import Status
+
+router = APIRouter(include_in_schema=False)
+_ROLES = {
+    "read": "search, ask, read documents",
+    "write": "upload and edit drafts, give feedback, read the sources again",
+    "review": "publish drafts, label, keep questions, run benchmarks, adopt a configuration",
+    "admin": "everything, these settings included",
+}
+
+
+@dataclass(frozen=True)
+class Board:
+    """What the page shows."""
+
+    shown: Shown
+    keys: list[Key]
+    status: Status | None
+    undo: str
+    """The name of the last change, if it can be undone."""
+    waiting: str
+    """Why the settings in the file are not used yet; empty if they are."""
+
+
+@router.get("/settings")
+async def settings(request: Request, service: Served, saved: Annotated[str, Query(max_length=20)] = "") -> Response:
+    caller = await service.caller(request, "read")
+    if service.gatekeeper.lets_everybody_in:
+        return page(caller, "settings_open.html", title="Settings", here="settings", roles=_ROLES)
+    caller.require("admin")
+    return await _page(service, caller, saved=saved)
+
+
+async def _page(
+    service: Service,
+    caller: Caller,
+    status: int = 200,
+    saved: str = "",
+    text: str = "",
+    mark: str = "",
+    wrong: str = "",
+) -> Response:
+    """`text` and `mark` are what was typed, and which file it was made of: another one must not be overwritten."""
+    board = await service.work(lambda: _board(service))
+    return page(
+        caller, "settings.html", status, title="Settings", here="settings", board=board, roles=_ROLES, saved=saved,
+        text=text or board.shown.text, mark=mark or board.shown.mark, wrong=wrong, now=time.time(),
+    )  # fmt: skip
+
+
+def _board(service: Service) -> Board:
+    kb = service.kb
+    try:
+        status = kb.status()
+    except NothingIndexedError:
+        status = None
+    try:
+        undo = prepare_undo(kb.folder).name
+    except (UsageError, ConfigError):
+        undo = ""
+    return Board(shown_settings(kb.folder), Keys(kb.data).list(), status, undo, _reloaded(service))
+
+
+def _reloaded(service: Service) -> str:
+    """Uses the settings of the file. Returns why they are not used yet."""
+    try:
+        service.reload()
+    except (ConfigError, NotBuiltError) as error:
+        return hidden(str(error))
+    return ""
+
+
+@router.post("/settings")
+async def save(
+    request: Request, service: Served, text: Annotated[str, Form()], mark: Annotated[str, Form(max_length=64)]
+) -> Response:
+    """Writes surefind.toml. If it is not valid, the page shows what was typed and what is wrong."""
+    caller = await service.caller(request, "admin")
+    try:
+        await service.write(lambda: save_settings(service.kb.folder, text, mark))
+    except ConfigError as error:
+        return await _page(service, caller, 400, text=text, mark=mark, wrong=hidden(str(error)))
+    return back_to(request, "/settings?saved=settings")
+
+
+@router.post("/settings/undo")
+async def undo(request: Request, service: Served) -> Response:
+    """Restores surefind.toml as it was before the last change."""
+    await service.caller(request, "admin")
+    await service.write(lambda: write(service.kb.folder, prepare_undo(service.kb.folder)))
+    return back_to(request, "/settings?saved=undone")
+
+
+@router.post("/settings/sync")
+async def sync(request: Request, service: Served) -> Response:
+    """Reads the sources again and builds what the settings need."""
+    caller = await service.caller(request, "admin")
+    job = await service.jobs.start(caller, "sync", {}, "", "/settings")
+    return back_to(request, f"/jobs/{job.id}")
+
+
+@router.get("/settings/models")
+async def models(request: Request, service: Served) -> Response:
+    """Whether the models can be used. No token is spent."""
+    caller = await service.caller(request, "admin")
+    found = await service.work(lambda: model_health(service.kb))
+    return page(caller, "settings_models.html", title="Models", here="settings", models=found)
+
+
+# ---------------------------------------------------------------- keys
+
+
+@router.post("/settings/keys")
+async def create_key(
+    request: Request,
+    service: Served,
+    name: Annotated[str, Form(max_length=200)],
+    scope: Annotated[list[str] | None, Form(max_length=len(SCOPES))] = None,
+    groups: Annotated[str, Form(max_length=2_000)] = "",
+    days: Annotated[str, Form(max_length=10)] = "",
+) -> Response:
+    """Makes a key, and shows it once. It is in no address and is not stored."""
+    caller = await service.caller(request, "admin")
+    if days and not days.strip().isdigit():
+        raise UsageError(f"Days must be a whole number, not {days!r}.")
+    listed = [group.strip() for group in groups.replace("\n", ",").split(",")]
+    made, text = await service.write(
+        lambda: Keys(service.kb.data).create(name, scope or [], listed, float(days) if days else None)
+    )
+    return page(caller, "settings_key.html", title="New key", here="settings", key=made, text=text)
+
+
+@router.post("/settings/keys/revoke")
+async def revoke_key(request: Request, service: Served, id: Annotated[str, Form(max_length=64)]) -> Response:
+    """Revokes a key, at once."""
+    await service.caller(request, "admin")
+    await service.write(lambda: Keys(service.kb.data).revoke(id))
+    return back_to(request, "/settings?saved=revoked#keys")
