@@ -155,7 +155,7 @@ def test_hostile_name_and_broken_file_get_the_form_back(server: Served, keys: di
     with server.client(keys["ada"]) as http:
         for name, data, says in (
             ("../../x.md", b"text", "plain file name"),
-            ("x\r\nSet-Cookie: a.md", b"text", "must be a plain file name"),
+            ("a\\b.md", b"text", "must be a plain file name"),
             ("broken.pdf", b"%PDF-1.7 nothing of a PDF", "broken.pdf"),
             ("empty.md", b"", "Choose a file"),
             ("tool.exe", b"MZ", "No reader can read"),
@@ -230,7 +230,7 @@ def test_author_of_a_hidden_document_learns_nothing(server: Served, keys: dict[s
         form = _get(server, keys["writer"], f"/drafts/new?write=1&document=hr/{name}.md").text
         number = _made(server, keys["writer"], f"hr/{name}.md", "My guess.\n")
         page = _get(server, keys["writer"], f"/drafts/{number}").text + form
-        pages.append(re.sub(rf"\b{number}\b", "#", page).replace("free", "pay"))
+        pages.append(re.sub(rf"(drafts/|Draft |crumb\">){number}\b", "#", page).replace("free", "pay"))
     assert pages[0] == pages[1] and "zebra" not in pages[0]
 
 
@@ -242,7 +242,7 @@ def test_from_upload_to_search(server: Served, keys: dict[str, str], browser: Br
     with visiting(browser, server.url, keys["ada"]) as ada, visiting(browser, server.url, keys["bob"]) as bob:
         ada.goto("/drafts/new")
         file = {"name": "okapi.md", "mimeType": "text/markdown", "buffer": b"# Okapi\n\nThe okapi rule.\n"}
-        ada.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
+        ada.get_by_label("File", exact=True).set_input_files(file)  # type: ignore[arg-type]
         ada.get_by_label("Document").fill("animals/okapi.md")
         ada.get_by_role("button", name="Upload").click()
         ada.get_by_role("button", name="Submit for review").click()
@@ -318,7 +318,7 @@ def test_folders_open_in_place_and_the_filter_follows_the_keys(
         page.get_by_text("wires/").click()
         page.get_by_role("link", name="Wire 7", exact=True).wait_for()
         _looked_at(page)
-        page.get_by_label("Filter by name").press_sequentially("wire 8")
+        page.get_by_label("Filter by name").press_sequentially("wires/08")
         page.get_by_text("1 document").wait_for()
         page.get_by_role("link", name="Wire 8", exact=True).click()
         page.get_by_text("The cutoff of wire8").wait_for()
