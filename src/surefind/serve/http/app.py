@@ -20,6 +20,7 @@ from surefind.serve.http.problems import handle_problems
 from surefind.serve.http.routes import ask, documents, drafts, facets, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
 from surefind.serve.http.settings import ServeSettings, serve_settings
+from surefind.serve.web import graph as graph_page
 from surefind.serve.web import jobs as jobs_page
 from surefind.serve.web import label as label_page
 from surefind.serve.web import report as report_page
@@ -57,7 +58,7 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
     app.state.service = service
     for room in (search, facets, ask, documents, drafts, reports, jobs, feedback, health, manual):
         app.include_router(room.router)
-    for pages in (signing, search_page, reports_page, report_page, jobs_page, label_page, settings_page):
+    for pages in (signing, search_page, reports_page, report_page, jobs_page, label_page, graph_page, settings_page):
         app.include_router(pages.router)
     if agents:
         app.router.routes.append(Route("/mcp", endpoint=agents, include_in_schema=False))

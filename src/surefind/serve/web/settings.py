@@ -55,7 +55,13 @@ async def settings(request: Request, service: Served, saved: Annotated[str, Quer
 
 
 async def _page(
-    service: Service, caller: Caller, status: int = 200, saved: str = "", text: str = "", mark: str = "", wrong: str = ""
+    service: Service,
+    caller: Caller,
+    status: int = 200,
+    saved: str = "",
+    text: str = "",
+    mark: str = "",
+    wrong: str = "",
 ) -> Response:
     """`text` and `mark` are what was typed, and which file it was made of: another one must not be overwritten."""
     board = await service.work(lambda: _board(service))
