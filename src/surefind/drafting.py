@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from surefind.errors import LockedError, NothingIndexedError, SourceError, UsageError
+from surefind.errors import LockedError, NothingIndexedError, SourceError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from surefind.access import Access
@@ -84,13 +84,35 @@ class Drafting:
         return self.draft_of(path.name, data, document, author)
 
     def draft_of(
-        self, name: str, data: bytes, document: str = "", author: str = "", keep_metadata: bool = False
+        self,
+        name: str,
+        data: bytes,
+        document: str = "",
+        author: str = "",
+        keep_metadata: bool = False,
+        made_from: int | None = None,
     ) -> Draft:
         """Takes in the bytes of a file as a draft. With `keep_metadata`, it has the metadata and the access list of its
-        document, whatever the file says."""
+        document, whatever the file says. `made_from` is the version that its author edited, by default the one that is
+        published now."""
         document = document or name
         content, base = self._taken(name, data, document, keep_metadata)
+        if made_from is not None and made_from != base.version:
+            base = self._earlier(made_from, document)
         return self.desk.add(document, content, author or _this_user(), base, keep_metadata)
+
+    def _earlier(self, version: int, document: str) -> Base:
+        """Returns a version of a document that is not published any more, to base a draft on."""
+        from surefind.desk.taking import base_from
+        from surefind.desk.values import Base
+
+        try:
+            found = self.catalogue.versions.document(version)
+        except StoreError:  # it was deleted
+            return Base(version, "gone")
+        if found.id != document:
+            raise UsageError(f"Version {version} is not a version of {document}.")
+        return base_from(version, found)
 
     def save(self, number: int, edited: int, data: bytes, author: str = "", name: str = "") -> Draft:
         """Saves a new revision of a draft. `edited` is the revision that was changed; if there is a newer one,

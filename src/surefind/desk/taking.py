@@ -72,7 +72,12 @@ def base_of(catalogue: Catalogue, document: str) -> tuple[Base, Document | None]
     if version is None:
         return Base(), None
     found = catalogue.versions.document(version)
-    return Base(version, content_hash(found), shown(found)), found
+    return base_from(version, found), found
+
+
+def base_from(version: int, document: Document) -> Base:
+    """Returns a version as the base of a draft."""
+    return Base(version, content_hash(document), shown(document))
 
 
 def completed(made: Document, before: Document | None, keeps: bool) -> Document:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -132,6 +134,7 @@ def publish(
     approved: Annotated[
         bool, typer.Option("--approved", help="Refuse if fewer people approved it than [desk] approvals says.")
     ] = False,
+    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait until another process has written.")] = 0,
     no_gate: NoGate = False,
     budget: Budget = None,
     yes: Yes = False,
@@ -145,11 +148,26 @@ def publish(
         agree(base, Guard(base, no_gate).calls(), budget, yes, as_json)
         with progress(quiet=as_json) as report:
             guard = Guard(base, no_gate, report)
-            number = base.publish(version, report, guard.gate, base.settings.desk.approvals if approved else 0)
+            needed = base.settings.desk.approvals if approved else 0
+            number = _patiently(lambda: base.publish(version, report, guard.gate, needed), wait)
         problem = base.desk.events(version)[-1].what
     if problem.startswith("could not commit"):
         typer.echo(f"The draft is published, but Surefind {problem}", err=True)
     _show_published("Published", number, guard, as_json)
+
+
+def _patiently(do: Callable[[], int], seconds: float) -> int:
+    """Does it as soon as no other process writes; raises `LockedError` if that takes too long."""
+    from surefind.errors import LockedError
+
+    ends = time.monotonic() + seconds
+    while True:
+        try:
+            return do()
+        except LockedError:
+            if time.monotonic() > ends:
+                raise
+        time.sleep(0.1)
 
 
 def _show_published(done: str, number: int, guard: Guard, as_json: bool) -> None:

@@ -33,6 +33,8 @@ _LINES = 2_000
 _AT_ONCE = 4
 _PATIENCE = 10.0
 """Seconds that a cancelled job has to stop by itself."""
+_WAIT = "60"
+"""Seconds that publishing waits for another writer."""
 _PROGRESS = re.compile(r"(?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+)\b.*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
 _SCOPES: dict[str, Scope] = {
@@ -202,7 +204,7 @@ def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
         if not isinstance(version, int) or version < 1:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
         approved = ["--approved"] if options.get("approved") else []
-        return _Command(["version", "publish", *approved], [str(version)])
+        return _Command(["version", "publish", "--wait", _WAIT, *approved], [str(version)])
     if kind == "undo":
         return _Command(["use", "--undo"])
     if kind == "adopt":

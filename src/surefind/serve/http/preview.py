@@ -7,15 +7,18 @@ from dataclasses import asdict
 from typing import Any
 
 from surefind.bench.drift import Change, Drift
-from surefind.bench.preview import preview
+from surefind.bench.preview import Preview, preview
 from surefind.bench.standing import standing_exam
 from surefind.desk.values import Draft
-from surefind.errors import SurefindError
+from surefind.errors import LockedError, SurefindError
 from surefind.exam.model import Exam, ExamQuery
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import reviews
 from surefind.serve.http.service import Service
 from surefind.types import Chunk
+
+_KEPT = 50
+"""Results of exams that are kept."""
 
 
 def chunks_of(cut_all: Callable[[], list[Chunk]]) -> dict[str, Any]:
@@ -33,10 +36,24 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
     sees the questions whose documents they may read."""
     if not reviews(service, caller, draft):
         return {"asked": 0, "gained": [], "lost": [], "reason": "Reviewers see which exam questions a draft changes."}
-    found = preview(service.kb, draft.number)
+    try:
+        found = _asked(service, draft)
+    except LockedError:
+        return {"asked": 0, "gained": [], "lost": [], "reason": "Another change is being written. Try again soon."}
     if found.drift is None:
         return {"asked": 0, "gained": [], "lost": [], "reason": found.reason}
     return _shown(service, caller, found.drift)
+
+
+def _asked(service: Service, draft: Draft) -> Preview:
+    """Asks the exam once for a revision and a generation: it holds the writer's lock, and many people read a page."""
+    key = (draft.number, draft.revision, service.kb.catalogue.generation())
+    found = service.previews.get(key)
+    if found is None:
+        found = service.previews[key] = preview(service.kb, draft.number)
+        while len(service.previews) > _KEPT:
+            service.previews.popitem(last=False)
+    return found
 
 
 def _shown(service: Service, caller: Caller, drift: Drift) -> dict[str, Any]:

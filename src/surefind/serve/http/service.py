@@ -14,6 +14,7 @@ from anyio import to_thread
 from fastapi import Depends, Request
 
 from surefind.access import Access, access_lists
+from surefind.bench.preview import Preview
 from surefind.errors import NotFoundError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
@@ -51,6 +52,8 @@ class Service:
         self.rate = Rate(settings.requests_per_minute)
         self._working = anyio.CapacityLimiter(settings.workers)
         self._writing = anyio.CapacityLimiter(1)
+        self.previews: OrderedDict[tuple[int, int, int], Preview] = OrderedDict()
+        """What publishing a draft would do to the exam, by draft, revision and generation."""
         self._readers: OrderedDict[int, Reader] = OrderedDict()
         self._lock = threading.Lock()
         self._opening = threading.Lock()

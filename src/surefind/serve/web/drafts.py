@@ -53,27 +53,31 @@ async def new(
 ) -> Response:
     """A form to upload a file, or to write a text."""
     caller = await service.caller(request, "write")
-    text, name = await service.work(lambda: _source(service, caller, document)) if write else ("", "")
-    return _form(caller, document, text, name, write, "")
+    empty: tuple[str, str, int | None] = "", "", None
+    text, name, base = await service.work(lambda: _source(service, caller, document)) if write else empty
+    return _form(caller, document, text, name, write, base, "")
 
 
-def _form(caller: Caller, document: str, text: str, name: str, write: bool, wrong: str, status: int = 200) -> Response:
+def _form(
+    caller: Caller, document: str, text: str, name: str, write: bool, base: int | None, wrong: str, status: int = 200
+) -> Response:
     title = f"Edit {document}" if write and document else "Write a document" if write else "Upload a document"
     return page(
         caller, "draft_write.html" if write else "draft_upload.html", status, title=title, here="drafts",
-        document=document, text=text, name=name, wrong=wrong, draft=None,
+        document=document, text=text, name=name, wrong=wrong, draft=None, base=base,
     )  # fmt: skip
 
 
-def _source(service: Service, caller: Caller, document: str) -> tuple[str, str]:
-    """Returns the text of a document to edit, and the name of its file. It is empty if the caller may not read it."""
+def _source(service: Service, caller: Caller, document: str) -> tuple[str, str, int | None]:
+    """Returns the text of a document to edit, the name of its file, and its version. The text is empty if the caller
+    may not read it."""
     if not document or not sees_document(service, caller, document):
-        return "", text_name(document) if document else ""
+        return "", text_name(document) if document else "", None
     version = dict(service.reader().view.readable(caller.access()))[document]
     _, name, data = service.kb.source_of(version)
     if is_text(name):
-        return decoded(data), name
-    return service.kb.published_text(document), text_name(document)
+        return decoded(data), name, version
+    return service.kb.published_text(document), text_name(document), version
 
 
 @router.post("/drafts/new")
@@ -83,11 +87,12 @@ async def make(
     document: Annotated[str, Form(max_length=500)] = "",
     name: Annotated[str, Form(max_length=250)] = "",
     text: Annotated[str | None, Form()] = None,
+    base: Annotated[str, Form(max_length=20)] = "",
     file: Annotated[UploadFile | None, File()] = None,
 ) -> Response:
     """Makes a draft of a file or of a text."""
     caller = await service.caller(request, "write")
-    wanted = document.strip()
+    wanted, made_from = document.strip(), int(base) if base.isascii() and base.isdigit() else None
     if text is not None:
         body, name = _plain(text).encode(), name or (text_name(wanted) if wanted else "")
         wrong = "" if wanted else "Give the document a name, such as policies/fees.md."
@@ -97,9 +102,9 @@ async def make(
     try:
         if wrong:
             raise SourceError(wrong)
-        made = await service.work(lambda: service.kb.draft_of(name, body, wanted, caller.name))
+        made = await service.work(lambda: service.kb.draft_of(name, body, wanted, caller.name, made_from=made_from))
     except SourceError as error:
-        return _form(caller, document, text or "", name, text is not None, str(error), 400)
+        return _form(caller, document, text or "", name, text is not None, made_from, str(error), 400)
     return back_to(request, f"/drafts/{made.number}")
 
 
@@ -122,7 +127,7 @@ async def edit(number: int, request: Request, service: Served) -> Response:
 def _editor(caller: Caller, draft: Draft, text: str, wrong: str, status: int = 200) -> Response:
     return page(
         caller, "draft_write.html", status, title=f"Edit draft {draft.number}", here="drafts",
-        document=draft.document, text=text, name=draft.name, wrong=wrong, draft=draft,
+        document=draft.document, text=text, name=draft.name, wrong=wrong, draft=draft, base=None,
     )  # fmt: skip
 
 
