@@ -46,6 +46,7 @@ def visiting(browser: Browser, url: str, key: str = "", **options: Any) -> Itera
             page.goto("/sign-in")
             page.get_by_label("API key").fill(key)
             page.get_by_role("button", name="Sign in").click()
+            page.get_by_role("button", name="Sign out").wait_for()
         yield page
     finally:
         context.close()

@@ -199,17 +199,22 @@ class Drafting:
 
     def draft_chunks(self, number: int) -> list[Chunk]:
         """Returns the chunks that a draft will have, in the layout of the settings."""
-        from surefind.desk.taking import completed, read
+        found = self.desk.revision(number)
+        return self.chunks_of(found.name, found.data, self.desk.get(number).document, self.desk.keeps(number))
+
+    def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
+        """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
+        from surefind.desk.taking import check_document, check_name, completed, read
         from surefind.protocols import Priced
         from surefind.write.cutting import cut_each
 
         layout = self.settings.layout
         if any(isinstance(stage, Priced) for stage in (layout.chunk, *layout.enrich)):
             raise UsageError("This layout asks a language model, so the chunks are made when the draft is published.")
-        found, document = self.desk.revision(number), self.desk.get(number).document
+        check_name(name)
+        check_document(document)
         with self._reading() as reading:
-            made = read(reading, found.name, found.data, document)
-            made = completed(made, self._published(document)[1], self.desk.keeps(number))
+            made = completed(read(reading, name, data, document), self._published(document)[1], keep_metadata)
             (cut,) = cut_each(layout, [made], 1, reading, self.services)
         if cut.refused:
             raise SourceError(f"{document} {cut.refused}, while {layout} cut it.")

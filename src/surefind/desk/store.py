@@ -158,6 +158,13 @@ class Desk:
         with self.database.reading() as db:
             return self._drafts(db, f"WHERE d.state IN {_WAITING}{more} ORDER BY d.number DESC", values)
 
+    def recent(self, most: int) -> list[Draft]:
+        """Returns the drafts that were published last, the newest first."""
+        with self.database.reading() as db:
+            return self._drafts(
+                db, "WHERE d.state = 'published' ORDER BY d.changed DESC, d.number DESC LIMIT ?", (most,)
+            )
+
     def count(self) -> int:
         """Returns how many drafts wait to be published."""
         with self.database.reading() as db:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from surefind.access import Access
 from surefind.errors import NotFoundError, NothingIndexedError, PassageError, QueryError
@@ -135,6 +135,12 @@ class Reader:
         """Returns the metadata keys that the caller can filter by, with the number of documents that have each value
         and pass the filters on the other keys."""
         return self.view.facets(access)
+
+    def titles(self, documents: Sequence[tuple[str, int]]) -> dict[str, str]:
+        """Returns the titles of documents, given with their versions as `view.readable` lists them, by id."""
+        with explaining(self._catalogue.path.parent):
+            about = self._catalogue.versions.about([version for _, version in documents])
+        return {one.document: one.title for one in about}
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document that the caller may read, in order of id."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from surefind.access import Access
 from surefind.desk.review import check_approved
-from surefind.desk.values import Draft
+from surefind.desk.source import decoded, is_text
+from surefind.desk.values import Draft, Revision
 from surefind.errors import NotFoundError, UsageError
 from surefind.serve.auth.caller import Caller, ForbiddenError
 from surefind.serve.http.jobs import Job
@@ -56,6 +57,23 @@ def published_text(service: Service, caller: Caller, document: str) -> str:
     return service.kb.published_text(document) if sees_document(service, caller, document) else ""
 
 
+def compared(service: Service, caller: Caller, draft: Draft, revision: Revision) -> tuple[str, str]:
+    """Returns what a document says now and what a revision says, as far as the caller may know. The text of a revision
+    has the metadata and the access list of its document, so a caller who may not read it gets the file alone."""
+    before = published_text(service, caller, draft.document)
+    if service.kb.may_read_draft(draft.number, caller.access()):
+        return before, revision.text
+    return before, decoded(revision.data) if is_text(revision.name) else ""
+
+
+def outdated(service: Service, caller: Caller, draft: Draft) -> bool:
+    """Returns whether another version of the document was published since the draft was made. A caller who may not read
+    the document does not learn it."""
+    if not service.kb.may_read_draft(draft.number, caller.access()):
+        return False
+    return service.kb.desk.base(draft.number).text != service.kb.published_text(draft.document)
+
+
 def approvals_needed(service: Service) -> int:
     """Returns how many people must approve a draft. On an open server everybody is the same person, who could never
     approve anything, so nobody has to."""
@@ -67,4 +85,5 @@ async def publish(service: Service, caller: Caller, number: int) -> Job:
     draft = await service.work(lambda: reviewed(service, caller, number))
     needed = approvals_needed(service)
     check_approved(draft, needed)
-    return await service.jobs.start(caller, "publish", {"version": number, "approved": needed > 0})
+    options = {"version": number, "approved": needed > 0}
+    return await service.jobs.start(caller, "publish", options, draft.document, f"/drafts/{number}")

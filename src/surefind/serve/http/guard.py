@@ -35,7 +35,9 @@ _HEADERS = {
 """What a page of this server may do: nothing but show itself. Documents are data and never pages."""
 _STREAMS = re.compile(r"/v1/jobs/[^/]+/events|/v1/ask|/mcp")
 """Routes without a time limit: they send an answer bit by bit."""
-_UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+")
+_UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+|/drafts/(new|preview|\d+/(save|upload))")
+_ROOM = 1 << 18
+"""Bytes that the form around an uploaded file may have."""
 _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)")
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
 Present = Callable[[dict[str, Any], str, bool], Response]
@@ -126,7 +128,7 @@ class Guard:
         return None
 
     def _limit(self, scope: Scope) -> int:
-        return self._upload if _UPLOADS.fullmatch(scope["path"]) else self._settings.max_body_kb * 1024
+        return self._upload + _ROOM if _UPLOADS.fullmatch(scope["path"]) else self._settings.max_body_kb * 1024
 
 
 class _Counted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -14,12 +15,13 @@ from surefind.exam.model import Exam, ExamQuery
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import reviews
 from surefind.serve.http.service import Service
+from surefind.types import Chunk
 
 
-def chunks_of(service: Service, draft: Draft) -> dict[str, Any]:
+def chunks_of(cut_all: Callable[[], list[Chunk]]) -> dict[str, Any]:
     """Returns the chunks that a draft will have, or why they cannot be shown."""
     try:
-        cut = service.kb.draft_chunks(draft.number)
+        cut = cut_all()
     except SurefindError as error:
         return {"chunks": [], "reason": str(error)}
     rows = [{"start": c.start, "end": c.end, "text": c.text, "headings": list(c.headings)} for c in cut]
@@ -70,4 +72,7 @@ def seen_questions(exam: Exam, service: Service, caller: Caller) -> list[ExamQue
 
 def draft_preview(service: Service, caller: Caller, draft: Draft) -> dict[str, Any]:
     """Returns the chunks and the questions."""
-    return {**chunks_of(service, draft), "questions": questions_of(service, caller, draft)}
+    return {
+        **chunks_of(lambda: service.kb.draft_chunks(draft.number)),
+        "questions": questions_of(service, caller, draft),
+    }

@@ -1,0 +1,208 @@
+"""`/documents`: the documents that a visitor may read, as a tree; one document, its versions and what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+from weakref import WeakKeyDictionary
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.responses import Response
+
+from surefind.access import Access, access_lists
+from surefind.decisions import Decision
+from surefind.desk.difference import difference
+from surefind.desk.source import shown
+from surefind.errors import NotFoundError
+from surefind.search.reader import Reader
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.drafting import sees
+from surefind.serve.http.service import Served, Service
+from surefind.serve.web.lines import bounded, sheet
+from surefind.serve.web.page import back_to, is_fragment, page
+from surefind.store.rows import Version
+
+router = APIRouter(include_in_schema=False)
+_SHOWN = 200
+"""Documents of a folder, or of a filter, that are shown at a time."""
+_titles: WeakKeyDictionary[Reader, dict[str, str]] = WeakKeyDictionary()
+"""The titles of all documents of a generation, once somebody has filtered them."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder below another one."""
+
+    name: str
+    path: str
+    documents: int
+
+
+@dataclass(frozen=True)
+class Level:
+    """What is in a folder, or what a filter finds."""
+
+    path: str
+    folders: Sequence[Folder]
+    documents: Sequence[tuple[str, str]]
+    """The id and the title of each document."""
+    more: int | None
+    """Where the next documents begin; None if there are no more."""
+    total: int
+    """The documents in the folder and in all folders below it."""
+
+
+@router.get("/documents")
+async def tree(
+    request: Request,
+    service: Served,
+    inside: Annotated[str, Query(alias="in", max_length=500)] = "",
+    find: Annotated[str, Query(max_length=200)] = "",
+    start: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+) -> Response:
+    """The tree, or one level of it, if htmx opens a folder."""
+    caller = await service.caller(request, "read")
+    wanted = find.strip()
+    level = await service.work(
+        lambda: _found(service, caller, wanted, start) if wanted else _level(service, caller, inside, start)
+    )
+    return page(
+        caller, "level.html" if is_fragment(request) else "documents.html", title=inside or "Documents",
+        here="documents", level=level, find=find, crumbs=_crumbs(inside),
+    )  # fmt: skip
+
+
+def _level(service: Service, caller: Caller, inside: str, start: int) -> Level:
+    path = f"{inside.strip('/')}/" if inside.strip("/") else ""
+    reader = service.reader()
+    below = [id for id, _ in reader.view.readable(caller.access()) if id.startswith(path)]
+    counts: dict[str, int] = {}
+    direct = []
+    for id in below:
+        name, slash, _ = id[len(path) :].partition("/")
+        if slash:
+            counts[name] = counts.get(name, 0) + 1
+        else:
+            direct.append(id)
+    folders = [Folder(name, path + name, count) for name, count in sorted(counts.items())]
+    return _made(reader, caller, path, folders if not start else [], direct, start, len(below))
+
+
+def _found(service: Service, caller: Caller, find: str, start: int) -> Level:
+    reader = service.reader()
+    titles = _titles.get(reader)
+    if titles is None:
+        listed = reader.view.readable(Access.owner())
+        titles = _titles[reader] = reader.titles(listed)
+    words = find.casefold().split()
+    readable = [id for id, _ in reader.view.readable(caller.access())]
+    names = [id for id in readable if all(word in f"{id} {titles.get(id, '')}".casefold() for word in words)]
+    return _made(reader, caller, "", [], names, start, len(names))
+
+
+def _made(
+    reader: Reader, caller: Caller, path: str, folders: list[Folder], ids: list[str], start: int, total: int
+) -> Level:
+    shown_ids = ids[start : start + _SHOWN]
+    versions = dict(reader.view.readable(caller.access()))
+    titles = reader.titles([(id, versions[id]) for id in shown_ids])
+    more = start + _SHOWN if start + _SHOWN < len(ids) else None
+    return Level(path, folders, [(id, titles.get(id, "")) for id in shown_ids], more, total)
+
+
+def _crumbs(inside: str) -> list[tuple[str, str]]:
+    parts = [part for part in inside.split("/") if part]
+    return [(part, "/".join(parts[: at + 1])) for at, part in enumerate(parts)]
+
+
+@router.post("/documents/restore")
+async def restore(request: Request, service: Served, version: Annotated[int, Form(ge=1, lt=2**62)]) -> Response:
+    """Makes a draft with the text of an earlier version."""
+    caller = await service.caller(request, "write")
+
+    def write() -> int:
+        service.readable_version(version, caller)
+        return service.kb.restore(version, caller.name).number
+
+    return back_to(request, f"/drafts/{await service.work(write)}")
+
+
+@router.get("/documents/{id:path}")
+async def document(
+    id: str,
+    request: Request,
+    service: Served,
+    line: Annotated[int, Query(ge=1, lt=2**31)] = 1,
+    passage: Annotated[str, Query(max_length=100)] = "",
+    q: Annotated[str, Query(max_length=2_000)] = "",
+    before: Annotated[int | None, Query(ge=1, lt=2**62)] = None,
+    after: Annotated[int | None, Query(ge=1, lt=2**62)] = None,
+) -> Response:
+    """A document as it is searched, with its metadata and versions; or what changed between two versions."""
+    caller = await service.caller(request, "read")
+
+    def read() -> dict[str, Any]:
+        found = _document(service, caller, id, line, passage, q)
+        versions: list[Version] = found["versions"]
+        if before and after:
+            found |= _changes(service, versions, before, after)
+        return found
+
+    return page(caller, "document.html", here="documents", **{"changed": None, **await service.work(read)})
+
+
+def _document(service: Service, caller: Caller, id: str, line: int, passage: str, q: str) -> dict[str, Any]:
+    reader, access = service.reader(), caller.access()
+    found, about = reader.document(id, access)
+    lists = access_lists(found.acl, (about.path, id), service.kb.settings.access)
+    marked, sentence = (0, 0), (0, 0)
+    if passage:
+        marked, sentence = _marked(reader, caller, found.text, id, passage, q)
+        line = marked[0] or line
+    drafts = [one for one in service.kb.desk.waiting(id) if caller.may("write") and sees(service, caller, one)]
+    return {
+        "title": found.title or id,
+        "document": found,
+        "about": about,
+        "readers": Decision(id, lists).readers,
+        "why": Decision(id, lists).reason,
+        "sheet": sheet(found.text, line),
+        "marked": marked,
+        "sentence": sentence,
+        "versions": [one for one in service.kb.history(id) if service.may_read_version(one, caller)],
+        "drafts": drafts,
+        "crumbs": _crumbs(id)[:-1],
+        "q": q,
+        "passage": passage,
+    }
+
+
+def _marked(
+    reader: Reader, caller: Caller, text: str, id: str, passage: str, q: str
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Returns the first and the last line of a passage, and of its best sentence; zeros if the passage is gone."""
+    try:
+        hit = reader.passage(passage, caller.access(), query=q)
+    except NotFoundError:
+        return (0, 0), (0, 0)
+    if hit.document != id:
+        return (0, 0), (0, 0)
+    best = hit.sentence if hit.sentence and q else None
+    return _lines(text, hit.start, hit.end), _lines(text, *best) if best else (0, 0)
+
+
+def _lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """Returns the lines of a span, counted as `splitlines` does."""
+    first = len(text[: start + 1].splitlines()) or 1
+    return first, max(first, len(text[:end].splitlines()))
+
+
+def _changes(service: Service, versions: Sequence[Version], before: int, after: int) -> dict[str, Any]:
+    """Compares two versions that the caller may read."""
+    known = {one.number for one in versions}
+    if not {before, after} <= known:
+        raise NotFoundError("There is no such version among those you may read.")
+    old, new = (shown(service.kb.catalogue.versions.document(number)) for number in (before, after))
+    lines, left_out = bounded(difference(old, new))
+    return {"changed": {"before": before, "after": after, "lines": lines, "left_out": left_out}}

@@ -1,0 +1,206 @@
+"""`/drafts`: the drafts that a visitor may see; uploads; the editor; what happens when two people save at once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Query, Request, UploadFile
+from starlette.responses import Response
+
+from surefind.desk.difference import difference
+from surefind.desk.people import same_person
+from surefind.desk.source import decoded, is_text, text_name
+from surefind.desk.values import Draft
+from surefind.errors import ConflictError, SourceError
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.drafting import reviews, seen, sees, sees_document
+from surefind.serve.http.preview import chunks_of
+from surefind.serve.http.service import Served, Service
+from surefind.serve.web.lines import bounded
+from surefind.serve.web.page import back_to, page
+
+router = APIRouter(include_in_schema=False)
+_RECENT = 20
+"""Published drafts that the list shows."""
+
+
+@router.get("/drafts")
+async def drafts(request: Request, service: Served) -> Response:
+    """The drafts that wait for the visitor, the visitor's own, and the others."""
+    caller = await service.caller(request, "write")
+
+    def read() -> dict[str, Any]:
+        desk = service.kb.desk
+        known = [one for one in desk.waiting() if sees(service, caller, one)]
+        mine = [one for one in known if caller.name in desk.authors(one.number)]
+        todo = [one for one in known if _waits_for(service, caller, one)]
+        rest = [one for one in known if one not in mine and one not in todo]
+        recent = [one for one in desk.recent(_RECENT) if sees(service, caller, one)]
+        return {"mine": mine, "todo": todo, "rest": rest, "recent": recent}
+
+    return page(caller, "drafts.html", title="Drafts", here="drafts", **await service.work(read))
+
+
+def _waits_for(service: Service, caller: Caller, draft: Draft) -> bool:
+    """Whether a draft waits for the review of this caller."""
+    wrote = any(same_person(caller.name, name) for name in service.kb.desk.authors(draft.number))
+    return draft.state == "in review" and not wrote and reviews(service, caller, draft)
+
+
+@router.get("/drafts/new")
+async def new(
+    request: Request, service: Served, document: Annotated[str, Query(max_length=500)] = "", write: bool = False
+) -> Response:
+    """A form to upload a file, or to write a text."""
+    caller = await service.caller(request, "write")
+    text, name = await service.work(lambda: _source(service, caller, document)) if write else ("", "")
+    return _form(caller, document, text, name, write, "")
+
+
+def _form(caller: Caller, document: str, text: str, name: str, write: bool, wrong: str, status: int = 200) -> Response:
+    title = f"Edit {document}" if write and document else "Write a document" if write else "Upload a document"
+    return page(
+        caller, "draft_write.html" if write else "draft_upload.html", status, title=title, here="drafts",
+        document=document, text=text, name=name, wrong=wrong, draft=None,
+    )  # fmt: skip
+
+
+def _source(service: Service, caller: Caller, document: str) -> tuple[str, str]:
+    """Returns the text of a document to edit, and the name of its file. It is empty if the caller may not read it."""
+    if not document or not sees_document(service, caller, document):
+        return "", text_name(document) if document else ""
+    version = dict(service.reader().view.readable(caller.access()))[document]
+    _, name, data = service.kb.source_of(version)
+    if is_text(name):
+        return decoded(data), name
+    return service.kb.published_text(document), text_name(document)
+
+
+@router.post("/drafts/new")
+async def make(
+    request: Request,
+    service: Served,
+    document: Annotated[str, Form(max_length=500)] = "",
+    name: Annotated[str, Form(max_length=250)] = "",
+    text: Annotated[str | None, Form()] = None,
+    file: Annotated[UploadFile | None, File()] = None,
+) -> Response:
+    """Makes a draft of a file or of a text."""
+    caller = await service.caller(request, "write")
+    wanted = document.strip()
+    if text is not None:
+        body, name = _plain(text).encode(), name or (text_name(wanted) if wanted else "")
+        wrong = "" if wanted else "Give the document a name, such as policies/fees.md."
+    else:
+        body, name = await file.read() if file else b"", (file.filename or "") if file else ""
+        wrong = "" if body else "Choose a file that is not empty."
+    try:
+        if wrong:
+            raise SourceError(wrong)
+        made = await service.work(lambda: service.kb.draft_of(name, body, wanted, caller.name))
+    except SourceError as error:
+        return _form(caller, document, text or "", name, text is not None, str(error), 400)
+    return back_to(request, f"/drafts/{made.number}")
+
+
+@router.get("/drafts/{number}/edit")
+async def edit(number: int, request: Request, service: Served) -> Response:
+    """The editor, with the newest revision of a draft."""
+    caller = await service.caller(request, "write")
+
+    def read() -> tuple[Draft, str]:
+        found = seen(service, caller, number)
+        one = service.kb.desk.revision(number, found.revision)
+        if not is_text(one.name):
+            raise SourceError(f"{one.name} cannot be edited as text. Upload a new file instead.")
+        return found, decoded(one.data)
+
+    draft, text = await service.work(read)
+    return _editor(caller, draft, text, "")
+
+
+def _editor(caller: Caller, draft: Draft, text: str, wrong: str, status: int = 200) -> Response:
+    return page(
+        caller, "draft_write.html", status, title=f"Edit draft {draft.number}", here="drafts",
+        document=draft.document, text=text, name=draft.name, wrong=wrong, draft=draft,
+    )  # fmt: skip
+
+
+@router.post("/drafts/{number}/save")
+async def save(
+    number: int,
+    request: Request,
+    service: Served,
+    revision: Annotated[int, Form(ge=1, lt=2**31)],
+    text: Annotated[str, Form()],
+) -> Response:
+    """Saves a text as a new revision. If somebody saved meanwhile, both texts are shown."""
+    caller = await service.caller(request, "write")
+    draft = await service.work(lambda: seen(service, caller, number))
+    data = _plain(text).encode()
+    try:
+        await service.work(lambda: service.kb.save(number, revision, data, caller.name))
+    except ConflictError as error:
+        return await _conflict(service, caller, number, data, error)
+    except SourceError as error:
+        return _editor(caller, draft, text, str(error), 400)
+    return back_to(request, f"/drafts/{number}")
+
+
+@router.post("/drafts/{number}/upload")
+async def upload(
+    number: int,
+    request: Request,
+    service: Served,
+    revision: Annotated[int, Form(ge=1, lt=2**31)],
+    file: Annotated[UploadFile, File()],
+) -> Response:
+    """Takes in a file as a new revision."""
+    caller = await service.caller(request, "write")
+    data, name = await file.read(), file.filename or ""
+
+    def write() -> None:
+        seen(service, caller, number)
+        service.kb.save(number, revision, data, caller.name, name)
+
+    await service.work(write)
+    return back_to(request, f"/drafts/{number}")
+
+
+async def _conflict(service: Service, caller: Caller, number: int, data: bytes, error: ConflictError) -> Response:
+    """Shows the text that was not saved beside the one that somebody else saved."""
+
+    def read() -> dict[str, Any]:
+        theirs = service.kb.desk.revision(number)
+        text = decoded(theirs.data) if is_text(theirs.name) else ""
+        lines, left_out = bounded(difference(text, decoded(data)))
+        return {"draft": service.kb.desk.get(number), "theirs": theirs, "their_text": text, "lines": lines,
+                "left_out": left_out}  # fmt: skip
+
+    found = await service.work(read)
+    return page(
+        caller, "draft_conflict.html", 409, title="Somebody saved meanwhile", here="drafts", mine=decoded(data),
+        wrong=str(error), **found,
+    )  # fmt: skip
+
+
+@router.post("/drafts/preview")
+async def preview(
+    request: Request,
+    service: Served,
+    text: Annotated[str, Form()],
+    document: Annotated[str, Form(max_length=500)] = "",
+) -> Response:
+    """The chunks that a text would have; nothing is saved."""
+    caller = await service.caller(request, "write")
+    name = document.strip() or "new.md"
+
+    def cut() -> dict[str, Any]:
+        return chunks_of(lambda: service.kb.chunks_of(text_name(name), _plain(text).encode(), name))
+
+    return page(caller, "chunks.html", title="Chunks", here="drafts", found=await service.work(cut))
+
+
+def _plain(text: str) -> str:
+    """Returns the text of a form, as browsers send it, with plain line ends."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")

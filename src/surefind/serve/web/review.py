@@ -1,0 +1,217 @@
+"""`/drafts/N`: one draft, as a reviewer reads it: what it changes, comments on lines, chunks, questions, history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Path, Query, Request
+from starlette.responses import Response
+
+from surefind.desk.difference import Line, difference
+from surefind.desk.people import same_person
+from surefind.desk.review import comment, comments, resolve
+from surefind.desk.source import is_text
+from surefind.desk.values import OPEN, Comment, Draft
+from surefind.errors import NotFoundError
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.drafting import (
+    approvals_needed,
+    compared,
+    outdated,
+    publish,
+    reviewed,
+    reviews,
+    seen,
+    sees_document,
+)
+from surefind.serve.http.preview import chunks_of, questions_of
+from surefind.serve.http.service import Served, Service
+from surefind.serve.web.lines import bounded
+from surefind.serve.web.page import back_to, is_fragment, page
+
+router = APIRouter(include_in_schema=False)
+Number = Annotated[int, Path(ge=1, lt=2**62)]
+Asked = Annotated[int | None, Query(ge=1, lt=2**31)]
+
+
+@router.get("/drafts/{number}")
+async def draft(
+    number: Number,
+    request: Request,
+    service: Served,
+    revision: Asked = None,
+    since: Asked = None,
+    line: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+) -> Response:
+    """The draft. With `since`, only what changed from that revision on; with `line`, a form to comment on it."""
+    caller = await service.caller(request, "write")
+    found = await service.work(lambda: _draft(service, caller, number, revision, since))
+    return page(caller, "draft.html", here="drafts", commenting=line, **found)
+
+
+def _draft(service: Service, caller: Caller, number: int, revision: int | None, since: int | None) -> dict[str, Any]:
+    found, desk = seen(service, caller, number), service.kb.desk
+    one = desk.revision(number, revision)
+    before, after = compared(service, caller, found, one)
+    if since is not None:
+        _, before = compared(service, caller, found, desk.revision(number, since))
+    lines, left_out = bounded(difference(before, after))
+    said = comments(desk, number)
+    here, elsewhere = _placed(said, one.number, lines)
+    return {
+        "title": f"Draft {number}: {found.document}",
+        "draft": found,
+        "shown": one,
+        "since": since,
+        "editable": is_text(one.name),
+        "lines": lines,
+        "left_out": left_out,
+        "is_new": not before and not since,
+        "here_comments": here,
+        "elsewhere": elsewhere,
+        "events": desk.events(number),
+        "open": found.state in OPEN,
+        "may": _allowed(service, caller, found),
+        "needed": approvals_needed(service),
+        "is_open_server": service.gatekeeper.lets_everybody_in,
+        "outdated": found.state in OPEN and outdated(service, caller, found),
+        "known": sees_document(service, caller, found.document),
+    }
+
+
+def _allowed(service: Service, caller: Caller, draft: Draft) -> dict[str, bool]:
+    """Returns what the caller may do with a draft now."""
+    reviewer = reviews(service, caller, draft)
+    wrote = any(same_person(caller.name, name) for name in service.kb.desk.authors(draft.number))
+    approved = any(same_person(caller.name, name) for name in draft.approvals)
+    return {
+        "submit": draft.state == "draft",
+        "approve": reviewer and not wrote and not approved and draft.state in ("in review", "approved"),
+        "return": reviewer and draft.state in ("in review", "approved"),
+        "publish": reviewer and len(draft.approvals) >= approvals_needed(service),
+        "review": reviewer,
+        "wrote": wrote,
+    }
+
+
+def _placed(said: list[Comment], revision: int, lines: list[Line]) -> tuple[dict[int, list[Comment]], list[Comment]]:
+    """Returns the comments by line, and those whose lines are not shown."""
+    shown = {line.new for line in lines if line.new}
+    here: dict[int, list[Comment]] = {}
+    for one in said:
+        if one.revision == revision and one.line in shown:
+            here.setdefault(one.line, []).append(one)
+    elsewhere = [one for one in said if one.revision != revision or one.line not in shown]
+    return here, elsewhere
+
+
+@router.get("/drafts/{number}/comment")
+async def comment_form(
+    number: Number,
+    request: Request,
+    service: Served,
+    revision: Annotated[int, Query(ge=1, lt=2**31)],
+    line: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+) -> Response:
+    """A form to comment on a line. Without a script, it is on the draft's page."""
+    caller = await service.caller(request, "write")
+    found = await service.work(lambda: seen(service, caller, number))
+    if not is_fragment(request):
+        return back_to(request, f"/drafts/{number}?revision={revision}&line={line}#say")
+    return page(caller, "comment_row.html", title="", here="", draft=found, line=line, revision=revision)
+
+
+@router.post("/drafts/{number}/comments")
+async def add_comment(
+    number: Number,
+    request: Request,
+    service: Served,
+    revision: Annotated[int, Form(ge=1, lt=2**31)],
+    text: Annotated[str, Form()],
+    line: Annotated[int, Form(ge=0, lt=2**31)] = 0,
+    reply_to: Annotated[int | None, Form(ge=1, lt=2**62)] = None,
+) -> Response:
+    caller = await service.caller(request, "write")
+
+    def write() -> None:
+        seen(service, caller, number)
+        comment(service.kb.desk, number, revision, line, caller.name, text.replace("\r\n", "\n"), reply_to)
+
+    await service.work(write)
+    return back_to(request, f"/drafts/{number}?revision={revision}#L{line}" if line else f"/drafts/{number}#comments")
+
+
+@router.post("/drafts/{number}/comments/{which}/resolve")
+async def resolve_comment(number: Number, which: Number, request: Request, service: Served) -> Response:
+    caller = await service.caller(request, "write")
+
+    def write() -> None:
+        seen(service, caller, number)
+        resolve(service.kb.desk, number, which, caller.name)
+
+    await service.work(write)
+    return back_to(request, f"/drafts/{number}")
+
+
+@router.post("/drafts/{number}/do/{what}")
+async def do(
+    number: Number,
+    what: str,
+    request: Request,
+    service: Served,
+    revision: Annotated[int, Form(ge=1, lt=2**31)] = 1,
+) -> Response:
+    """Submits, approves, hands back, rebases or discards a draft. `revision` is the one that the visitor saw."""
+    caller = await service.caller(request, "write")
+    kb = service.kb
+    actions: dict[str, tuple[Callable[[Service, Caller, int], Draft], Callable[[], object]]] = {
+        "submit": (seen, lambda: kb.review(number, author=caller.name)),
+        "approve": (reviewed, lambda: kb.approve(number, revision, caller.name)),
+        "return": (reviewed, lambda: kb.review(number, True, caller.name)),
+        "rebase": (seen, lambda: kb.rebase(number, caller.name)),
+        "discard": (seen, lambda: kb.discard(number, caller.name)),
+    }
+    if what not in actions:
+        raise NotFoundError("There is no such action.")
+    check, act = actions[what]
+
+    def write() -> None:
+        check(service, caller, number)
+        act()
+
+    await service.work(write)
+    return back_to(request, "/drafts" if what == "discard" else f"/drafts/{number}")
+
+
+@router.post("/drafts/{number}/publish")
+async def publish_draft(number: Number, request: Request, service: Served) -> Response:
+    """Starts the job that publishes a draft, and shows how far it is."""
+    caller = await service.caller(request, "review")
+    return back_to(request, f"/jobs/{(await publish(service, caller, number)).id}")
+
+
+@router.get("/drafts/{number}/chunks")
+async def chunks(number: Number, request: Request, service: Served) -> Response:
+    """The chunks that a draft will have."""
+    caller = await service.caller(request, "write")
+
+    def read() -> dict[str, Any]:
+        seen(service, caller, number)
+        return chunks_of(lambda: service.kb.draft_chunks(number))
+
+    return _part(caller, request, "chunks", "Chunks", number, await service.work(read))
+
+
+@router.get("/drafts/{number}/questions")
+async def questions(number: Number, request: Request, service: Served) -> Response:
+    """The questions of the standing exam that a draft gains or loses."""
+    caller = await service.caller(request, "write")
+    found = await service.work(lambda: seen(service, caller, number))
+    asked = await service.write(lambda: questions_of(service, caller, found))
+    return _part(caller, request, "questions", "Exam questions", number, asked)
+
+
+def _part(caller: Caller, request: Request, name: str, title: str, number: int, found: dict[str, Any]) -> Response:
+    template = f"{name}.html" if is_fragment(request) else "draft_part.html"
+    return page(caller, template, title=title, here="drafts", found=found, part=f"{name}.html", number=number)
