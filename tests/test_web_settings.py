@@ -74,7 +74,7 @@ def test_only_admins_see_and_change_settings(server: Served, keys: dict[str, str
     assert text_of(bank) == before
 
 
-def test_an_open_server_says_how_to_make_the_first_admin_and_makes_none(
+def test_an_open_server_says_how_to_make_the_first_admin(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     home = a_bank(Home(tmp_path_factory.mktemp("open")))
