@@ -19,6 +19,7 @@ from surefind.folders import DATA_FOLDER as DATA_FOLDER
 from surefind.folders import FILE_NAME as FILE_NAME
 from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
+from surefind.store.settings import StoreSettings
 from surefind.template import TEMPLATE as TEMPLATE
 from surefind.write.layout import Layout
 
@@ -83,6 +84,7 @@ class Settings:
     """A search that is less sure of its first hit returns none."""
     serve: Mapping[str, Any] = field(default_factory=dict)
     """The table [serve]; `serve.http.settings` reads it."""
+    store: StoreSettings = field(default_factory=StoreSettings)
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -131,7 +133,7 @@ class _SettingsReader:
         self.data = data
 
     def settings(self) -> Settings:
-        known = {*_TABLES, "access", "pipelines", "bench", "llm", "serve"}
+        known = {*_TABLES, "access", "pipelines", "bench", "llm", "serve", "store"}
         for table, content in self.data.items():
             if table not in known:
                 raise self.error(table, "", f"there is no table [{table}]. {choices(table, known)}")
@@ -169,6 +171,7 @@ class _SettingsReader:
             self.isolated(),
             self.min_confidence(merged["search"]),
             self.data.get("serve", {}),
+            self.store(),
         )
 
     def files(self, sync: dict[str, Any]) -> FileRules:
@@ -276,6 +279,14 @@ class _SettingsReader:
         except SpecError as error:
             key = "chunk" if index["chunk"].partition("(")[0] in str(error) else "enrich"
             raise self.error("index", key, str(error)) from None
+
+    def store(self) -> StoreSettings:
+        given = self.data.get("store", {})
+        self.check("store", given, {f.name: str for f in fields(StoreSettings)})
+        try:
+            return StoreSettings(**given)
+        except UsageError as error:
+            raise self.error("store", str(error).partition(" ")[0], str(error)) from None
 
     def pipelines(self) -> dict[str, Pipeline]:
         given = self.data.get("pipelines") or tomllib.loads(TEMPLATE)["pipelines"]
