@@ -22,8 +22,9 @@ from surefind.store.backends.milvus.server import Server
 from surefind.types import Document, Query
 
 ODD = [
-    "hr", "HR", 'say "hi"', "it's", "a\\b", "x] or version > 0 or array_contains_any(acl, [1", "größe", "日本", "public",
-    "%", "_", "{0}", "a,b", "\u202e", " ", "\x00", "1", "-1", "1.0", "true", "null", "1e400", "nan", "*", "**",
+    "hr", "HR", 'say "hi"', "it's", "a\\b", "x] or version > 0 or array_contains_any(acl, [1", "größe", "日本",
+    "public", "%", "_", "{0}", "a,b", "\u202e", " ", "\x00", "1", "-1", "1.0", "true", "null", "1e400", "nan", "*",
+    "**",
 ]  # fmt: skip
 FOLDERS = ["hr", "hr/pay", "it", "größe 100%", "a'b\"c", "日本", "hr2", "hr/pay/2024", "_"]
 RULES = [

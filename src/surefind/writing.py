@@ -192,7 +192,7 @@ class Writing:
         admit = admission(gate, settings) if gate else None
         writer = Writer(
             self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit,
-            partial(backend_of, settings.store),
+            partial(backend_of, settings.store, isolated=settings.isolated),
         )  # fmt: skip
         with explaining(self.data), writer:
             yield writer
