@@ -26,6 +26,8 @@ _PAUSES = (0.5, 1.0, 2.0, 4.0)
 """Seconds before a write is tried again."""
 _CONNECT, _READ, _WRITE = 10.0, 30.0, 120.0
 """Seconds that a call may take."""
+_QUIET = {"grpc.keepalive_time_ms": 3_600_000, "grpc.keepalive_permit_without_calls": 0}
+"""milvus-lite closes a connection that is checked every ten seconds, as pymilvus does while it waits."""
 _LISTED = 1000
 """Numbers in one expression of a deletion."""
 Result = TypeVar("Result")
@@ -206,7 +208,8 @@ class Server:
         try:
             if self.embedded:
                 Path(self.uri).parent.mkdir(parents=True, exist_ok=True)
-            return MilvusClient(self.uri, token=self._token, timeout=_CONNECT)
+            options = {"grpc_options": _QUIET} if self.embedded else {}
+            return MilvusClient(self.uri, token=self._token, timeout=_CONNECT, **options)
         except MilvusException as error:
             if self.embedded:
                 raise LockedError(
