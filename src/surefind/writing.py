@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -153,6 +154,7 @@ class Writing:
     ) -> Iterator[Writer]:
         from surefind.desk.moving import move_drafts
         from surefind.gate import admission
+        from surefind.store.backends.choice import backend_of
         from surefind.store.failures import explaining
         from surefind.write.reading import Reading
         from surefind.write.writer import Writer
@@ -161,8 +163,9 @@ class Writing:
         reading = Reading(settings.readers, settings.limits, spare=True)
         admit = admission(gate, settings) if gate else None
         writer = Writer(
-            self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit
-        )
+            self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit,
+            partial(backend_of, settings.store, isolated=settings.isolated),
+        )  # fmt: skip
         with explaining(self.data), writer:
             if writer.catalogue.versions.waiting():
                 move_drafts(writer.catalogue, self.desk)

@@ -20,17 +20,8 @@ from surefind.serve.http.problems import handle_problems
 from surefind.serve.http.routes import ask, documents, drafts, facets, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
 from surefind.serve.http.settings import ServeSettings, serve_settings
-from surefind.serve.web import documents as documents_page
-from surefind.serve.web import drafts as drafts_page
-from surefind.serve.web import jobs as jobs_page
-from surefind.serve.web import label as label_page
-from surefind.serve.web import report as report_page
-from surefind.serve.web import reports as reports_page
-from surefind.serve.web import review as review_page
-from surefind.serve.web import search as search_page
-from surefind.serve.web import settings as settings_page
-from surefind.serve.web import signing
 from surefind.serve.web.problems import as_page
+from surefind.serve.web.routers import ROUTERS
 
 _ABOUT = """Finds the right passage among your documents.
 
@@ -60,10 +51,8 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
     app.state.service = service
     for room in (search, facets, ask, documents, drafts, reports, jobs, feedback, health, manual):
         app.include_router(room.router)
-    for pages in (signing, search_page, documents_page, drafts_page, review_page, reports_page, report_page):
-        app.include_router(pages.router)
-    for pages in (jobs_page, label_page, settings_page):
-        app.include_router(pages.router)
+    for router in ROUTERS:
+        app.include_router(router)
     if agents:
         app.router.routes.append(Route("/mcp", endpoint=agents, include_in_schema=False))
     handle_problems(app)

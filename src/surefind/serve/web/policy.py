@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from html.parser import HTMLParser
+from typing import Literal
 
 from starlette.responses import HTMLResponse
 
@@ -17,14 +18,14 @@ _DATA = ("application/json",)
 
 
 _BACK = (
-    "position:fixed;left:.8rem;bottom:.7rem;z-index:9;padding:.3rem .75rem;border-radius:99px;font:14px system-ui;"
+    "position:fixed;left:.8rem;{edge}:.7rem;z-index:9;padding:.3rem .75rem;border-radius:99px;font:14px system-ui;"
     "background:Canvas;color:LinkText;border:1px solid GrayText;text-decoration:none"
 )
 
 
-def with_own_scripts(html: str, back: str, label: str) -> HTMLResponse:
-    """Returns a response with a page whose scripts may run, and no others. A link leads back to the page `back`."""
-    html = html.replace("<body>", f'<body>\n<a href="{back}" style="{_BACK}">← {label}</a>', 1)
+def with_own_scripts(html: str, back: str, label: str, edge: Literal["top", "bottom"] = "bottom") -> HTMLResponse:
+    """Returns a response with a page whose scripts may run, and no others. A link at the edge leads to `back`."""
+    html = html.replace("<body>", f'<body>\n<a href="{back}" style="{_BACK.format(edge=edge)}">← {label}</a>', 1)
     allowed = " ".join(f"'sha256-{hash}'" for hash in script_hashes(html)) or "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "

@@ -95,7 +95,7 @@ def _reloaded(service: Service) -> str:
 
 @router.post("/settings")
 async def save(
-    request: Request, service: Served, text: Annotated[str, Form()], mark: Annotated[str, Form(max_length=64)]
+    request: Request, service: Served, mark: Annotated[str, Form(max_length=64)], text: Annotated[str, Form()] = ""
 ) -> Response:
     """Writes surefind.toml. If it is not valid, the page shows what was typed and what is wrong."""
     caller = await service.caller(request, "admin")

@@ -1,0 +1,117 @@
+"""`/graph`: the graph of the entities and passages that the visitor may read.
+
+The graph of a caller is derived from the passages that the caller may read, and a page of it is kept for each set of
+groups, for one generation. The page draws the best connected entities, as many as fit into its size.
+"""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections import OrderedDict
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from surefind.access import Access
+from surefind.errors import NothingIndexedError
+from surefind.graph.communities import communities
+from surefind.graph.index import GraphIndex
+from surefind.graph.labels import labels
+from surefind.graph.summaries import summarise
+from surefind.graph.view import counts, render, view
+from surefind.protocols import Retriever
+from surefind.search.reader import Reader
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.service import Served, Service
+from surefind.serve.web.page import back_to, page
+from surefind.serve.web.policy import with_own_scripts
+from surefind.serve.web.report import compressed
+from surefind.spec import make
+from surefind.store.backends.view import LocalView
+
+router = APIRouter(include_in_schema=False)
+_KEPT = 16
+"""Maps that are kept for a generation, at most."""
+_BYTES = 300_000
+"""The size of a map on its way to the browser, at most: compressed."""
+_FIRST = 2_000
+"""Entities that are drawn, at most."""
+_TOP = 60
+"""Entities that the page without a script lists."""
+EXAMPLE = "ppr(seed=[bm25])"
+"""A retriever whose index is the graph. Without vectors as seeds, it needs no encoder."""
+Drawn = tuple[str, dict[str, Any]]
+"""The map as a page, and the figures of the graph."""
+_pages: WeakKeyDictionary[Reader, OrderedDict[frozenset[str], Drawn]] = WeakKeyDictionary()
+"""By reader: a new generation, or new access rules, come with a new reader."""
+_lock = threading.Lock()
+
+
+@router.get("/graph")
+async def graph(request: Request, service: Served) -> Response:
+    """What is best connected, as a list, and the way to the map."""
+    caller = await service.caller(request, "read")
+    found = await service.work(lambda: _found(service, caller))
+    return page(caller, "graph.html", title="Graph", here="graph", found=found[1] if found else None)
+
+
+@router.get("/graph/map")
+async def map_page(request: Request, service: Served) -> Response:
+    """The map of the entities, drawn by the page's own script."""
+    caller = await service.caller(request, "read")
+    found = await service.work(lambda: _found(service, caller))
+    if found is None:
+        return back_to(request, "/graph")
+    return compressed(request, with_own_scripts(found[0], "/graph", "Graph", "top"))
+
+
+@router.post("/graph")
+async def build(request: Request, service: Served) -> Response:
+    """Builds the graph's index. Later syncs keep it only if a pipeline uses it."""
+    caller = await service.caller(request, "review")
+    job = await service.jobs.start(caller, "graph", {}, "", "/graph")
+    return back_to(request, f"/jobs/{job.id}")
+
+
+def _found(service: Service, caller: Caller) -> Drawn | None:
+    """Returns the map and the figures of a caller's graph; None if its index is not built."""
+    try:
+        reader = service.reader()
+    except NothingIndexedError:
+        return None
+    retriever = cast(Retriever, make("retrieve", EXAMPLE))
+    if reader.missing([retriever]):
+        return None
+    access = caller.access()
+    with _lock:
+        kept = _pages.setdefault(reader, OrderedDict())
+        known = kept.get(access.groups)
+    if known is None:
+        known = _drawn(reader, retriever, access)
+        with _lock:
+            kept[access.groups] = known
+            while len(kept) > _KEPT:
+                kept.popitem(last=False)
+    return known
+
+
+def _drawn(reader: Reader, retriever: Retriever, access: Access) -> Drawn:
+    opened = cast(LocalView, reader.view)
+    graph = cast(GraphIndex, opened.index(retriever)).graph(opened.mask(access))
+    grouped = communities(graph)
+    named = labels(graph)
+    best = sorted(range(len(named)), key=lambda entity: (-int(graph.degrees[entity]), entity))[:_TOP]
+    figures = {**counts(graph, grouped), "best": [(named[one], int(graph.degrees[one])) for one in best]}
+    ids = opened.spans().ids
+    summaries = summarise(graph, grouped)
+    most = _FIRST
+    while True:
+        data = view(graph, grouped, summaries, lambda at: opened.chunks(ids[list(at)].tolist(), access), most)
+        html = render(data)
+        size = len(gzip.compress(html.encode(), 1))
+        if size <= _BYTES or most <= 1:
+            return html, {**figures, "drawn": len(data["nodes"])}
+        most = max(1, min(most - 1, int(most * _BYTES / size * 0.95)))

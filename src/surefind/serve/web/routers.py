@@ -1,0 +1,20 @@
+"""The routes of all pages."""
+
+from __future__ import annotations
+
+from surefind.serve.web import (
+    documents,
+    drafts,
+    graph,
+    jobs,
+    label,
+    report,
+    reports,
+    review,
+    search,
+    settings,
+    signing,
+)
+
+_PAGES = (signing, search, documents, drafts, review, label, reports, report, jobs, graph, settings)
+ROUTERS = tuple(pages.router for pages in _PAGES)
