@@ -39,7 +39,7 @@ _PROGRESS = re.compile(r"(?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+)\b.*
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
 _SCOPES: dict[str, Scope] = {
     "sync": "write", "publish": "review", "bench": "review", "study": "review", "pool": "review", "graph": "review",
-    "adopt": "review", "undo": "review",
+    "adopt": "review",
 }  # fmt: skip
 Ended = Callable[["Job"], Awaitable[None]]
 """Is called when a job has ended, before others learn of it."""
@@ -205,8 +205,6 @@ def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
         approved = ["--approved"] if options.get("approved") else []
         return _Command(["version", "publish", "--wait", _WAIT, *approved], [str(version)])
-    if kind == "undo":
-        return _Command(["use", "--undo"])
     if kind == "adopt":
         return _Command(["use", "--report", str(options["folder"])], [str(options["row"])])
     if kind == "graph":
