@@ -56,6 +56,14 @@ class StatisticalIndex(ScoringIndex, Protocol):
 
 
 @runtime_checkable
+class ChecksBlocks(Protocol):
+    """A retriever whose index checks the blocks of large files when it uses them (`surefind.blocks`)."""
+
+    blockwise: ClassVar[tuple[str, ...]]
+    """The names of these files."""
+
+
+@runtime_checkable
 class WarmIndex(Protocol):
     """An index that loads something when it is first searched."""
 

@@ -17,11 +17,13 @@ from surefind import spec
 from surefind.abilities import index_form
 from surefind.analyze import VERSION
 from surefind.protocols import Analyzer, Progress, Reuse
+from surefind.retrieve._texts import Texts
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
+    from surefind.retrieve._counting import Merging
     from surefind.retrieve._postings import Postings
 
 
@@ -30,6 +32,7 @@ class BM25(Stage):
     kind: ClassVar[str] = "retrieve"
     name: ClassVar[str] = "bm25"
     signal: ClassVar[Signal] = "sparse"
+    blockwise: ClassVar[tuple[str, ...]] = ("docs.npy", "shapes.npy")
 
     k1: float = 1.5
     b: float = 0.75
@@ -53,8 +56,8 @@ class BM25(Stage):
     ) -> Postings:
         from surefind.retrieve._postings import Postings
 
-        texts = [chunk.searchable for chunk in chunks]
-        earlier = cast("Postings", reuse.index) if reuse else None
+        earlier = cast("Merging", reuse.index) if reuse else None
+        texts = Texts(chunks)
         return Postings.build(texts, self._analyzer(), earlier, reuse.origin if reuse else None, progress)
 
     def load(self, folder: Path, services: Services) -> Postings:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from surefind.access import PathRule
 from surefind.errors import CorruptIndexError, NotBuiltError
 from surefind.protocols import Index, OnProgress, Retriever, Reuse
@@ -15,6 +17,7 @@ from surefind.store.checksums import set_digest
 from surefind.store.chunks import ChunkRows
 from surefind.store.indexes import TABLE, IndexStore, index_key, set_of, table_key
 from surefind.store.needs import needed
+from surefind.store.streamed import StoredChunks
 from surefind.store.table import Table
 
 if TYPE_CHECKING:
@@ -88,7 +91,7 @@ class LocalBackend:
         if built:
             what = f"Indexing {retriever.name}"
             report(what, 0, len(table))
-            chunks = list(self.rows.every(self.rows.layout(layout), table.versions.tolist()))
+            chunks = StoredChunks(self.rows, self.rows.layout(layout), table, np.arange(len(table)))
             reuse = self._reuse(contents.number, layout, table, retriever, services)
             index = retriever.build(chunks, services, reuse, lambda done, total: report(what, done, total))
             self.indexes.save(key, index, spec)
@@ -101,7 +104,7 @@ class LocalBackend:
     ) -> Reuse | None:
         """Returns the newest index with the same spec and layout, and the place of each chunk in it."""
         for key, number, cut, spec in reversed(self.rows.indexes()):
-            if cut == layout and spec == retriever.index_spec and self.indexes.has(key):
+            if cut == layout and spec == retriever.index_spec and self.indexes.sound(key):
                 try:
                     earlier = self.indexes.read(table_key(number, layout), Table.load)
                     index: Index = self.indexes.load(key, retriever, services)
