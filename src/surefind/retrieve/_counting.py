@@ -41,8 +41,11 @@ class Statistics(NamedTuple):
 class Merging(Protocol):
     """An index whose chunks another one takes over."""
 
-    vocabulary: list[str]
-    lengths: IntArray
+    @property
+    def vocabulary(self) -> list[str]: ...
+
+    @property
+    def lengths(self) -> IntArray: ...
 
     def transposed(self, kept: IntArray, count: int) -> tuple[Any, Any, Any]: ...
 

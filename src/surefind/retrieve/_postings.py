@@ -24,6 +24,7 @@ from surefind.protocols import Analyzer, Progress
 from surefind.retrieve._counting import Merging, Saturation, Statistics, posted, read_terms, shaped
 from surefind.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices
 from surefind.retrieve._terms import compiled
+from surefind.retrieve._wording import Words, wording_of
 from surefind.spec import make
 from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
@@ -231,24 +232,18 @@ class Postings:
         return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
 
     def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
-        return [self._wording(retriever, query, allow) for query in queries]
+        words = Words(self.terms_of_token, lambda term: self.occurs(term, allow), self.weight, self.statistics.chunks)
+        return [wording_of(retriever, query, words) for query in queries]
 
-    def _wording(self, retriever: Saturation, query: Query, allow: Mask) -> Wording:
-        """The best score is that of an endless passage of these words, in which each gains idf · (k1 + 1). A term that
-        only withheld chunks have counts as one that no chunk has, or else the score would show that they have it."""
-        analyzer = make("analyze", retriever.analyzer)
-        terms = map(self._terms_of_token, query_tokens(analyzer, query.text))
-        unknown = float(np.log1p((self.statistics.chunks + 0.5) / 0.5))
-        weights: dict[str, float] = {}
-        words = known = 0
-        for of_token in filter(None, terms):  # stop words have none
-            there = [term for term in of_token if self._occurs(term, allow)]
-            found = {term: float(self._idf[self._ids[term]]) for term in there}
-            weights |= found or dict.fromkeys(of_token[:1], unknown)
-            words, known = words + 1, known + bool(found)
-        return Wording((retriever.k1 + 1) * sum(weights.values()), words, known, weights, retriever.analyzer)
+    def knows(self, term: str) -> bool:
+        """Whether the term is in the vocabulary."""
+        return term in self._ids
 
-    def _occurs(self, term: str, allow: Mask) -> bool:
+    def weight(self, term: str) -> float:
+        """The idf of a term of the vocabulary."""
+        return float(self._idf[self._ids[term]])
+
+    def occurs(self, term: str, allow: Mask) -> bool:
         """Whether an allowed chunk has the term."""
         id = self._ids.get(term)
         if id is None:
@@ -285,7 +280,7 @@ class Postings:
         return lru_cache(_REMEMBERED)(lambda token: tuple(ids[term] for term in terms(token) if term in ids))
 
     @cached_property
-    def _terms_of_token(self) -> Callable[[str], tuple[str, ...]]:
+    def terms_of_token(self) -> Callable[[str], tuple[str, ...]]:
         terms = self.analyzer.terms  # not self: an index that refers to itself stays in memory after its reader
         return lru_cache(_REMEMBERED)(lambda token: tuple(terms(token)))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from surefind import spec
-from surefind.abilities import index_form
+from surefind.abilities import Part, index_form
 from surefind.analyze import VERSION
 from surefind.protocols import Analyzer, Progress, Reuse
 from surefind.retrieve._texts import Texts
@@ -24,6 +24,7 @@ from surefind.types import Chunk, Signal
 if TYPE_CHECKING:
     from surefind.protocols import Services
     from surefind.retrieve._counting import Merging
+    from surefind.retrieve._joined_postings import JoinedPostings
     from surefind.retrieve._postings import Postings
 
 
@@ -64,6 +65,11 @@ class BM25(Stage):
         from surefind.retrieve._postings import Postings
 
         return Postings.load(folder, self._analyzer())
+
+    def join(self, parts: Sequence[Part], services: Services, folder: Path | None = None) -> JoinedPostings:
+        from surefind.retrieve._joined_postings import JoinedPostings
+
+        return JoinedPostings(parts, folder)
 
     def _analyzer(self) -> Analyzer:
         return cast(Analyzer, spec.make("analyze", self.analyzer))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import name_of
+from surefind.abilities import Part, name_of
 from surefind.protocols import Embedder, Progress, Reuse
 from surefind.retrieve._texts import Texts
 from surefind.spec import Stage
@@ -22,6 +22,7 @@ from surefind.types import Chunk, FloatArray, Signal
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
+    from surefind.retrieve._joined_vectors import JoinedVectors
     from surefind.retrieve._vectors import Vectors
 
 
@@ -77,6 +78,11 @@ class Dense(Stage):
         from surefind.retrieve._vectors import Vectors
 
         return Vectors.load(folder, services.embedder(self.model))
+
+    def join(self, parts: Sequence[Part], services: Services, folder: Path | None = None) -> JoinedVectors:
+        from surefind.retrieve._joined_vectors import JoinedVectors
+
+        return JoinedVectors(parts)
 
 
 def _from(start: int, total: int, progress: Progress | None) -> Progress | None:

@@ -20,6 +20,8 @@ FORMAT = 4
 """The format of the files. Increase it when the files change: an index of another format is never read or reused."""
 TABLE = "table"
 """The spec under which a table of chunks is recorded."""
+PART = "part"
+"""The spec under which a part of an index is recorded."""
 _ASIDE = ".writing-"
 """The prefix of folders that are being written."""
 Loaded = TypeVar("Loaded")
