@@ -92,3 +92,28 @@ def scan_exact(vectors, point, allow, count):  # type: ignore[no-untyped-def]
             kept[0], places[0] = score, i
             _settle(kept, places, count)
     return kept, places
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _coded(codes, i, weights):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for j in range(len(weights)):
+        total += np.float32(codes[i, j]) * weights[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def scan_cells(codes, members, firsts, lasts, weights, allow, count):  # type: ignore[no-untyped-def]
+    """Finds the places of the `count` best allowed vectors by their 8-bit codes, among the rows firsts[c] to lasts[c]
+    of each cell c. `members` has the place of each row. Fewer may be found."""
+    kept = np.full(count, -np.inf, np.float32)
+    places = np.full(count, -1, np.int64)
+    for c in range(len(firsts)):
+        for i in range(firsts[c], lasts[c]):
+            if len(allow) and not allow[members[i]]:
+                continue
+            score = _coded(codes, i, weights)
+            if score > kept[0]:
+                kept[0], places[0] = score, members[i]
+                _settle(kept, places, count)
+    return places[places >= 0]

@@ -140,9 +140,9 @@ class ChunkRows:
             )
             yield from (self._checked(row)[7] for row in rows)
 
-    def every(self, layout: int, versions: Sequence[int]) -> Iterator[Chunk]:
-        """Yields every chunk of these versions with its text, with a few statements for hundreds of versions. A
-        document's text is read once: once per chunk would take time quadratic in its length."""
+    def every(self, layout: int, versions: Sequence[int]) -> Iterator[tuple[int, int, Chunk]]:
+        """Yields (version, seq, chunk) of every chunk of these versions, with few statements for hundreds of versions.
+        A document's text is read once: once per chunk would take time quadratic in its length."""
         for some in batched(versions, _MOST):
             marks = ",".join("?" * len(some))
             found = self._db.execute(f"SELECT row, id, title, length FROM versions WHERE row IN ({marks})", some)
@@ -154,12 +154,12 @@ class ChunkRows:
                 (layout, *some),
             )
             for row in map(self._checked, rows):
-                cut[row[1]].append(tuple(row[4:8]))
+                cut[row[1]].append((row[2], *row[4:8]))
             for version, text in zip(some, texts, strict=True):
                 id, title, _ = about[version]
-                for start, end, headings, context in cut[version]:
+                for seq, start, end, headings, context in cut[version]:
                     listed = tuple(json.loads(headings)) if headings != "[]" else ()
-                    yield Chunk(id, start, end, text[start:end], listed, context, title=title)
+                    yield version, seq, Chunk(id, start, end, text[start:end], listed, context, title=title)
 
     def entries(
         self, layout: int, wanted: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None = None

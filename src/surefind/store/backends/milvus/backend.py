@@ -114,7 +114,7 @@ class MilvusBackend(LocalBackend):
     def _published_now(self, job: _Job) -> Record:
         """Writes a set: to the collection of an earlier set if that is possible, else to a new one. The alias is made
         last, when every row was counted."""
-        earlier = self._earlier(job)
+        earlier = self._newest_set(job)
         made = self._extended(job, earlier) if earlier else None
         if made is None:
             made = self._anew(job)
@@ -182,7 +182,7 @@ class MilvusBackend(LocalBackend):
     def _index_name(self, job: _Job) -> str:
         return f"{self.namespace}{short_hash(job.layout, job.spec)}"
 
-    def _earlier(self, job: _Job) -> Record | None:
+    def _newest_set(self, job: _Job) -> Record | None:
         """Returns the newest set in a collection that this set can be added to: no other set was added after it."""
         for key, number, cut, spec in reversed(self.rows.indexes()):
             if cut != job.layout or spec != job.spec or number >= job.contents.number or not self.indexes.has(key):
@@ -199,7 +199,7 @@ class MilvusBackend(LocalBackend):
 
     def _texts(self, layout: str, versions: Sequence[int]) -> Iterator[str]:
         """Yields the text of every chunk of some versions."""
-        return (chunk.searchable for chunk in self.rows.every(self.rows.layout(layout), versions))
+        return (chunk.searchable for _, _, chunk in self.rows.every(self.rows.layout(layout), versions))
 
     def _write(self, job: _Job, collection: str, wanted: Any) -> None:
         """Writes the rows of the wanted places, in batches."""
@@ -212,7 +212,7 @@ class MilvusBackend(LocalBackend):
         for at in range(0, len(places), _BATCH):
             job.report(what, at, len(places))
             some = places[at : at + _BATCH]
-            texts = [next(chunks).searchable for _ in some]
+            texts = [next(chunks)[2].searchable for _ in some]
             own = {version: Facts.of(facts[version]) for version in set(table.rows[0, some].tolist())}
             numbers = table.rows[:2, some].T.tolist()
             self._server.write(

@@ -54,7 +54,7 @@ class MilvusView(LocalView):
 
     def _there(self, spec: str) -> bool:
         key = record_key(self._contents, self.layout, spec)
-        return self._indexes.has(key) and self._server.exists(self._read(key).alias)
+        return self._indexes.store.has(key) and self._server.exists(self._read(key).alias)
 
     def _open(self, retriever: Retriever) -> Index:
         wraps = isinstance(retriever, Wrapper) and retriever.inner is not None
@@ -62,7 +62,7 @@ class MilvusView(LocalView):
 
     def _remote(self, retriever: Any) -> RemoteWords | RemoteVectors:
         key = record_key(self._contents, self.layout, remote_spec(retriever))
-        if not self._indexes.has(key):
+        if not self._indexes.store.has(key):
             raise NotBuiltError(
                 f"Milvus has no index for {retriever} over these documents. Build it with surefind sync (for the "
                 "pipelines in surefind.toml), surefind search (for the pipeline that you give it), or kb.build(...)."
@@ -75,7 +75,7 @@ class MilvusView(LocalView):
 
     def _read(self, key: str) -> Record:
         try:
-            return self._indexes.read(key, Record.load)
+            return self._indexes.store.read(key, Record.load)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
 
