@@ -13,10 +13,11 @@ from surefind.serve.http.cache import AnswerCache
 from surefind.serve.http.guard import Guard
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.settings import ServeSettings
+from surefind.serve.web.problems import as_page
 
 
 def _guarded(app: object, **settings: object) -> httpx.AsyncClient:
-    guard = Guard(app, ServeSettings(**settings), {"localhost"}, 1000, Metrics())  # type: ignore[arg-type]
+    guard = Guard(app, ServeSettings(**settings), {"localhost"}, 1000, Metrics(), as_page, 60)  # type: ignore[arg-type]
     return httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://localhost")
 
 

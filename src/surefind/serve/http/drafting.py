@@ -7,6 +7,7 @@ they may not read, so what the document says now is shown only to callers who ma
 from __future__ import annotations
 
 from surefind.access import Access
+from surefind.desk.difference import Line, difference
 from surefind.desk.review import check_approved
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Draft, Revision
@@ -14,6 +15,9 @@ from surefind.errors import NotFoundError, UsageError
 from surefind.serve.auth.caller import Caller, ForbiddenError
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Service
+
+_COMPARED = 2_000_000
+"""Characters of a text that are compared with another one."""
 
 
 def sees(service: Service, caller: Caller, draft: Draft) -> bool:
@@ -68,6 +72,12 @@ def compared(service: Service, caller: Caller, draft: Draft, revision: Revision)
     if service.kb.may_read_draft(draft.number, caller.access()):
         return before, revision.text
     return before, decoded(revision.data) if is_text(revision.name) else ""
+
+
+def changed_lines(before: str, after: str) -> tuple[list[Line], int]:
+    """Returns the difference of two texts, and how many lines of the second one were not compared: the difference of
+    very long texts would take more memory than a server has to spare."""
+    return difference(before[:_COMPARED], after[:_COMPARED]), after.count("\n", _COMPARED)
 
 
 def _replaced(service: Service, caller: Caller, draft: Draft) -> str:

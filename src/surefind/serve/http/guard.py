@@ -55,13 +55,17 @@ class Guard:
         upload: int,
         metrics: Metrics,
         present: Present,
+        reading: float,
     ) -> None:
+        """`upload` is the largest size of an uploaded file in bytes, and `reading` the seconds that reading it may
+        take."""
         self._app = app
         self._settings = settings
         self._hosts = frozenset(name.lower() for name in hosts)
         self._upload = upload
         self._metrics = metrics
         self._present = present
+        self._reading = reading
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,9 +94,9 @@ class Guard:
             await refused(scope, receive, send)
             return
         most = self._limit(scope)
-        streams = _STREAMS.match(scope["path"]) is not None
+        patience = self._patience(scope)
         try:
-            async with asyncio.timeout(None if streams else self._settings.timeout):
+            async with asyncio.timeout(patience):
                 await self._app(scope, _limited(receive, most), send)
         except TimeoutError:
             await send.otherwise(problem(504, "The request took too long.", request_id), scope, receive)
@@ -126,6 +130,13 @@ class Guard:
         if not length.isascii() or not length.isdigit() or int(length[:20]) > self._limit(scope):
             return problem(413, f"The body may have {self._limit(scope):,} bytes at most.", request_id)
         return None
+
+    def _patience(self, scope: Scope) -> float | None:
+        """Returns how many seconds a request may take. A file is read under limits of its own (`max_seconds`)."""
+        if _STREAMS.match(scope["path"]):
+            return None
+        uploads = scope["method"] not in _SAFE and _UPLOADS.fullmatch(scope["path"])
+        return self._settings.timeout + (self._reading if uploads else 0)
 
     def _limit(self, scope: Scope) -> int:
         return self._upload + _ROOM if _UPLOADS.fullmatch(scope["path"]) else self._settings.max_body_kb * 1024

@@ -12,12 +12,11 @@ from starlette.responses import Response
 
 from surefind.access import Access, access_lists
 from surefind.decisions import Decision
-from surefind.desk.difference import difference
 from surefind.desk.source import shown
 from surefind.errors import NotFoundError
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import sees
+from surefind.serve.http.drafting import changed_lines, sees
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import bounded, sheet
 from surefind.serve.web.page import back_to, is_fragment, page
@@ -204,5 +203,5 @@ def _changes(service: Service, versions: Sequence[Version], before: int, after: 
     if not {before, after} <= known:
         raise NotFoundError("There is no such version among those you may read.")
     old, new = (shown(service.kb.catalogue.versions.document(number)) for number in (before, after))
-    lines, left_out = bounded(difference(old, new))
+    lines, left_out = bounded(*changed_lines(old, new))
     return {"changed": {"before": before, "after": after, "lines": lines, "left_out": left_out}}

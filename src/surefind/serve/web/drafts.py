@@ -7,13 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from starlette.responses import Response
 
-from surefind.desk.difference import difference
 from surefind.desk.people import same_person
 from surefind.desk.source import decoded, is_text, text_name
 from surefind.desk.values import Draft
 from surefind.errors import ConflictError, SourceError
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import reviews, seen, sees, sees_document
+from surefind.serve.http.drafting import changed_lines, reviews, seen, sees, sees_document
 from surefind.serve.http.preview import chunks_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import bounded
@@ -178,7 +177,7 @@ async def _conflict(service: Service, caller: Caller, number: int, data: bytes, 
     def read() -> dict[str, Any]:
         theirs = service.kb.desk.revision(number)
         text = decoded(theirs.data) if is_text(theirs.name) else ""
-        lines, left_out = bounded(difference(text, decoded(data)))
+        lines, left_out = bounded(*changed_lines(text, decoded(data)))
         return {"draft": service.kb.desk.get(number), "theirs": theirs, "their_text": text, "lines": lines,
                 "left_out": left_out}  # fmt: skip
 

@@ -49,11 +49,11 @@ def _starts(lines: Sequence[str]) -> Iterable[int]:
         count, size = count + 1, size + length
 
 
-def bounded(lines: Sequence[Line]) -> tuple[list[Line], int]:
-    """Returns the first lines of a difference, and how many are left out."""
+def bounded(lines: Sequence[Line], more: int) -> tuple[list[Line], int]:
+    """Returns the first lines of a difference that goes on for `more` lines, and how many are left out."""
     size = 0
     for at, line in enumerate(lines):
         size += len(line.text)
         if at == _LINES or (at and size > _CHARACTERS):
-            return list(lines[:at]), len(lines) - at
-    return list(lines), 0
+            return list(lines[:at]), len(lines) - at + more
+    return list(lines), more

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Path, Query, Request
 from starlette.responses import Response
 
-from surefind.desk.difference import Line, difference
+from surefind.desk.difference import Line
 from surefind.desk.people import same_person
 from surefind.desk.review import comment, comments, resolve
 from surefind.desk.source import is_text
@@ -17,6 +17,7 @@ from surefind.errors import NotFoundError
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import (
     approvals_needed,
+    changed_lines,
     compared,
     outdated,
     publish,
@@ -56,7 +57,7 @@ def _draft(service: Service, caller: Caller, number: int, revision: int | None, 
     before, after = compared(service, caller, found, one)
     if since is not None:
         _, before = compared(service, caller, found, desk.revision(number, since))
-    lines, left_out = bounded(difference(before, after))
+    lines, left_out = bounded(*changed_lines(before, after))
     said = comments(desk, number)
     here, elsewhere = _placed(said, one.number, lines)
     return {

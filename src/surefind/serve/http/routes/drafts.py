@@ -10,12 +10,11 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from surefind.desk.difference import difference
 from surefind.desk.review import comment, comments, resolve
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Draft
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import publish, published_text, reviewed, seen, sees
+from surefind.serve.http.drafting import changed_lines, publish, published_text, reviewed, seen, sees
 from surefind.serve.http.preview import draft_preview
 from surefind.serve.http.service import Served, Service
 
@@ -72,7 +71,7 @@ async def draft(
             **asdict(found),
             "shown_revision": one.number,
             "text": decoded(one.data) if is_text(one.name) else None,
-            "difference": [asdict(line) for line in difference(now, one.text)] if now else None,
+            "difference": [asdict(line) for line in changed_lines(now, one.text)[0]] if now else None,
             "comments": [asdict(said) for said in comments(service.kb.desk, number)],
             "events": [asdict(event) for event in service.kb.desk.events(number)],
         }
