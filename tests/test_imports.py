@@ -32,6 +32,7 @@ LAYERS = [
         "sealed",
         "sample",
         "template",
+        "toml_lines",
         "prompts",
     },
     {"grammar", "spec", "protocols", "abilities"},

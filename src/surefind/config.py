@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -20,7 +19,9 @@ from surefind.folders import DATA_FOLDER as DATA_FOLDER
 from surefind.folders import FILE_NAME as FILE_NAME
 from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
+from surefind.store.settings import StoreSettings
 from surefind.template import TEMPLATE as TEMPLATE
+from surefind.toml_lines import line_of
 from surefind.write.layout import Layout
 
 _WORDS: dict[type | tuple[type, ...], str] = {
@@ -86,6 +87,7 @@ class Settings:
     serve: Mapping[str, Any] = field(default_factory=dict)
     """The table [serve]; `serve.http.settings` reads it."""
     desk: DeskSettings = field(default_factory=DeskSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
 
     def named(self, name: str) -> Pipeline:
         if name not in self.pipelines:
@@ -134,7 +136,7 @@ class _SettingsReader:
         self.data = data
 
     def settings(self) -> Settings:
-        known = {*_TABLES, "access", "pipelines", "bench", "llm", "serve"}
+        known = {*_TABLES, "access", "pipelines", "bench", "llm", "serve", "store"}
         for table, content in self.data.items():
             if table not in known:
                 raise self.error(table, "", f"there is no table [{table}]. {choices(table, known)}")
@@ -173,6 +175,7 @@ class _SettingsReader:
             self.min_confidence(merged["search"]),
             self.data.get("serve", {}),
             self.desk(merged["desk"]),
+            self.store(),
         )
 
     def desk(self, desk: dict[str, Any]) -> DeskSettings:
@@ -287,6 +290,14 @@ class _SettingsReader:
             key = "chunk" if index["chunk"].partition("(")[0] in str(error) else "enrich"
             raise self.error("index", key, str(error)) from None
 
+    def store(self) -> StoreSettings:
+        given = self.data.get("store", {})
+        self.check("store", given, {f.name: str for f in fields(StoreSettings)})
+        try:
+            return StoreSettings(**given)
+        except UsageError as error:
+            raise self.error("store", str(error).partition(" ")[0], str(error)) from None
+
     def pipelines(self) -> dict[str, Pipeline]:
         given = self.data.get("pipelines") or tomllib.loads(TEMPLATE)["pipelines"]
         made = {}
@@ -318,7 +329,7 @@ class _SettingsReader:
                 raise self.error(table, key, f"{key} must be a list of strings, not {value!r}.", number)
 
     def error(self, table: str, key: str, message: str, number: int = 0) -> ConfigError:
-        return ConfigError(f"{self.where}, line {_line_of(self.text, table, key, number)}: {message}")
+        return ConfigError(f"{self.where}, line {line_of(self.text, table, key, number)}: {message}")
 
 
 def _guilty(content: dict[str, Any], message: str) -> str:
@@ -328,21 +339,3 @@ def _guilty(content: dict[str, Any], message: str) -> str:
         if any(isinstance(text, str) and text.partition("(")[0].strip() in message for text in texts):
             return key
     return ""
-
-
-def _line_of(text: str, table: str, key: str, nth: int = 0) -> int:
-    """Returns the line number of `key` in the nth `[table]`, else of the table itself, else 1."""
-    here, found, seen = "", 1, -1
-    for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\[?([^\]]+)\]", line)
-        if header:
-            here = header.group(1).strip().replace('"', "")
-            seen += here == table
-            found = number if here == table and seen == nth else found
-            continue
-        name = line.partition("=")[0].strip().strip('"')
-        if name and ".".join(filter(None, (here, name))) == table:  # an inline table
-            return number
-        if key and here == table and name == key and seen in (nth, -1):
-            return number
-    return found

@@ -30,6 +30,7 @@ from surefind.search.opening import Opening
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader, check_query
 from surefind.services import LocalServices
+from surefind.store.backends.choice import backend_of
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import NAME, Catalogue
 from surefind.store.failures import explaining
@@ -156,15 +157,17 @@ class KnowledgeBase(Writing, Drafting):
 
     def _opening(self, layout: str) -> Opening:
         required = self.retrievers() if layout == str(self.settings.layout) else []
-        backend = LocalBackend(self.catalogue, self.settings.isolated, self._once)
-        return Opening(self.catalogue, backend, layout, self.services, self.settings.access, required)
+        return Opening(self.catalogue, self._backend(), layout, self.services, self.settings.access, required)
+
+    def _backend(self) -> LocalBackend:
+        return backend_of(self.settings.store, self.catalogue, self.settings.isolated, self._once)
 
     def has_cut(self, layout: Layout | None) -> bool:
         """Returns whether the current generation is cut in this layout."""
         spec = str(layout or self.settings.layout)
         try:
             with explaining(self.data):
-                return LocalBackend(self.catalogue).has(self.catalogue.contents(), spec)
+                return self._backend().has(self.catalogue.contents(), spec)
         except (NothingIndexedError, OlderStoreError):
             return False
 
@@ -208,7 +211,7 @@ class KnowledgeBase(Writing, Drafting):
     def index_sizes(self, layout: Layout | None = None) -> dict[str, int]:
         """Returns the bytes on disk of each index of the current generation, by index spec."""
         with explaining(self.data):
-            return LocalBackend(self.catalogue).sizes(self.catalogue.contents(), str(layout or self.settings.layout))
+            return self._backend().sizes(self.catalogue.contents(), str(layout or self.settings.layout))
 
     def generations(self) -> list[Generation]:
         """Returns the generations that are kept, oldest first."""
@@ -225,5 +228,5 @@ class KnowledgeBase(Writing, Drafting):
         from surefind.status import status_of
 
         with explaining(self.data):
-            backend = LocalBackend(self.catalogue)
-            return status_of(self.folder, self.catalogue, backend, self.reader(), self.settings, self.desk.count())
+            backend, drafts = self._backend(), self.desk.count()
+            return status_of(self.folder, self.catalogue, backend, self.reader(), self.settings, drafts)

@@ -81,6 +81,13 @@ retrieve = ["dense(model=minilm)"]
 # path = "hr/**"
 # groups = ["hr"]
 
+# Where the indexes of bm25 and dense are: "local" = on this machine, "milvus" = in a Milvus server, or in milvus-lite
+# if uri is a path that ends in .db. See `surefind help milvus`.
+# [store]
+# backend = "milvus"
+# uri = "http://localhost:19530"
+# token_env = "SUREFIND_MILVUS_TOKEN"
+
 # The language model for stages that use one, and its budget. API keys are read from the environment.
 # See `surefind help llm`.
 # [llm]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from surefind.store.rows import Generation
     from surefind.write.intake import SyncReport
     from surefind.write.layout import Layout
+    from surefind.write.reading import Reading
     from surefind.write.writer import Writer
 
 
@@ -53,15 +55,17 @@ class Writing:
         index: bool = True,
         revision: str = "",
         gate: Gate | None = None,
+        ray: str = "",
     ) -> SyncReport:
         """Reads the files that changed below `paths` (or in every known source) and indexes them for every configured
         pipeline. `git+https://…@REVISION` names a Git repository, and so does a path with a `revision`. Sources in
         `forget` are removed. With `index=False` documents are only cut into chunks; `build` makes the indexes.
-        `gate` is asked before the result is published; it is required if the settings say `gate = true`."""
+        `gate` is asked before the result is published; it is required if the settings say `gate = true`. `ray` is the
+        address of a Ray cluster that prepares the files."""
         from surefind.files.git import GitOrigin, source
         from surefind.write.sync import sync
 
-        with self._writing(report=report, gate=self._gate(gate)) as writer:
+        with self._writing(report=report, gate=self._gate(gate), ray=ray) as writer:
             if not paths and not forget and not writer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
             wanted = [source(path, revision) for path in paths]
@@ -149,24 +153,36 @@ class Writing:
 
     @contextlib.contextmanager
     def _writing(
-        self, layout: Layout | None = None, report: OnProgress | None = None, gate: Gate | None = None
+        self,
+        layout: Layout | None = None,
+        report: OnProgress | None = None,
+        gate: Gate | None = None,
+        ray: str = "",
     ) -> Iterator[Writer]:
         from surefind.desk.moving import move_drafts
         from surefind.gate import admission
+        from surefind.store.backends.choice import backend_of
         from surefind.store.failures import explaining
         from surefind.write.reading import Reading
         from surefind.write.writer import Writer
 
         settings = self.settings
-        reading = Reading(settings.readers, settings.limits, spare=True)
+        reading = self._on_cluster(ray) if ray else Reading(settings.readers, settings.limits, spare=True)
         admit = admission(gate, settings) if gate else None
         writer = Writer(
-            self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit
-        )
+            self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit,
+            partial(backend_of, settings.store, isolated=settings.isolated),
+        )  # fmt: skip
         with explaining(self.data), writer:
             if writer.catalogue.versions.waiting():
                 move_drafts(writer.catalogue, self.desk)
             yield writer
+
+    def _on_cluster(self, address: str) -> Reading:
+        from surefind.write.cluster import ClusterReading
+
+        checkpoint = self.data / "cache" / "prepared.db"
+        return ClusterReading(self.settings.readers, self.settings.limits, address, checkpoint)
 
     def _changing(
         self, report: OnProgress | None = None, gate: Gate | None = None

@@ -63,7 +63,7 @@ class Columns:
             for key, value in json.loads(text).items():
                 known = codes.setdefault(key, {})
                 documents, found = pairs.setdefault(key, ([], []))
-                for item in _items(value):
+                for item in items_of(value):
                     documents.append(document)
                     found.append(known.setdefault(item, len(known)))
         return cls(
@@ -99,6 +99,7 @@ class Columns:
         return cls(made)
 
 
-def _items(value: Any) -> list[str]:
+def items_of(value: Any) -> list[str]:
+    """Returns the values of a metadata entry, as filters compare them: in lower case, each item of a list by itself."""
     listed = value if isinstance(value, list) else [] if value is None else [value]
     return [str(item).lower() for item in listed]

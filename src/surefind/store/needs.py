@@ -28,3 +28,13 @@ def needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
 def identity(retriever: Retriever) -> str:
     """Returns the specs of all indexes that a retriever's results depend on."""
     return " + ".join(one.index_spec for one in needed([retriever]))
+
+
+def each_needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
+    """Returns every retriever whose index is needed, also those that share one: a backend may need an index for each
+    choice of their parameters."""
+    found: dict[Retriever, None] = {}
+    for retriever in retrievers:
+        one = innermost(retriever)
+        found |= dict.fromkeys((*(each_needed(one.uses) if implements(one, Composite) else ()), one))
+    return list(found)

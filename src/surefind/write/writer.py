@@ -54,8 +54,10 @@ class Writer:
         keep: int = 3,
         report: OnProgress | None = None,
         gate: Callable[[Writer, int], None] | None = None,
+        backend: Callable[[Catalogue], Backend] = LocalBackend,
     ) -> None:
-        """`gate` is called with each new set of documents before it is published, and raises an error to refuse it."""
+        """`gate` is called with each new set of documents before it is published, and raises an error to refuse it.
+        `backend` makes the backend that the chunks are written to."""
         self.data = data
         self.layout = layout
         self.services = services
@@ -64,6 +66,7 @@ class Writer:
         self.keep = keep
         self.report: OnProgress = report or (lambda what, done, total: None)
         self.gate = gate
+        self._make_backend = backend
         self.author = this_user()
         self._stack = contextlib.ExitStack()
 
@@ -75,7 +78,7 @@ class Writer:
             stack.callback(self.catalogue.end_session)
             self.catalogue.check()
             stack.enter_context(self.reading)
-            self.backend: Backend = LocalBackend(self.catalogue)
+            self.backend = self._make_backend(self.catalogue)
             self._stack = stack.pop_all()
         return self
 

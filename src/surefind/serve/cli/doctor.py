@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -26,13 +26,21 @@ def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def doctor(kb: Folder = HERE, as_json: Json = False) -> None:
+def doctor(
+    kb: Folder = HERE,
+    parity: Annotated[
+        bool,
+        typer.Option("--parity", help="Also compare the backend with local indexes, on the standing exam."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Check the installation, the bundled models and the knowledge base; list every stage.
 
     Each check ends as ok, warning (it works, but you should know something) or failed. The exit code is 1 if a check
     failed.
     """
-    checks = [_run(name, check) for name, check in _checks(kb)]
+    listed = [*_checks(kb), *([("parity", lambda: _parity(kb))] if parity else [])]
+    checks = [_run(name, check) for name, check in listed]
     counts = {status: sum(check["status"] == status for check in checks) for status in ("ok", "warning", "failed")}
     stages, readers = _stages(), _readers()
     if as_json:
@@ -181,6 +189,21 @@ def _language(kb: Path) -> str:
     if text:
         raise _NoticeError(text)
     return "no mismatch found between the encoders and the documents' language"
+
+
+def _parity(kb: Path) -> str:
+    """Asks the standing exam with the backend, and with indexes that are built here."""
+    from surefind.bench.parity import LEAST_OVERLAP, MOST_DIFFERENCE, measure_parity
+    from surefind.bench.standing import standing_exam
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        backend = base.settings.store.backend
+        found = measure_parity(base, standing_exam(base, base.reader()))
+    says = f"{backend} against local: {'; '.join(map(str, found))}"
+    if not all(one.close for one in found):
+        raise RuntimeError(f"{says}. At least {LEAST_OVERLAP} and at most ±{MOST_DIFFERENCE} were expected")
+    return says
 
 
 def _stages() -> dict[str, list[str]]:

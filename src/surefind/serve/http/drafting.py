@@ -58,12 +58,29 @@ def published_text(service: Service, caller: Caller, document: str) -> str:
 
 
 def compared(service: Service, caller: Caller, draft: Draft, revision: Revision) -> tuple[str, str]:
-    """Returns what a document says now and what a revision says, as far as the caller may know. The text of a revision
-    has the metadata and the access list of its document, so a caller who may not read it gets the file alone."""
-    before = published_text(service, caller, draft.document)
+    """Returns what a document says now and what a revision says, as far as the caller may know. A published draft is
+    compared with what it replaced. The text of a revision has the metadata and the access list of its document, so a
+    caller who may not read it gets the file alone."""
+    if draft.state == "published":
+        before = _replaced(service, caller, draft)
+    else:
+        before = published_text(service, caller, draft.document)
     if service.kb.may_read_draft(draft.number, caller.access()):
         return before, revision.text
     return before, decoded(revision.data) if is_text(revision.name) else ""
+
+
+def _replaced(service: Service, caller: Caller, draft: Draft) -> str:
+    """Returns what a published draft replaced; empty if the caller may not read it, or if it is not kept any more, so
+    that nobody knows who may."""
+    base = service.kb.desk.base(draft.number)
+    if base.version is None:
+        return ""
+    try:
+        service.readable_version(base.version, caller)
+    except NotFoundError:
+        return ""
+    return base.text
 
 
 def outdated(service: Service, caller: Caller, draft: Draft) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from surefind.access import PathRule
 from surefind.errors import CorruptIndexError, NotBuiltError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 class LocalBackend:
     """Implements `Backend` on the local disk."""
+
+    view: ClassVar[type[LocalView]] = LocalView
+    """The class of the views that it opens."""
 
     def __init__(self, catalogue: Catalogue, isolated: bool = False, once: bool = False) -> None:
         """With `isolated`, scores are computed from the chunks that the caller may see alone. `once` is for a process
@@ -143,7 +146,7 @@ class LocalBackend:
             table = self._load(key, contents)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
-        return LocalView(self.rows, self.indexes, table, number, services, rules, self.isolated, self._once)
+        return self.view(self.rows, self.indexes, table, number, services, rules, self.isolated, self._once)
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
         return {

@@ -1,0 +1,93 @@
+"""Compares a backend with indexes in this process: do both find the same passages for the questions of an exam?
+
+The indexes are built in memory from the passages of the current generation, so nothing on disk changes. Only the
+retrievers of the default pipeline are compared: fusion and reranking are the same code for every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from surefind.access import Access
+from surefind.bench.scoring import places_of
+from surefind.errors import ExamError
+from surefind.exam.model import Exam
+from surefind.exam.relocate import relocate
+from surefind.kb import KnowledgeBase
+from surefind.measure.gains import Judge
+from surefind.measure.names import Measure
+from surefind.measure.ranks import MEASURES
+from surefind.protocols import OnProgress, Retriever
+from surefind.search.reader import Reader
+from surefind.store.needs import each_needed
+from surefind.types import EVERY, PAD, Query, Rankings
+
+MEASURE = Measure("nDCG", 10)
+LEAST_OVERLAP = 0.95
+MOST_DIFFERENCE = 0.01
+_OWNER = Access.owner()
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How closely a backend follows the local indexes of one retriever."""
+
+    retriever: str
+    questions: int
+    overlap: float
+    """The mean share of the first ten passages that both find."""
+    local: float
+    """The mean nDCG@10 of the indexes in this process."""
+    here: float
+    """The mean nDCG@10 of the backend."""
+
+    @property
+    def close(self) -> bool:
+        return self.overlap >= LEAST_OVERLAP and abs(self.here - self.local) <= MOST_DIFFERENCE
+
+    def __str__(self) -> str:
+        return (
+            f"{self.retriever}: overlap of the first ten {self.overlap:.3f}, {MEASURE} {self.here:.4f} "
+            f"({self.here - self.local:+.4f}), on {self.questions} questions"
+        )
+
+
+def measure_parity(kb: KnowledgeBase, exam: Exam, report: OnProgress | None = None) -> list[Parity]:
+    """Asks an exam with each retriever of the default pipeline, from the backend and from indexes in this process."""
+    reader = kb.reader()
+    texts = {document.id: document.text for document in reader.documents(_OWNER)}
+    moved, _ = relocate(exam, texts)
+    if not moved.queries:
+        raise ExamError(f"No question of {exam.label} points at a document of the current generation.")
+    judge = Judge(moved.queries, places_of(reader.view.spans(), texts))
+    queries = [Query(query.text, query.id) for query in moved.queries]
+    return [
+        _compared(judge, queries, one, *_both(kb, reader, one, queries, report))
+        for one in each_needed(kb.pipeline().retrieve)
+    ]
+
+
+def _both(
+    kb: KnowledgeBase, reader: Reader, retriever: Retriever, queries: Sequence[Query], report: OnProgress | None
+) -> tuple[Rankings, Rankings]:
+    """Returns the rankings of an index in this process, and those of the backend."""
+    ids = reader.view.spans().ids
+    progress = partial(report, f"Indexing {retriever.name}") if report else None
+    index = retriever.build(reader.view.chunks(ids.tolist(), _OWNER), kb.services, None, progress)
+    found = index.search(retriever, queries, MEASURE.k, EVERY)
+    local = replace(found, ids=np.where(found.ids == PAD, PAD, ids[np.maximum(found.ids, 0)]))
+    return local, reader.view.search(retriever, queries, MEASURE.k, _OWNER)
+
+
+def _compared(judge: Judge, queries: Sequence[Query], retriever: Retriever, local: Rankings, here: Rankings) -> Parity:
+    scores = [MEASURES[MEASURE.name](judge.gains(one, MEASURE.level), MEASURE.k).mean() for one in (local, here)]
+    shared = [_overlap(set(local.row(q)[0].tolist()), set(here.row(q)[0].tolist())) for q in range(len(queries))]
+    return Parity(str(retriever), len(queries), float(np.mean(shared)), float(scores[0]), float(scores[1]))
+
+
+def _overlap(one: set[int], other: set[int]) -> float:
+    return len(one & other) / max(len(one), len(other), 1) if one or other else 1.0

@@ -1,0 +1,90 @@
+"""The rows of a collection: keys, and hashes of everything that an expression compares.
+
+Groups, paths and metadata are sent as 63-bit hashes. No name or value is ever part of an expression, so none can change
+what the expression means, whatever characters it has; and the server learns none of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from surefind.access import PUBLIC
+from surefind.errors import StoreError
+from surefind.store.backends.milvus.server import CAPACITY
+from surefind.store.columns import items_of
+from surefind.store.rows import Member
+
+_SEQ_BITS = 24
+
+
+def key_of(version: Any, seq: Any) -> Any:
+    """Returns the id of a row; takes numbers or arrays."""
+    return version << _SEQ_BITS | seq
+
+
+def digest(*parts: str) -> int:
+    """Hashes some texts to a positive number of 63 bits."""
+    joined = b"".join(len(part.encode()).to_bytes(8, "little") + part.encode() for part in parts)
+    return int.from_bytes(hashlib.blake2b(joined, digest_size=8).digest()) >> 1
+
+
+def group(name: str) -> int:
+    return digest("group", name)
+
+
+def place(path: str) -> int:
+    """Hashes a path, or a folder, which ends in a slash."""
+    return digest("place", path)
+
+
+def tag(key: str, value: str) -> int:
+    return digest("tag", key, value)
+
+
+NO_LIST = digest("no list")
+"""In `acl`: the document has no access list of its own."""
+
+
+def folders(path: str) -> Iterator[str]:
+    """Yields the folders above a path, the outermost first; each ends in a slash."""
+    at = path.find("/")
+    while at >= 0:
+        yield path[: at + 1]
+        at = path.find("/", at + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the rows of a document have in common."""
+
+    version: int
+    acl: list[int]
+    under: list[int]
+    tags: list[int]
+
+    @classmethod
+    def of(cls, member: Member) -> Facts:
+        acl = [group(name) for name in member.acl] or [group(PUBLIC), NO_LIST]
+        names = dict.fromkeys((member.path, member.document))
+        under = dict.fromkeys(place(part) for name in names for part in (*folders(name), name))
+        tags = dict.fromkeys(
+            tag(key, item) for key, value in json.loads(member.metadata).items() for item in items_of(value)
+        )
+        for what, found in (("groups", acl), ("folders", under), ("values of metadata", tags)):
+            if len(found) > CAPACITY:
+                raise StoreError(
+                    f"{member.document} has {len(found)} {what}, and Milvus stores at most {CAPACITY} for a document. "
+                    "Shorten them, or use the local backend."
+                )
+        return cls(member.version, acl, list(under), list(tags))
+
+    def row(self, seq: int, first: int, vector: Any) -> dict[str, Any]:
+        """Returns the row of a chunk."""
+        return {
+            "id": key_of(self.version, seq), "version": self.version, "first": first, "acl": self.acl,
+            "under": self.under, "tags": self.tags, "vector": vector,
+        }  # fmt: skip

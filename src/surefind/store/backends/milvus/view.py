@@ -1,0 +1,94 @@
+"""The milvus backend's view: searches of `bm25` and `dense` go to Milvus, all others to the indexes on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from surefind.access import Access
+from surefind.errors import CorruptIndexError, NotBuiltError
+from surefind.protocols import Index, Retriever, Wrapper
+from surefind.store.backends.milvus.expressions import Expressions
+from surefind.store.backends.milvus.indexes import RemoteMask, RemoteVectors, RemoteWords
+from surefind.store.backends.milvus.record import Record, is_remote, record_key, remote_spec
+from surefind.store.backends.milvus.server import Server
+from surefind.store.backends.view import LocalView
+from surefind.store.needs import each_needed
+from surefind.types import EVERY, Mask
+
+
+class MilvusView(LocalView):
+    """Implements `View` on a table on this machine and collections in Milvus."""
+
+    _server: Server
+    _contents: int
+
+    def connect(self, server: Server, contents: int) -> None:
+        """Says where the rows of this set are."""
+        self._server = server
+        self._contents = contents
+
+    @cached_property
+    def _expressions(self) -> Expressions:
+        return Expressions(self.table, self._rules)
+
+    def _resolved(self, access: Access) -> tuple[Mask, int]:
+        """Adds the expression to the mask. The mask on this machine is computed as well: it refuses unknown keys, and
+        what Milvus returns is checked against it."""
+        mask, hidden = super()._resolved(access)
+        if mask is EVERY or isinstance(mask, RemoteMask):
+            return mask, hidden
+        known = RemoteMask(mask.bits, self._expressions.of(access)), hidden
+        with self._lock:
+            self._masks[access] = known
+        return known
+
+    def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
+        local = super().missing([one for one in each_needed(retrievers) if not is_remote(one)])
+        remote = {remote_spec(one): one for one in each_needed(retrievers) if is_remote(one)}
+        return [
+            *(one for one in local if not is_remote(one)),
+            *(one for spec, one in remote.items() if not self._there(spec)),
+        ]
+
+    def _there(self, spec: str) -> bool:
+        key = record_key(self._contents, self.layout, spec)
+        return self._indexes.has(key) and self._server.exists(self._read(key).alias)
+
+    def _open(self, retriever: Retriever) -> Index:
+        wraps = isinstance(retriever, Wrapper) and retriever.inner is not None
+        return super()._open(retriever) if wraps or not is_remote(retriever) else self._remote(retriever)
+
+    def _remote(self, retriever: Any) -> RemoteWords | RemoteVectors:
+        key = record_key(self._contents, self.layout, remote_spec(retriever))
+        if not self._indexes.has(key):
+            raise NotBuiltError(
+                f"Milvus has no index for {retriever} over these documents. Build it with surefind sync (for the "
+                "pipelines in surefind.toml), surefind search (for the pipeline that you give it), or kb.build(...)."
+            )
+        record = self._read(key)
+        check_complete(self._server, record, len(self))
+        if retriever.name == "bm25":
+            return RemoteWords(self._server, record, self.table, retriever.analyzer)
+        return RemoteVectors(self._server, record, self.table, self._services.embedder(retriever.model))
+
+    def _read(self, key: str) -> Record:
+        try:
+            return self._indexes.read(key, Record.load)
+        except CorruptIndexError as error:
+            raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
+
+
+def check_complete(server: Server, record: Record, rows: int) -> None:
+    """Raises `NotBuiltError` if a collection does not have all rows of a set, or has others."""
+    if server.target(record.alias) != record.collection:
+        raise NotBuiltError(
+            f"Milvus at {server.uri} does not have this generation. Write it again with: surefind sync."
+        )
+    server.load(record.collection)
+    found = server.count(record.collection, record.expression)
+    if found != rows:
+        raise NotBuiltError(
+            f"Milvus has {found} passages of this generation instead of {rows}. Write them again with: surefind sync."
+        )
