@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from surefind.serve.auth.keys import Keys
 from surefind.serve.cli import app
 from surefind.serve.editing import save_settings, shown_settings, undo_change
 from surefind.serve.web.policy import script_hashes
+from surefind.store.lock import writer_lock
 from web_helpers import accessible, browsing, fits, needs_browser, visiting
 
 if TYPE_CHECKING:
@@ -220,6 +222,21 @@ def test_a_job_can_be_watched_and_stopped_without_a_script(
         assert '<meta http-equiv="refresh"' in page.content()
         page.get_by_role("button", name="Stop").click()
         assert page.locator("#job .badge").inner_text() == "stopped"
+
+
+def test_a_job_that_finds_the_lock_taken_names_no_process(server: Served, keys: dict[str, str], bank: Home) -> None:
+    """The command line of another process has the name and the groups of its caller."""
+    with writer_lock(bank.folder / ".surefind"), server.client(keys["hr"]) as http:
+        started = http.post("/graph", headers=HTML)
+        path = started.headers["location"]
+        for _ in range(100):
+            job = http.get(f"/v1{path}").json()
+            if job["state"] != "running":
+                break
+            time.sleep(0.1)
+        shown = http.get(path, headers=HTML).text
+    assert job["state"] == "failed" and "Another process is writing" in shown
+    assert str(bank.folder) not in shown + str(job) and "Process" not in shown + str(job)
 
 
 # ---------------------------------------------------------------- the graph
