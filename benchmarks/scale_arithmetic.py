@@ -19,17 +19,17 @@ HOURS = 730
 class Measured:
     """What one chunk takes. The sources are in docs/scale.md."""
 
-    chunks_per_document: float = 10
-    text_bytes: float = 1100
+    chunks_per_document: float = 9.3
+    text_bytes: float = 962
     """Bytes of a chunk's share of the catalogue: text, rows and checksums."""
-    terms: float = 85
+    terms: float = 68
     """Distinct terms of a chunk."""
     dimension: int = 384
     cpu_texts: float = 45.5
     """Texts a second that the bundled encoder embeds on two cores."""
-    gpu_texts: float = 5_000
-    """Texts a second on one data-centre GPU: an assumption, to be measured with your encoder."""
-    prepare_files: float = 100
+    gpu_texts: float = 44_000
+    """Texts a second on one GPU. The tokenizer on 16 cores is the limit; the GPU alone encodes 86,000."""
+    prepare_files: float = 169
     """Files a second that one core reads and cuts."""
 
 
@@ -37,7 +37,7 @@ class Measured:
 class Prices:
     """Dollars, on demand, without discounts: assumptions of the order of magnitude that clouds ask."""
 
-    gpu_hour: float = 2.50
+    gpu_hour: float = 4.00
     memory_gb_month: float = 3.50
     """Of a machine of 8 GB for each core, with its cores."""
     disk_gb_month: float = 0.10
@@ -50,6 +50,8 @@ NODE_GB = 128
 FILL = 0.7
 """The share of a node's memory that data may take."""
 REPLICAS = 2
+OTHERS_GB = 96
+"""Memory of the coordinators, proxies, etcd and the log of a cluster, and of the machine that writes."""
 
 
 def bytes_per_chunk() -> dict[str, float]:
@@ -58,7 +60,7 @@ def bytes_per_chunk() -> dict[str, float]:
     return {
         "catalogue: texts and rows (disk here)": M.text_bytes,
         "table of chunks (mapped here)": 7 * 8,
-        "bm25, local postings": M.terms * 6 + 4,
+        "bm25, local postings": 539,
         "dense, local float32": M.dimension * 4,
         "dense, local IVF-SQ8": M.dimension + 8,
         "bm25, Milvus sparse (number and weight)": M.terms * 8 + row,
@@ -69,7 +71,9 @@ def bytes_per_chunk() -> dict[str, float]:
 
 
 def giga(amount: float) -> str:
-    return f"{amount / 1e12:,.1f} TB" if amount >= 1e12 else f"{amount / 1e9:,.0f} GB"
+    if amount >= 1e12:
+        return f"{amount / 1e12:,.1f} TB"
+    return f"{amount / 1e9:,.2g} GB" if amount < 1e10 else f"{amount / 1e9:,.0f} GB"
 
 
 def table(title: str, rows: dict[str, list[str]]) -> None:
@@ -81,14 +85,14 @@ def table(title: str, rows: dict[str, list[str]]) -> None:
 
 def main() -> None:
     each = bytes_per_chunk()
-    table(
-        "bytes per chunk, and in all", {f"{name}: {size:,.0f}": [giga(n * size) for n in SIZES] for name, size in each.items()}
-    )
+    sizes = {f"{name}: {size:,.0f}": [giga(n * size) for n in SIZES] for name, size in each.items()}
+    table("bytes per chunk, and in all", sizes)
+    per_hour = M.chunks_per_document * M.prepare_files * 3600
     encode = {
         "encoding, hours on two cores": [f"{n / M.cpu_texts / 3600:,.0f}" for n in SIZES],
-        "encoding, GPU hours": [f"{n / M.gpu_texts / 3600:,.1f}" for n in SIZES],
-        "encoding, dollars on GPUs": [f"${n / M.gpu_texts / 3600 * P.gpu_hour:,.0f}" for n in SIZES],
-        "reading and cutting, core hours": [f"{n / M.chunks_per_document / M.prepare_files / 3600:,.1f}" for n in SIZES],
+        "encoding, GPU hours": [f"{n / M.gpu_texts / 3600:,.2f}" for n in SIZES],
+        "encoding, dollars on GPUs": [f"${n / M.gpu_texts / 3600 * P.gpu_hour:,.2f}" for n in SIZES],
+        "reading and cutting, core hours": [f"{n / per_hour:,.1f}" for n in SIZES],
     }
     table("once", encode)
     fast = each["bm25, Milvus sparse (number and weight)"] + each["dense, Milvus HNSW (vector and 32 links)"]
@@ -109,16 +113,18 @@ def main() -> None:
     local = each["table of chunks (mapped here)"] + M.text_bytes
     alone = {
         "disk of the catalogue and table": [giga(n * local) for n in SIZES],
-        "a mask of one caller (bytes here)": [giga(n) for n in SIZES],
-        "one sync that reads every member (s, 1 µs each)": [f"{n / M.chunks_per_document / 1e6:,.0f}" for n in SIZES],
+        "memory of one caller's mask": [giga(n) for n in SIZES],
     }
     table("what stays on the writing machine", alone)
 
 
 def _monthly(chunks: int, size: float) -> float:
-    count = REPLICAS * math.ceil(chunks * size / (NODE_GB * 1e9 * FILL))
-    stored = chunks * (sum(bytes_per_chunk().values()) - size) / 1e9
-    return count * NODE_GB * P.memory_gb_month + stored * P.object_gb_month + chunks * M.text_bytes / 1e9 * P.disk_gb_month
+    """Memory of all nodes, one copy of the rows in object storage, and the catalogue on a disk."""
+    each = bytes_per_chunk()
+    memory = REPLICAS * math.ceil(chunks * size / (NODE_GB * 1e9 * FILL)) * NODE_GB + OTHERS_GB
+    stored = each["bm25, Milvus sparse (number and weight)"] + each["dense, Milvus HNSW (vector and 32 links)"]
+    objects, disk = chunks * stored / 1e9, chunks * M.text_bytes / 1e9
+    return memory * P.memory_gb_month + objects * P.object_gb_month + disk * P.disk_gb_month
 
 
 if __name__ == "__main__":
