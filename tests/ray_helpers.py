@@ -54,7 +54,7 @@ class Cluster:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
     def tasks(self) -> list[tuple[str, str]]:
-        """Returns the process group of the node, and the file, of every task that began."""
+        """Returns the node's process, and the file, of every task that began."""
         return [(line.split(" ", 1)[0], line.split(" ", 1)[1]) for line in self.log.read_text().splitlines()]
 
     def end(self) -> None:
@@ -81,6 +81,6 @@ def _wait_for(port: int, seconds: float = 300) -> None:
 def logged(settings: str, request: str, path: str, data: bytes | None) -> str:
     """Does what the task of a sync does, slowly, and says where."""
     with Path(os.environ[LOG]).open("a") as log:
-        log.write(f"{os.getpgid(0)} {path}\n")
+        log.write(f"{os.getpgid(os.getppid())} {path}\n")  # the parent of a worker is its node's raylet
     time.sleep(0.05)
     return prepared_here(settings, request, path, data)

@@ -37,7 +37,11 @@ def spread(address: str) -> Callable[[Bench, Plan], None]:
     def ahead(bench: Bench, plan: Plan) -> None:
         groups = _groups(bench, plan)
         if groups:
-            _ranked(connect(address), bench, plan, groups)
+            ray = connect(address)
+            try:
+                _ranked(ray, bench, plan, groups)
+            finally:
+                ray.shutdown()
 
     return ahead
 
@@ -46,19 +50,16 @@ def _ranked(ray: Any, bench: Bench, plan: Plan, groups: list[list[Contender]]) -
     packed = _packed(bench.kb)
     stamp, shipped = hashlib.blake2b(packed, digest_size=16).hexdigest(), ray.put(packed)
     task = ray.remote(max_retries=_RETRIES, num_cpus=1)(rank_here)
-    try:
-        waiting = [
-            task.remote(shipped, stamp, [_described(one) for one in group], plan.exam, plan.measures, plan.access)
-            for group in groups
-        ]
-        total = len(waiting)
-        while waiting:
-            bench.report("Ranking on the cluster", total - len(waiting), total)
-            done, waiting = ray.wait(waiting)
-            _keep(ray, bench, done[0])
-        bench.report("Ranking on the cluster", total, total)
-    finally:
-        ray.shutdown()
+    waiting = [
+        task.remote(shipped, stamp, [_described(one) for one in group], plan.exam, plan.measures, plan.access)
+        for group in groups
+    ]
+    total = len(waiting)
+    while waiting:
+        bench.report("Ranking on the cluster", total - len(waiting), total)
+        done, waiting = ray.wait(waiting)
+        _keep(ray, bench, done[0])
+    bench.report("Ranking on the cluster", total, total)
 
 
 def _keep(ray: Any, bench: Bench, done: Any) -> None:

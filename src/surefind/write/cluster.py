@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 import threading
 import zlib
 from collections.abc import Callable
@@ -34,6 +35,8 @@ _RETRIES = 5
 """How often Ray runs a task again if its node or process dies. After that, this machine does the work."""
 _PATIENCE = 180.0
 """Seconds that a node may take to start its first process."""
+_CONNECT = 10.0
+"""Seconds in which a cluster must answer."""
 _LOOK_UP = 1.0
 """Seconds after which a waiting thread looks whether the sync has ended."""
 _MOST = 256
@@ -48,7 +51,8 @@ def connect(address: str) -> Any:
     except ModuleNotFoundError:
         raise MissingPartError("--ray needs the package ray. Install it with: pip install 'surefind[ray]'.") from None
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=True)
+        _check_port(address)
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except Exception as error:  # Ray raises errors of many kinds
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise StoreError(
@@ -56,6 +60,14 @@ def connect(address: str) -> Any:
             "address, such as 127.0.0.1:6379."
         ) from None
     return ray
+
+
+def _check_port(address: str) -> None:
+    """Raises `OSError` if nothing listens at HOST:PORT. Ray itself would wait for minutes."""
+    host, found, port = address.removeprefix("ray://").rpartition(":")
+    if found and port.isdigit():
+        with socket.create_connection((host, int(port)), timeout=_CONNECT):
+            pass
 
 
 def cpus(ray: Any) -> int:
@@ -79,7 +91,11 @@ class ClusterReading(Reading):
     def __enter__(self) -> Self:
         self._ray = connect(self._address)
         self._task = self._ray.remote(max_retries=_RETRIES, num_cpus=1)(prepared_here).remote
-        self._check_versions()
+        try:
+            self._check_versions()
+        except BaseException:
+            self._ray.shutdown()
+            raise
         self.processes = min(_MOST, 2 * cpus(self._ray))  # twice: a task waits on its node while another is sent
         return super().__enter__()
 
