@@ -21,8 +21,9 @@ from surefind.store.chunks import ChunkRows
 from surefind.store.indexes import PART, TABLE, IndexStore, index_key, set_of, table_key
 from surefind.store.needs import needed
 from surefind.store.parts import Parts, Piece
+from surefind.store.rows import Member
 from surefind.store.streamed import StoredChunks
-from surefind.store.table import Table
+from surefind.store.table import Longs, Table
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
@@ -70,10 +71,22 @@ class LocalBackend:
             except CorruptIndexError:
                 self.indexes.drop(key)
         number, members = self.rows.layout(layout), contents.members()
-        rows, contexts = self.rows.rows(number, contents.number), self.rows.contexts(number, members)
-        table = Table.build(layout, members, rows, contexts)
+        contexts = self.rows.contexts(number, members)
+        table = Table.build(layout, members, self._chunk_rows(number, contents, layout, members), contexts)
         self.indexes.save(key, table, TABLE)
         return table
+
+    def _chunk_rows(self, number: int, contents: Contents, layout: str, members: Sequence[Member]) -> Longs:
+        """Returns a row for every chunk of a set. Those of versions that an earlier table has are taken from there."""
+        versions = np.array([member.version for member in members], np.int64)
+        for _, earlier, cut, spec in reversed(self.rows.indexes()):
+            if cut == layout and spec == TABLE and earlier != contents.number:
+                with contextlib.suppress(CorruptIndexError):
+                    table = self._table_of(earlier, layout)
+                    new = versions[~np.isin(versions, table.versions)]
+                    if not table.altered and len(new) <= len(versions) // 2:
+                        return table.rows_with(versions, self.rows.rows_of(number, new.tolist()))
+        return self.rows.rows(number, contents.number)
 
     def _load(self, key: str, contents: Contents) -> Table:
         """Reads the table of a set. Raises `CorruptIndexError` if it is damaged, or has other documents: it may be from
@@ -82,6 +95,11 @@ class LocalBackend:
         if contents.digest not in (None, set_digest(table.versions.tolist())):
             raise CorruptIndexError(f"The table in {self.indexes.folder / key} has other documents than the catalogue.")
         return table
+
+    def _table_of(self, number: int, layout: str) -> Table:
+        """Reads the table of an earlier set. Raises `CorruptIndexError`."""
+        contents = Contents(number, list, self._catalogue.digest(number))
+        return self._load(table_key(number, layout), contents)
 
     def _build_one(
         self,
@@ -121,7 +139,7 @@ class LocalBackend:
         for key, number, cut, spec in reversed(self.rows.indexes()):
             if cut == layout and spec == retriever.index_spec and self.indexes.sound(key):
                 with contextlib.suppress(CorruptIndexError):
-                    yield key, self.indexes.read(table_key(number, layout), Table.load)
+                    yield key, self._table_of(number, layout)
 
     def _pieces(self, layout: str, table: Table, retriever: Retriever) -> list[Piece]:
         """Returns the parts of the newest index with the same spec and layout."""
