@@ -218,6 +218,11 @@ class KnowledgeBase(Writing, Drafting):
         with explaining(self.data):
             return self.catalogue.generations()
 
+    def versions_of(self, document: str) -> list[Version]:
+        """Returns what `history` does, faster: it does not notice a version that the disk lost."""
+        with explaining(self.data):
+            return self.catalogue.versions.known_of(document, self.catalogue.generations())
+
     def history(self, document: str) -> list[Version]:
         """Returns the versions of a document that are kept, newest first."""
         with explaining(self.data):

@@ -139,8 +139,8 @@ class Reader:
     def titles(self, documents: Sequence[tuple[str, int]]) -> dict[str, str]:
         """Returns the titles of documents, given with their versions as `view.readable` lists them, by id."""
         with explaining(self._catalogue.path.parent):
-            about = self._catalogue.versions.about([version for _, version in documents])
-        return {one.document: one.title for one in about}
+            found = self._catalogue.versions.titles([version for _, version in documents])
+        return {id: found.get(version, "") for id, version in documents}
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document that the caller may read, in order of id."""

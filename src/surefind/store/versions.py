@@ -7,7 +7,7 @@ import json
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from surefind.errors import StoreError
@@ -261,9 +261,26 @@ class Versions:
         ).fetchone()
         return tuple(row)
 
+    def titles(self, versions: Sequence[int]) -> dict[int, str]:
+        """Returns the titles of versions, for lists of many. They are not checked: `about` does so, and reads more."""
+        found: dict[int, str] = {}
+        for few in batched(versions, _MOST):
+            marks = ",".join("?" * len(few))
+            found.update(self._db.execute(f"SELECT row, title FROM versions WHERE row IN ({marks})", few))
+        return found
+
     def history(self, document: str, generations: Sequence[Generation]) -> list[Version]:
-        """Returns the kept versions of a document, newest first."""
-        return list(self._versions(lambda row: row[1] == document, generations))
+        """Returns the kept versions of a document, newest first. All versions are read, because only then a lost one is
+        noticed."""
+        return list(
+            self._versions([row for row in self._database.every("versions") if row[1] == document], generations)
+        )
+
+    def known_of(self, document: str, generations: Sequence[Generation]) -> list[Version]:
+        """Does what `history` does, and reads only the versions of the document: for pages, which must be fast."""
+        return list(
+            self._versions(self._database.rows("versions", "WHERE id = ? ORDER BY row", (document,)), generations)
+        )
 
     def waiting(self) -> list[int]:
         """Returns the numbers of the drafts. Only a catalogue of an earlier release has some: `desk.moving` moves
@@ -273,13 +290,10 @@ class Versions:
 
     def in_state(self, states: Sequence[State], generations: Sequence[Generation]) -> list[Version]:
         """Returns the versions that are in one of these states, newest first."""
-        return list(self._versions(lambda row: row[-3] in states, generations))
+        return list(self._versions([row for row in self._database.every("versions") if row[-3] in states], generations))
 
-    def _versions(
-        self, wanted: Callable[[tuple[Any, ...]], bool], generations: Sequence[Generation]
-    ) -> Iterator[Version]:
-        """Yields the versions that are wanted. All are read, because only then a lost version is noticed."""
-        found = [row for row in self._database.every("versions") if wanted(row)]
+    def _versions(self, found: Sequence[tuple[Any, ...]], generations: Sequence[Generation]) -> Iterator[Version]:
+        """Yields these rows as versions, the last one first."""
         held: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for few in batched([row[0] for row in found], _MOST):
             marks = ",".join("?" * len(few))

@@ -131,7 +131,7 @@ class Service:
         except StoreError:
             raise missing from None
         self.reader().document(document, caller.access())
-        found = next((one for one in self.kb.history(document) if one.number == number), None)
+        found = next((one for one in self.kb.versions_of(document) if one.number == number), None)
         if found is None or not self.may_read_version(found, caller):
             raise missing
         return found

@@ -25,8 +25,8 @@ from surefind.store.rows import Version
 router = APIRouter(include_in_schema=False)
 _SHOWN = 200
 """Documents of a folder, or of a filter, that are shown at a time."""
-_titles: WeakKeyDictionary[Reader, dict[str, str]] = WeakKeyDictionary()
-"""The titles of all documents of a generation, once somebody has filtered them."""
+_words: WeakKeyDictionary[Reader, dict[str, str]] = WeakKeyDictionary()
+"""The name and the title of each document of a generation, in small letters, once somebody has filtered them."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ def _level(service: Service, caller: Caller, inside: str, start: int) -> Level:
 
 def _found(service: Service, caller: Caller, find: str, start: int) -> Level:
     reader = service.reader()
-    titles = _titles.get(reader)
-    if titles is None:
-        listed = reader.view.readable(Access.owner())
-        titles = _titles[reader] = reader.titles(listed)
+    known = _words.get(reader)
+    if known is None:
+        titles = reader.titles(reader.view.readable(Access.owner()))
+        known = _words[reader] = {id: f"{id} {title}".casefold() for id, title in titles.items()}
     words = find.casefold().split()
     readable = [id for id, _ in reader.view.readable(caller.access())]
-    names = [id for id in readable if all(word in f"{id} {titles.get(id, '')}".casefold() for word in words)]
+    names = [id for id in readable if all(word in known[id] for word in words)]
     return _made(reader, caller, "", [], names, start, len(names))
 
 
@@ -169,7 +169,7 @@ def _document(service: Service, caller: Caller, id: str, line: int, passage: str
         "sheet": sheet(found.text, line),
         "marked": marked,
         "sentence": sentence,
-        "versions": [one for one in service.kb.history(id) if service.may_read_version(one, caller)],
+        "versions": [one for one in service.kb.versions_of(id) if service.may_read_version(one, caller)],
         "drafts": drafts,
         "crumbs": _crumbs(id)[:-1],
         "q": q,

@@ -87,7 +87,7 @@ async def versions(
 
     def read() -> dict[str, Any]:
         service.reader().document(document, caller.access())  # raises if the caller may not read it now
-        seen = [one for one in service.kb.history(document) if service.may_read_version(one, caller)]
+        seen = [one for one in service.kb.versions_of(document) if service.may_read_version(one, caller)]
         return {"document": document, "versions": [asdict(one) for one in seen]}
 
     return await service.work(read)
