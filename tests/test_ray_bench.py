@@ -43,7 +43,9 @@ def plan_of(home: Home) -> tuple[Any, Plan]:
     pipelines = from_texts(GRID, kb.settings.pipelines)
     cut = Layout.read("fixed(tokens=40, overlap=0)")
     contenders = (*pipelines, *(Contender(f"{one.name} fixed", one.pipeline, cut) for one in pipelines[:2]))
-    return kb, Plan(contenders, known_item_exam(kb, per_family=4), (Measure("nDCG", 10), Measure("R", 5)), Access.owner())
+    return kb, Plan(
+        contenders, known_item_exam(kb, per_family=4), (Measure("nDCG", 10), Measure("R", 5)), Access.owner()
+    )
 
 
 def figures(report: dict[str, Any]) -> list[Any]:
