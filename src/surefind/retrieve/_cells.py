@@ -3,7 +3,10 @@
 The cells are those of spherical k-means on a fixed sample, so that the same vectors give the same index. A code has 8
 bits for each number, scaled over the range of that dimension. The codes find candidates; `_vectors` scores them again.
 
-    score(q, v) ≈ Σ_j q_j (low_j + step_j · code_j)
+    score(q, v) = Σ_j q_j v_j ≈ Σ_j q_j (middle_j + step_j · code_j)
+
+The query's weights q_j · step_j are rounded to 8 bits as well, and the first term is the same for all vectors. So a
+scan adds up products of small integers.
 
 The arrays are our own and not faiss's: they are mapped into memory, their blocks are checked when a search first uses
 them, masks need no copy, and the search lets other threads run. Jégou et al., Product Quantization for Nearest Neighbor
@@ -31,8 +34,8 @@ _ROUNDS = 8
 """The rounds of k-means. More than this hardly changed what is found."""
 _BATCH = 16_384
 """The vectors that are assigned to cells at a time."""
-_PROBED = 16
-"""One cell in this many is searched."""
+_PROBED = 6
+"""One cell in this many is searched: 98% of the ten nearest are found then (docs/results/scale.md)."""
 _LEAST = 16
 """The fewest cells that are searched."""
 _SEED = 1234
@@ -41,7 +44,7 @@ FILES = ("codes", "members", "cells", "centroids", "ranges")
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    codes: NDArray[np.uint8]
+    codes: NDArray[np.int8]
     """The codes of the vectors, one cell after another."""
     members: IntArray
     """The place of the vector in each row of `codes`."""
@@ -49,7 +52,7 @@ class Cells:
     """The row at which each cell begins, and the number of rows."""
     centroids: FloatArray
     ranges: FloatArray
-    """The lowest value and the step of each dimension."""
+    """The middle and the step of each dimension."""
     watch: Watch | None = None
 
     @classmethod
@@ -61,15 +64,15 @@ class Cells:
         sample = np.ascontiguousarray(vectors[np.sort(chosen)])
         centroids = _centroids(sample, count)
         low, high = sample.min(0), sample.max(0)
-        step = np.maximum(high - low, 1e-6) / 255
+        middle, step = (low + high) / 2, np.maximum(high - low, 1e-6) / 255
         owners = _owners(vectors, centroids)
         order = np.argsort(owners, kind="stable").astype(np.int32)
-        codes = np.empty((n, dimension), np.uint8)
+        codes = np.empty((n, dimension), np.int8)
         for at in range(0, n, _BATCH):
             rows = vectors[order[at : at + _BATCH]]
-            codes[at : at + _BATCH] = np.clip(np.rint((rows - low) / step), 0, 255)
+            codes[at : at + _BATCH] = np.clip(np.rint((rows - middle) / step), -128, 127)
         cells = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count), dtype=np.int64)])
-        return cls(codes, order, cells, centroids, np.stack([low, step]).astype(np.float32))
+        return cls(codes, order, cells, centroids, np.stack([middle, step]).astype(np.float32))
 
     def save(self, folder: Path) -> None:
         for name in FILES:
@@ -78,7 +81,7 @@ class Cells:
     @classmethod
     def load(cls, folder: Path, count: int, dimension: int) -> Cells:
         """Reads the cells of `count` vectors, and checks everything that the kernel relies on."""
-        codes = read_array(folder / "codes.npy", np.uint8, ndim=2)
+        codes = read_array(folder / "codes.npy", np.int8, ndim=2)
         members = read_array(folder / "members.npy", np.int32)
         cells = read_array(folder / "cells.npy", np.int64)
         centroids, ranges = (read_array(folder / f"{name}.npy", np.float32, ndim=2) for name in FILES[3:])
@@ -109,7 +112,8 @@ class Cells:
         if self.watch:
             for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
                 self.watch.use(first, last)
-        weights = self.ranges[1] * point
+        exact = self.ranges[1] * point
+        weights = np.rint(exact * (127 / max(float(np.abs(exact).max()), 1e-30))).astype(np.int8)
         found: IdArray = _scan_kernels.scan_cells(
             constant(self.codes), constant(self.members), firsts, lasts, weights, allow, more
         )

@@ -38,6 +38,8 @@ class IndexStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._known: set[str] = set()
+        """The keys whose files were found to be sound. A writer asks several times, and a large index takes seconds."""
 
     def has(self, key: str) -> bool:
         """Returns whether an index exists, without checking its files."""
@@ -47,10 +49,12 @@ class IndexStore:
         """Returns whether an index exists and matches its checksums."""
         if not self.has(key):
             return False
-        try:
-            self._verify(key)
-        except CorruptIndexError:
-            return False
+        if key not in self._known:
+            try:
+                self._verify(key)
+            except CorruptIndexError:
+                return False
+            self._known.add(key)
         return True
 
     def save(self, key: str, made: Saving, spec: str) -> None:
@@ -66,6 +70,7 @@ class IndexStore:
         for path in aside.rglob("*"):
             _flush(path)
         final = self.folder / key
+        self._known.discard(key)
         shutil.rmtree(final, ignore_errors=True)
         aside.rename(final)
         _flush(self.folder)
@@ -107,6 +112,7 @@ class IndexStore:
 
     def drop(self, key: str) -> None:
         """Deletes an index. The manifest goes first, so that a half-deleted index does not count as existing."""
+        self._known.discard(key)
         (self.folder / key / MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(self.folder / key, ignore_errors=True)
 
