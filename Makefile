@@ -3,6 +3,7 @@
 # make test-latest   the same with the newest version of every dependency
 # make frameworks    the tests of the retrievers for LangChain, LlamaIndex and Haystack, with these libraries
 # make milvus        the tests of the milvus backend, with milvus-lite
+# make ray           the tests of bulk work on Ray, on a cluster of two nodes on this machine
 # make growth        the tests that time grows with the size of the input, and not with its square
 # make faults        200 kills, 1,000 damaged files of each kind, 1,000,000 odd inputs (about four hours)
 # make lock          write constraints.txt again, with the newest versions
@@ -17,7 +18,7 @@ REQUIREMENTS := pyproject.toml models/pyproject.toml $(CONSTRAINTS)
 # bytecode files, every process would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-latest lint types unit smoke compiled docs frameworks milvus growth faults lock clean
+.PHONY: demo test test-latest lint types unit smoke compiled docs frameworks milvus ray growth faults lock clean
 
 demo: $(READY)
 	$(BIN)/surefind demo demo
@@ -69,8 +70,8 @@ frameworks:
 	  -e ./models -e '.[langchain,llama-index,haystack]' pytest hypothesis
 	.venv-frameworks/bin/pytest tests/test_adapters.py
 
-# The packages of Milvus are large, and few users need them.
-milvus:
+# The packages of Milvus and Ray are large, and few users need them.
+milvus ray:
 	$(PYTHON) -m venv .venv-$@
 	PIP_CONSTRAINT=$(CONSTRAINTS) .venv-$@/bin/python -m pip install --quiet --disable-pip-version-check \
 	  -e ./models -e '.[$@,dev]'
@@ -88,7 +89,7 @@ lock:
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check --upgrade uv
 	printf 'hatchling\neditables\n' | .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --fork-strategy fewest --no-annotate --no-emit-index-url --custom-compile-command 'make lock' \
-	  --extra dev --extra langchain --extra llama-index --extra haystack --extra milvus --output-file constraints.txt pyproject.toml models/pyproject.toml -
+	  --extra dev --extra langchain --extra llama-index --extra haystack --extra milvus --extra ray --output-file constraints.txt pyproject.toml models/pyproject.toml -
 
 # pip reads the constraints from the environment, so that they also hold where it builds the packages.
 # An interrupted install leaves .installing behind, and the next install starts from nothing.

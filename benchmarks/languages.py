@@ -150,7 +150,7 @@ def speed(language: str, found: Sequence[Document]) -> None:
 
     def taken(analyzer: Analyzer) -> float:
         started = time.process_time()
-        Terms(analyzer, ()).of(texts, None)
+        Terms(analyzer, ()).of(texts, len(texts), None)
         return time.process_time() - started
 
     taken(_ENGLISH)  # compiles the kernels

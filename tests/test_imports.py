@@ -28,6 +28,7 @@ LAYERS = [
         "notes",
         "cores",
         "workers",
+        "blocks",
         "folders",
         "sealed",
         "sample",

@@ -246,7 +246,9 @@ def test_result_that_the_table_does_not_admit_is_dropped(
     documents = {f"{i}.md": Document(f"{i}.md", "cash report", acl=("board",) if i % 2 else ()) for i in range(6)}
     number = shelf.commit(documents)
     real = Server.search
-    monkeypatch.setattr(Server, "search", lambda self, name, vectors, k, _: real(self, name, vectors, k, ""))
+    monkeypatch.setattr(
+        Server, "search", lambda self, name, kind, vectors, k, _: real(self, name, kind, vectors, k, "")
+    )
     view = shelf.backend.open(shelf.contents(number), shelf.layout, shelf.services, ())
     found = view.search(shelf.retrievers[0], [Query("cash")], 10, Access.public())
     assert {chunk.document for chunk in view.chunks(found.row(0)[0].tolist(), OWNER)} <= {"0.md", "2.md", "4.md"}

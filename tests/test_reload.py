@@ -44,3 +44,15 @@ def test_new_access_rules_hold_at_once(home: Home) -> None:
         assert kb.reload()
         assert not kb.search("zebra", Access.public()).hits
         assert kb.search("zebra", Access.of("hr")).hits
+
+
+def test_access_rules_do_not_wait_for_an_index(home: Home) -> None:
+    home.configure(WORDS)
+    home.write("docs/hr/pay.md", "# Pay\n\nThe zebra cutoff.")
+    home.sync("docs")
+    with home.open() as kb:
+        assert kb.search("zebra", Access.public()).hits
+        home.configure(COUNTS + '[[access]]\npath = "hr/**"\ngroups = ["hr"]\n')
+        with pytest.raises(NotBuiltError):
+            kb.reload()
+        assert kb.settings.pipeline == "words" and not kb.search("zebra", Access.public()).hits

@@ -225,10 +225,10 @@ def test_store_of_an_earlier_format_is_brought_up_to_date(two: Home, version: in
 
 
 @pytest.mark.parametrize("how", ["garbage", "truncated", "emptied", "removed"])
-@pytest.mark.parametrize("number", range(14))
+@pytest.mark.parametrize("number", range(16))
 def test_damaged_index_file_is_rebuilt(two: Home, number: int, how: str) -> None:
     files = index_files(two)
-    assert len(files) == 14, "an index and a table, with a manifest each"
+    assert len(files) == 16, "an index and a table, with a manifest each"
     path = files[number]
     data = path.read_bytes()
     if how == "garbage":

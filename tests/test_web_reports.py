@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ from helpers import Home
 from http_helpers import Served, a_bank, serving
 from surefind.serve.auth.keys import Keys
 from surefind.serve.cli import app
+from surefind.serve.editing import save_settings, shown_settings, undo_change
 from surefind.serve.web.policy import script_hashes
+from surefind.store.lock import writer_lock
 from web_helpers import accessible, browsing, fits, needs_browser, visiting
 
 if TYPE_CHECKING:
@@ -107,6 +110,22 @@ def test_adopting_needs_a_report_that_the_caller_may_see_and_one_of_its_rows(
     assert (hidden.status_code, other.status_code, unknown.status_code) == (404, 404, 400)
 
 
+def test_reviewers_do_not_undo_what_an_admin_edited(server: Served, keys: dict[str, str], bank: Home) -> None:
+    """The edit may have restricted a document."""
+    shown = shown_settings(bank.folder)
+    rule = '\n[[access]]\npath = "wires/01.md"\ngroups = ["hr"]\n'
+    save_settings(bank.folder, shown.text + rule, shown.mark)
+    try:
+        assert "Undo" not in get(server, keys["reviewer"], "/reports").text
+        with server.client(keys["reviewer"]) as http:
+            refused = http.post("/reports/undo", headers=HTML)
+        assert refused.status_code == 400 and "Only an admin" in refused.text
+        assert rule in (bank.folder / "surefind.toml").read_text()
+    finally:
+        with bank.open() as kb:
+            undo_change(kb, edits=True)
+
+
 # ---------------------------------------------------------------- the report's own page
 
 
@@ -177,8 +196,8 @@ def test_a_benchmark_is_started_watched_adopted_and_undone(
         assert ended(page) == "finished", page.content()
         page.get_by_role("link", name="See the result").click()
         assert "Searches use words now" not in page.locator("main").inner_text()  # without a restart
-        page.get_by_role("button", name="Undo the adoption").click()
-        assert ended(page) == "finished", page.content()
+        page.get_by_role("button", name="Undo the last change").click()
+        page.get_by_text("Searches use words now").wait_for()
     assert (bank.folder / "surefind.toml").read_text() == before
     assert "words" in get(server, keys["reviewer"], "/reports").text
 
@@ -203,6 +222,21 @@ def test_a_job_can_be_watched_and_stopped_without_a_script(
         assert '<meta http-equiv="refresh"' in page.content()
         page.get_by_role("button", name="Stop").click()
         assert page.locator("#job .badge").inner_text() == "stopped"
+
+
+def test_a_job_that_finds_the_lock_taken_names_no_process(server: Served, keys: dict[str, str], bank: Home) -> None:
+    """The command line of another process has the name and the groups of its caller."""
+    with writer_lock(bank.folder / ".surefind"), server.client(keys["hr"]) as http:
+        started = http.post("/graph", headers=HTML)
+        path = started.headers["location"]
+        for _ in range(100):
+            job = http.get(f"/v1{path}").json()
+            if job["state"] != "running":
+                break
+            time.sleep(0.1)
+        shown = http.get(path, headers=HTML).text
+    assert job["state"] == "failed" and "Another process is writing" in shown
+    assert str(bank.folder) not in shown + str(job) and "Process" not in shown + str(job)
 
 
 # ---------------------------------------------------------------- the graph

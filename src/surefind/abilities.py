@@ -7,12 +7,34 @@ Surefind treats a stage by what it declares: a `Local` reranker is timed on this
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeGuard,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
-from surefind.protocols import Analyzer, Embedder, Index, Passages, QueryEmbedder, Reader, ScoringIndex, Services
+from surefind.protocols import (
+    Analyzer,
+    Embedder,
+    Index,
+    Passages,
+    QueryEmbedder,
+    Reader,
+    Retriever,
+    ScoringIndex,
+    Services,
+)
 
 if TYPE_CHECKING:
-    from surefind.types import BoolArray, FloatArray, Mask, Query, Rankings, Signal, Wording
+    from surefind.types import BoolArray, FloatArray, IntArray, Mask, Query, Rankings, Signal, Wording
 
 
 @runtime_checkable
@@ -53,6 +75,34 @@ class StatisticalIndex(ScoringIndex, Protocol):
     def only(self, kept: BoolArray, retriever: Any) -> ScoringIndex:
         """Returns the index that `retriever` would build of the kept chunks alone, numbered from 0."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of an index: an index of some of the chunks, in the same order as in the whole."""
+
+    index: Index
+    places: IntArray
+    """The place of each of its chunks in the whole; -1 if the chunk is gone."""
+
+
+@runtime_checkable
+class Growing(Retriever, Protocol):
+    """A retriever whose index may consist of parts, so that new chunks and deletions need no new index."""
+
+    def join(self, parts: Sequence[Part], services: Services, folder: Path | None = None) -> Index:
+        """Returns one index over the parts. It answers as an index built from nothing; an approximate one may find
+        other chunks, with the same scores. Its `save` writes only what it computed about the whole; `folder` is where
+        this was saved, if it was."""
+        ...
+
+
+@runtime_checkable
+class ChecksBlocks(Protocol):
+    """A retriever whose index checks the blocks of large files when it uses them (`surefind.blocks`)."""
+
+    blockwise: ClassVar[tuple[str, ...]]
+    """The names of these files."""
 
 
 @runtime_checkable

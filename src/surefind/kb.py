@@ -12,6 +12,7 @@ a search writes and builds nothing. Methods that write (`sync`, `build`, `publis
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -88,21 +89,26 @@ class KnowledgeBase(Writing, Drafting):
 
     def reload(self) -> bool:
         """Reads surefind.toml again, and returns whether the settings have changed. Searches that run end with the
-        settings that they began with. Raises `ConfigError` if the file is not valid and `NotBuiltError` if an index is
-        missing; the settings then stay as they are."""
+        settings that they began with. Raises `ConfigError` if the file is not valid, and `NotBuiltError` if an index is
+        missing: the settings then stay as they are, except for the access rules, which never wait."""
         settings = load_settings(self.folder / FILE_NAME)
         if settings == self.settings:
             return False
         wanted = [retriever for pipeline in settings.pipelines.values() for retriever in pipeline.retrieve]
         if self._exists() and (lacking := self.missing(wanted, settings.layout)):
+            if (settings.access, settings.isolated) != (self.settings.access, self.settings.isolated):
+                self._use(replace(self.settings, access=settings.access, isolated=settings.isolated))
             listed = ", ".join(sorted({one.name for one in lacking}))
             raise NotBuiltError(f"The new settings need an index for {listed}. Build it with: surefind sync.")
+        self._use(settings)
+        return True
+
+    def _use(self, settings: Settings) -> None:
         with self._lock:
             if settings.llm != self.settings.llm:
                 self.services = self._services(settings)
             self.settings = settings
             self._currents = {}  # their readers know the earlier access rules
-        return True
 
     def _services(self, settings: Settings) -> LocalServices:
         return LocalServices(self.data / "cache", self.data / "models", settings.llm, self.folder / "prompts")

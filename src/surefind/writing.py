@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from surefind.store.rows import Generation
     from surefind.write.intake import SyncReport
     from surefind.write.layout import Layout
+    from surefind.write.reading import Reading
     from surefind.write.writer import Writer
 
 
@@ -54,15 +55,17 @@ class Writing:
         index: bool = True,
         revision: str = "",
         gate: Gate | None = None,
+        ray: str = "",
     ) -> SyncReport:
         """Reads the files that changed below `paths` (or in every known source) and indexes them for every configured
         pipeline. `git+https://…@REVISION` names a Git repository, and so does a path with a `revision`. Sources in
         `forget` are removed. With `index=False` documents are only cut into chunks; `build` makes the indexes.
-        `gate` is asked before the result is published; it is required if the settings say `gate = true`."""
+        `gate` is asked before the result is published; it is required if the settings say `gate = true`. `ray` is the
+        address of a Ray cluster that prepares the files."""
         from surefind.files.git import GitOrigin, source
         from surefind.write.sync import sync
 
-        with self._writing(report=report, gate=self._gate(gate)) as writer:
+        with self._writing(report=report, gate=self._gate(gate), ray=ray) as writer:
             if not paths and not forget and not writer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
             wanted = [source(path, revision) for path in paths]
@@ -150,7 +153,11 @@ class Writing:
 
     @contextlib.contextmanager
     def _writing(
-        self, layout: Layout | None = None, report: OnProgress | None = None, gate: Gate | None = None
+        self,
+        layout: Layout | None = None,
+        report: OnProgress | None = None,
+        gate: Gate | None = None,
+        ray: str = "",
     ) -> Iterator[Writer]:
         from surefind.desk.moving import move_drafts
         from surefind.gate import admission
@@ -160,7 +167,7 @@ class Writing:
         from surefind.write.writer import Writer
 
         settings = self.settings
-        reading = Reading(settings.readers, settings.limits, spare=True)
+        reading = self._on_cluster(ray) if ray else Reading(settings.readers, settings.limits, spare=True)
         admit = admission(gate, settings) if gate else None
         writer = Writer(
             self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit,
@@ -170,6 +177,12 @@ class Writing:
             if writer.catalogue.versions.waiting():
                 move_drafts(writer.catalogue, self.desk)
             yield writer
+
+    def _on_cluster(self, address: str) -> Reading:
+        from surefind.write.cluster import ClusterReading
+
+        checkpoint = self.data / "cache" / "prepared.db"
+        return ClusterReading(self.settings.readers, self.settings.limits, address, checkpoint)
 
     def _changing(
         self, report: OnProgress | None = None, gate: Gate | None = None

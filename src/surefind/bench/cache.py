@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from surefind.sealed import sealed, unsealed
 from surefind.types import IdArray, Rankings
 
-_FORMAT = 9
+_FORMAT = 10
 
 
 class RunCache:

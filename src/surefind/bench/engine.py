@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
@@ -95,9 +95,16 @@ class Bench:
     """Runs plans on a knowledge base and caches the results."""
 
     def __init__(
-        self, kb: KnowledgeBase, report: OnProgress | None = None, fresh: bool = False, reader: Reader | None = None
+        self,
+        kb: KnowledgeBase,
+        report: OnProgress | None = None,
+        fresh: bool = False,
+        reader: Reader | None = None,
+        ahead: Callable[[Bench, Plan], None] | None = None,
     ) -> None:
-        """`reader` is used for the layout of the settings, instead of the reader of the current generation."""
+        """`reader` is used for the layout of the settings, instead of the reader of the current generation. `ahead` is
+        called before contenders are ranked, and may put rankings into the cache."""
+        self._ahead = ahead
         self.kb = kb
         self.cache = RunCache(kb.data / "runs", read=not fresh)
         self.report: OnProgress = report or (lambda what, done, total: None)
@@ -175,6 +182,8 @@ class Bench:
         self._problems = []
         for contender in plan.contenders:  # find mistakes before computing anything
             contender.pipeline.check(self.view(contender), self.kb.services)
+        if self._ahead:
+            self._ahead(self, plan)
         queries = [Query(query.text, query.id) for query in plan.exam.queries]
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
         finished = [self._finish(plan, contender, found, queries) for contender in plan.contenders]

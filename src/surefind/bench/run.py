@@ -54,19 +54,20 @@ def run_bench(
     fresh: bool = False,
     report: OnProgress | None = None,
     ask_again: bool = False,
+    ray: str = "",
 ) -> Finished:
     """Runs a plan and returns the report.
 
     Cached answers of language models are reused, so a repeated benchmark is free and gives the same report;
-    `ask_again` calls the models anew.
+    `ask_again` calls the models anew. `ray` is the address of a Ray cluster that ranks.
     """
     with contextlib.nullcontext() if ask_again else kb.services.llm.replaying():
-        return _run(kb, plan, command, fresh, report)
+        return _run(kb, plan, command, fresh, report, ray)
 
 
-def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnProgress | None) -> Finished:
+def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnProgress | None, ray: str) -> Finished:
     plan = unseen(plan, kb.services)
-    bench = Bench(kb, report=report, fresh=fresh)
+    bench = Bench(kb, report=report, fresh=fresh, ahead=_spread(ray) if ray else None)
     bench.build(plan)
     specs = [
         f"{(contender.name, *contender.aliases)}={contender}{_stamp(contender, kb.services)}"
@@ -96,6 +97,12 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     if not made["problems"]:  # after a failure, the next run tries again
         bench.cache.put_data(key, made)
     return Finished(made, outcome)
+
+
+def _spread(address: str) -> Callable[[Bench, Plan], None]:
+    from surefind.bench.spread import spread
+
+    return spread(address)
 
 
 def unseen(plan: Plan, services: Services) -> Plan:

@@ -62,6 +62,6 @@ def nearest(vectors: FloatArray, point: FloatArray, allow: BoolArray, k: int) ->
     return finite
 
 
-def rescored(vectors: FloatArray, places: IdArray, point: FloatArray) -> FloatArray:
+def rescored(rows: FloatArray, point: FloatArray) -> FloatArray:
     """Returns the scores of vectors: float64 products, rounded once. So they do not depend on the order of a sum."""
-    return (vectors[places].astype(np.float64) @ point.astype(np.float64)).astype(np.float32)
+    return (rows.astype(np.float64) @ point.astype(np.float64)).astype(np.float32)

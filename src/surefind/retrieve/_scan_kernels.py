@@ -92,3 +92,30 @@ def scan_exact(vectors, point, allow, count):  # type: ignore[no-untyped-def]
             kept[0], places[0] = score, i
             _settle(kept, places, count)
     return kept, places
+
+
+@njit(cache=True, nogil=True)
+def _coded(codes, i, weights):  # type: ignore[no-untyped-def]
+    """The product of two rows of 8-bit integers. Processors have an instruction for it: in float32 it takes four times
+    as long."""
+    total = np.int32(0)
+    for j in range(len(weights)):
+        total += np.int32(codes[i, j]) * np.int32(weights[j])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def scan_cells(codes, members, firsts, lasts, weights, allow, count):  # type: ignore[no-untyped-def]
+    """Finds the places of the `count` best allowed vectors by their 8-bit codes, among the rows firsts[c] to lasts[c]
+    of each cell c. `members` has the place of each row. Fewer may be found."""
+    kept = np.full(count, -(1 << 31), np.int32)
+    places = np.full(count, -1, np.int64)
+    for c in range(len(firsts)):
+        for i in range(firsts[c], lasts[c]):
+            if len(allow) and not allow[members[i]]:
+                continue
+            score = _coded(codes, i, weights)
+            if score > kept[0]:
+                kept[0], places[0] = score, members[i]
+                _settle(kept, places, count)
+    return places[places >= 0]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence
-from itertools import count
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,23 +31,25 @@ class Terms:
         self._analyzer = analyzer
         self.known = {term: i for i, term in enumerate(vocabulary)}
 
-    def of(self, texts: Sequence[str], progress: Progress | None) -> tuple[IntArray, IntArray]:
-        """All terms of all texts in one stream, and how many belong to each text."""
-        seen: defaultdict[str, int] = defaultdict(count().__next__)
+    def of(self, texts: Iterable[str], count: int, progress: Progress | None) -> tuple[IntArray, IntArray]:
+        """All terms of `count` texts in one stream, and how many belong to each text. The texts are read one by one, so
+        they need not be in memory together."""
+        seen: defaultdict[str, int] = defaultdict(itertools.count().__next__)
         number = seen.__getitem__
-        parts: list[IntArray] = []
+        tokens = array("i")
+        sizes = np.zeros(count, np.int32)
         for i, text in enumerate(texts):
-            tokens = self._analyzer.tokens(text)
-            parts.append(np.fromiter(map(number, tokens), np.int32, len(tokens)))
+            found = self._analyzer.tokens(text)
+            tokens.extend(map(number, found))
+            sizes[i] = len(found)
             if progress and i % _EVERY == 0:
-                progress(i, len(texts))
+                progress(i, count)
         known = self.known
         terms = array("i")
         firsts = np.zeros(len(seen) + 1, np.int64)
         for i, token in enumerate(seen, 1):
             terms.extend([known.setdefault(term, len(known)) for term in self._analyzer.terms(token)])
             firsts[i] = len(terms)
-        stream = np.concatenate(parts) if parts else np.zeros(0, np.int32)
-        sizes = np.array([len(part) for part in parts], np.int32)
+        stream = np.frombuffer(tokens, np.int32) if tokens else np.zeros(0, np.int32)
         stream, lengths = compiled().expand(stream, sizes, firsts, np.array(terms, dtype=np.int32))
         return stream, lengths

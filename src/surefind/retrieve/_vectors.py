@@ -4,12 +4,12 @@ Memory bandwidth limits the search of a single query. So it scans a copy in bflo
 again in float64. Scores of the copy are off by less than `_HALF_ERROR`; if this leaves any doubt about the k best, the
 float32 vectors are scanned as well. The scan is our own (`_scan_kernels`), because faiss holds Python's lock while it
 scans and a second thread would wait. Many queries at once are a matrix product. Masks are applied while scanning, by
-the kernel or by a faiss selector; no vector is copied for a mask.
+the kernel or by a faiss selector; no vector is copied for a mask. Scores are those of the float32 vectors in either
+case: the codes only find candidates.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from surefind.arrays import read_array
+from surefind.blocks import Watch, watched
 from surefind.cores import usable_cores
 from surefind.errors import CorruptIndexError
 from surefind.protocols import QueryEmbedder
+from surefind.retrieve._cells import Cells
 from surefind.retrieve._plain import constant, nearest, rescored, suffices
 from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings
 
@@ -32,41 +34,43 @@ _FEW_QUERIES = 16
 _HALF_ERROR = 0.0025
 """Largest error of a bfloat16 score. Rounding changes each number by at most 2^-9 of itself, and the product of two
 unit vectors by no more than that."""
-_SEED = 1234
 
 
 class Vectors:
-    def __init__(self, vectors: FloatArray, embedder: QueryEmbedder, ivf: Any = None) -> None:
+    def __init__(
+        self, vectors: FloatArray, embedder: QueryEmbedder, cells: Cells | None = None, watch: Watch | None = None
+    ) -> None:
         self.vectors: FloatArray = constant(vectors)
         self._embedder = embedder
-        self._ivf = ivf
+        self.cells = cells
+        self._watch = watch
 
     @classmethod
     def build(cls, vectors: FloatArray, embedder: QueryEmbedder) -> Vectors:
-        return cls(vectors, embedder, _ivf(vectors) if len(vectors) > EXACT_LIMIT else None)
+        return cls(vectors, embedder, Cells.build(vectors) if len(vectors) > EXACT_LIMIT else None)
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def save(self, folder: Path) -> None:
         np.save(folder / "vectors.npy", self.vectors)
-        if self._ivf is not None:
-            import faiss
-
-            faiss.write_index(self._ivf, str(folder / "ivf.faiss"))
+        if self.cells is not None:
+            self.cells.save(folder)
 
     @classmethod
     def load(cls, folder: Path, embedder: QueryEmbedder) -> Vectors:
         vectors = read_array(folder / "vectors.npy", np.float32, ndim=2)
-        path = folder / "ivf.faiss"
-        if not path.exists():
-            return cls(vectors, embedder)
-        import faiss
+        cells = Cells.load(folder, *vectors.shape) if (folder / "cells.npy").exists() else None
+        watch = watched(folder / "vectors.npy", vectors)
+        if watch and cells is None:  # every search reads all of it
+            watch.use(0, len(vectors))
+        return cls(vectors, embedder, cells, watch)
 
-        ivf = faiss.read_index(str(path))
-        if (ivf.ntotal, ivf.d) != vectors.shape or not isinstance(ivf, faiss.IndexIVF):
-            raise ValueError(f"ivf.faiss is not an inverted file of vectors.npy, whose shape is {vectors.shape}")
-        return cls(vectors, embedder, ivf)
+    def rows(self, places: IdArray) -> FloatArray:
+        """The vectors of these places."""
+        if self._watch:
+            self._watch.use_rows(places)
+        return self.vectors[places]
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         """Embeds the queries and ranks by cosine similarity."""
@@ -81,12 +85,12 @@ class Vectors:
         return self.similarity(self.points(queries), ids)
 
     def similarity(self, points: FloatArray, ids: IdArray) -> FloatArray:
-        rows = [self.vectors[np.maximum(row, 0)] @ point for row, point in zip(ids, points, strict=True)]
+        rows = [self.rows(np.maximum(row, 0)) @ point for row, point in zip(ids, points, strict=True)]
         return np.where(ids == PAD, -np.inf, np.stack(rows)).astype(np.float32)
 
     def near(self, ids: Sequence[int], k: int, allow: Mask) -> Rankings:
         """The chunks nearest to given chunks. Each chunk finds itself first, if it is allowed."""
-        return self.nearest(np.ascontiguousarray(self.vectors[list(ids)]), k, allow)
+        return self.nearest(np.ascontiguousarray(self.rows(np.array(ids, np.int64))), k, allow)
 
     def nearest(self, points: FloatArray, k: int, allow: Mask) -> Rankings:
         if len(points) and points.shape[1] != self.vectors.shape[1]:  # the kernels would read beyond the vectors
@@ -99,28 +103,11 @@ class Vectors:
         if not k or not len(points):
             empty = np.full((len(points), 0), PAD, np.int64)
             return Rankings(empty, empty.astype(np.float32), "dense", "dense", -1.0)
-        if self._ivf is not None:
-            scores, found = self._approximate(points, k, allow, allowed)
-        elif len(points) <= _FEW_QUERIES:
+        if self.cells is not None or len(points) <= _FEW_QUERIES:
             scores, found = self._scan(points, k, allow, allowed)
         else:
             scores, found = self._flat.search(points, k, params=_parameters(allow))
         return _tidy(found, scores, k)
-
-    def _approximate(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
-        """Searches the inverted file. If few chunks are allowed, a few cells would miss most of them, so all cells are
-        searched and the best are scored again in float32."""
-        if allowed >= min(_FEW_ALLOWED, len(self.vectors)):
-            scores, found = self._ivf.search(points, k, params=_parameters(allow, nprobe=_probes(self._ivf.nlist)))
-            return scores, self._real(found)
-        more = min(allowed, 2 * k + 100)
-        _, found = self._ivf.search(points, more, params=_parameters(allow, nprobe=self._ivf.nlist))
-        found = self._real(found)
-        return self.similarity(points, found), found
-
-    def _real(self, found: Any) -> Any:
-        """Replaces numbers that no vector has by padding. faiss does not show the numbers of a file beforehand."""
-        return np.where(found < len(self.vectors), found, PAD)
 
     def _scan(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
         """Finds candidates in the bfloat16 copy and ranks them in float32."""
@@ -132,8 +119,20 @@ class Vectors:
         return scores, places
 
     def _scanned(self, point: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[FloatArray, IdArray]:
-        places = self._places(point, k, allow, allowed)
-        return rescored(self.vectors, places, point), places
+        if self.cells is None:
+            places = self._places(point, k, allow, allowed)
+        else:
+            places = self._approximate(self.cells, point, k, allow, allowed)
+        return rescored(self.rows(places), point), places
+
+    def _approximate(self, cells: Cells, point: FloatArray, k: int, allow: Mask, allowed: int) -> IdArray:
+        """The places of about the k best, and of some more. A mask that allows few chunks would leave hardly any in the
+        nearest cells, so then all cells are searched."""
+        more = min(allowed, 2 * k + 100)
+        if allowed < min(_FEW_ALLOWED, len(self)):
+            return cells.every(point, more, allow.kernel)
+        found = cells.nearest(point, more, allow.kernel, allowed / len(self))
+        return found if len(found) >= k else cells.every(point, more, allow.kernel)
 
     def _places(self, point: FloatArray, k: int, allow: Mask, allowed: int) -> IdArray:
         """The places of the k best, and of some more."""
@@ -148,8 +147,8 @@ class Vectors:
 
     def warm(self) -> None:
         """Loads the compiled kernels, and makes the copy that they scan."""
-        if self._ivf is None:
-            _compiled()
+        _compiled()
+        if self.cells is None:
             _ = self._half
 
     @cached_property
@@ -169,16 +168,14 @@ def _compiled() -> Any:
     return _scan_kernels
 
 
-def _parameters(allow: Mask, nprobe: int | None = None) -> Any:
+def _parameters(allow: Mask) -> Any:
     import faiss
 
-    options: dict[str, Any] = {}
-    if allow.bits is not None:
-        options["sel"] = faiss.IDSelectorBitmap(len(allow.bits), faiss.swig_ptr(allow.packed))
-        options["sel"].bits = allow.packed  # faiss holds no reference to it
-    if nprobe is not None:
-        return faiss.SearchParametersIVF(nprobe=nprobe, **options)
-    return faiss.SearchParameters(**options) if options else None
+    if allow.bits is None:
+        return None
+    chosen = faiss.IDSelectorBitmap(len(allow.bits), faiss.swig_ptr(allow.packed))
+    chosen.bits = allow.packed  # faiss holds no reference to it
+    return faiss.SearchParameters(sel=chosen)
 
 
 def _flat(vectors: FloatArray) -> Any:
@@ -188,23 +185,6 @@ def _flat(vectors: FloatArray) -> Any:
     index = faiss.IndexFlatIP(int(vectors.shape[1]))
     index.add(np.ascontiguousarray(vectors))
     return index
-
-
-def _ivf(vectors: FloatArray) -> Any:
-    """Builds an IVF index of about 4·sqrt(n) cells, trained on a fixed sample: the same corpus gives the same index."""
-    import faiss
-
-    n, dimension = vectors.shape
-    cells = 2 ** round(math.log2(4 * math.sqrt(n)))
-    index = faiss.index_factory(dimension, f"IVF{cells},SQ8", faiss.METRIC_INNER_PRODUCT)
-    sample = np.random.default_rng(_SEED).choice(n, size=min(n, 48 * cells), replace=False)
-    index.train(np.ascontiguousarray(vectors[np.sort(sample)]))
-    index.add(np.ascontiguousarray(vectors))
-    return index
-
-
-def _probes(cells: int) -> int:
-    return max(16, cells // 32)
 
 
 def _tidy(found: Any, scores: Any, k: int) -> Rankings:

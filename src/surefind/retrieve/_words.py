@@ -39,9 +39,10 @@ class Words:
         """Analyses the texts. Texts with an `origin` in `earlier` are copied from there, with the same result."""
         if earlier is None or origin is None:
             numbers = Terms(analyzer, ())
-            return cls._alphabetical(numbers.known, *numbers.of(texts, progress))
+            return cls._alphabetical(numbers.known, *numbers.of(texts, len(texts), progress))
         numbers = Terms(analyzer, earlier.vocabulary)
-        read, read_sizes = numbers.of([texts[i] for i in np.flatnonzero(origin < 0).tolist()], progress)
+        new = np.flatnonzero(origin < 0).tolist()
+        read, read_sizes = numbers.of([texts[i] for i in new], len(new), progress)
         kept = origin >= 0
         sizes = np.empty(len(texts), np.int32)
         sizes[~kept], sizes[kept] = read_sizes, earlier.sizes[origin[kept]]

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from surefind import spec
-from surefind.abilities import index_form
+from surefind.abilities import Part, index_form
 from surefind.analyze import VERSION
 from surefind.protocols import Analyzer, Progress, Reuse
+from surefind.retrieve._texts import Texts
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
+    from surefind.retrieve._counting import Merging
+    from surefind.retrieve._joined_postings import JoinedPostings
     from surefind.retrieve._postings import Postings
 
 
@@ -30,6 +33,7 @@ class BM25(Stage):
     kind: ClassVar[str] = "retrieve"
     name: ClassVar[str] = "bm25"
     signal: ClassVar[Signal] = "sparse"
+    blockwise: ClassVar[tuple[str, ...]] = ("docs.npy", "shapes.npy")
 
     k1: float = 1.5
     b: float = 0.75
@@ -53,14 +57,19 @@ class BM25(Stage):
     ) -> Postings:
         from surefind.retrieve._postings import Postings
 
-        texts = [chunk.searchable for chunk in chunks]
-        earlier = cast("Postings", reuse.index) if reuse else None
+        earlier = cast("Merging", reuse.index) if reuse else None
+        texts = Texts(chunks)
         return Postings.build(texts, self._analyzer(), earlier, reuse.origin if reuse else None, progress)
 
     def load(self, folder: Path, services: Services) -> Postings:
         from surefind.retrieve._postings import Postings
 
         return Postings.load(folder, self._analyzer())
+
+    def join(self, parts: Sequence[Part], services: Services, folder: Path | None = None) -> JoinedPostings:
+        from surefind.retrieve._joined_postings import JoinedPostings
+
+        return JoinedPostings(parts, folder)
 
     def _analyzer(self) -> Analyzer:
         return cast(Analyzer, spec.make("analyze", self.analyzer))

@@ -1,6 +1,6 @@
 """`dense(model=minilm)`: nearest neighbours of the query's vector by cosine similarity.
 
-The search is exact up to 100,000 chunks; above that it uses an inverted file with 8-bit codes (faiss IVF-SQ8).
+The search is exact up to 100,000 chunks; above that it uses an inverted file with 8-bit codes (IVF-SQ8).
 Karpukhin et al., Dense Passage Retrieval, EMNLP 2020; Johnson et al., Billion-scale similarity search, 2019.
 """
 
@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import name_of
+from surefind.abilities import Part, name_of
 from surefind.protocols import Embedder, Progress, Reuse
+from surefind.retrieve._texts import Texts
 from surefind.spec import Stage
-from surefind.types import Chunk, Signal
+from surefind.types import Chunk, FloatArray, Signal
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
+    from surefind.retrieve._joined_vectors import JoinedVectors
     from surefind.retrieve._vectors import Vectors
+
+
+_BATCH = 8_192
+"""The chunks whose texts are in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Dense(Stage):
     kind: ClassVar[str] = "retrieve"
     name: ClassVar[str] = "dense"
     signal: ClassVar[Signal] = "dense"
+    blockwise: ClassVar[tuple[str, ...]] = ("vectors.npy", "codes.npy")
 
     model: str = "minilm"
 
@@ -53,17 +60,31 @@ class Dense(Stage):
 
         embedder = services.embedder(self.model)
         origin = np.full(len(chunks), -1, np.int32) if reuse is None else reuse.origin
-        new = np.flatnonzero(origin < 0)
-        if not len(new) and reuse is not None and len(chunks):  # so the encoder is not loaded at all
-            return Vectors.build(cast("Vectors", reuse.index).vectors[origin], embedder)
-        embedded = embedder.embed([chunks[i].searchable for i in new.tolist()], progress)
-        vectors = np.zeros((len(chunks), embedded.shape[1]), np.float32)
-        vectors[new] = embedded
-        if reuse is not None:
-            vectors[origin >= 0] = cast("Vectors", reuse.index).vectors[origin[origin >= 0]]
-        return Vectors.build(vectors, embedder)
+        texts, new, kept = Texts(chunks), np.flatnonzero(origin < 0), np.flatnonzero(origin >= 0)
+        made: FloatArray | None = None
+        for at in range(0, len(new), _BATCH):  # the encoder is not loaded at all if nothing is new
+            some = new[at : at + _BATCH]
+            embedded = embedder.embed([texts[i] for i in some.tolist()], _from(at, len(new), progress))
+            made = np.zeros((len(chunks), embedded.shape[1]), np.float32) if made is None else made
+            made[some] = embedded
+        for at in range(0, len(kept) if reuse else 0, _BATCH):
+            some = kept[at : at + _BATCH]
+            copied = cast("Vectors", cast(Reuse, reuse).index).rows(origin[some].astype(np.int64))
+            made = np.zeros((len(chunks), copied.shape[1]), np.float32) if made is None else made
+            made[some] = copied
+        return Vectors.build(embedder.embed([]) if made is None else made, embedder)
 
     def load(self, folder: Path, services: Services) -> Vectors:
         from surefind.retrieve._vectors import Vectors
 
         return Vectors.load(folder, services.embedder(self.model))
+
+    def join(self, parts: Sequence[Part], services: Services, folder: Path | None = None) -> JoinedVectors:
+        from surefind.retrieve._joined_vectors import JoinedVectors
+
+        return JoinedVectors(parts)
+
+
+def _from(start: int, total: int, progress: Progress | None) -> Progress | None:
+    """Turns the progress of one batch into that of the whole."""
+    return (lambda done, _: progress(start + done, total)) if progress else None

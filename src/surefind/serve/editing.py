@@ -16,17 +16,22 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from surefind.adoption import Change, write
-from surefind.config import FILE_NAME, TEMPLATE, parse_settings
-from surefind.errors import ConfigError
+from surefind.adoption import Change, build, prepare_undo, write
+from surefind.config import FILE_NAME, TEMPLATE, Settings, parse_settings
+from surefind.errors import ConfigError, UsageError
+from surefind.kb import KnowledgeBase
 from surefind.redact import redacted
 from surefind.serve.http.settings import serve_settings
 from surefind.settings_file import read_settings
 
 MARK = "[redacted]"
+EDIT = "an edit of the settings"
+"""What the change is called that an edit makes."""
+_SEARCHED = ("pipelines", "pipeline", "layout")
+"""The settings that adopting a configuration changes."""
 _SECRET = re.compile(
     r"""((?:api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|secret|password|passwd)\w*["']?\s*[=:]\s*["']?)"""
     r"""[^\s"',)\]]+""",
@@ -73,7 +78,26 @@ def checked_settings(folder: Path, text: str, mark: str) -> Change:
     after = _with_secrets(text.replace("\r\n", "\n"), TEMPLATE if before is None else before)
     settings = parse_settings(after, FILE_NAME)
     serve_settings(settings.serve)
-    return Change("an edit of the settings", before, after)
+    return Change(EDIT, before, after)
+
+
+def undo_change(kb: KnowledgeBase, edits: bool) -> Change:
+    """Restores surefind.toml as it was before the last change, after the indexes that it needs are built. Without
+    `edits`, only an adoption is undone: an edit may have restricted who reads what. Raises `UsageError` if there is
+    nothing to undo."""
+    change = prepare_undo(kb.folder)
+    if not edits and not is_adoption(change):
+        raise UsageError("The last change was an edit of the settings. Only an admin may undo it.")
+    build(kb, change)
+    write(kb.folder, change)
+    return change
+
+
+def is_adoption(change: Change) -> bool:
+    """Returns whether a change, or what it undoes, is the adoption of a configuration and nothing else."""
+    old, new = change.old, change.new
+    others = [one.name for one in fields(Settings) if one.name not in _SEARCHED]
+    return change.name != EDIT and all(getattr(old, name) == getattr(new, name) for name in others)
 
 
 def save_settings(folder: Path, text: str, mark: str) -> Change:

@@ -23,6 +23,8 @@ from surefind.store.connection import Connection
 
 _BATCH = 500
 """The most keys in one statement."""
+_KILOBYTES = 64_000
+"""The memory for pages of the file. Keys are random, so with SQLite's 2 MB almost every row costs a read."""
 _SUFFIXES = ("", "-wal", "-shm")
 Values = tuple[Any, ...]
 
@@ -137,6 +139,7 @@ class Cache:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute(f"PRAGMA cache_size=-{_KILOBYTES}")
             columns = ", ".join(["key BLOB PRIMARY KEY", *self._columns, "checksum INTEGER"])
             connection.execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({columns}) WITHOUT ROWID")
             self._seal_earlier(connection)

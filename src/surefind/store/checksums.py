@@ -42,8 +42,8 @@ _encode = json.JSONEncoder(ensure_ascii=False, default=lambda blob: [len(blob), 
 def checksum(*values: object) -> int:
     """Returns the checksum of a row: of its table's name and its values. A separator keeps neighbouring values apart;
     values that contain it are written as JSON, which takes three times as long."""
-    text = _FORMATS[len(values)] % values
-    if text.count(_SEPARATOR) >= len(values) or bytes in map(type, values):
+    text = "" if bytes in map(type, values) else _FORMATS[len(values)] % values
+    if not text or text.count(_SEPARATOR) >= len(values):
         text = _encode(values)
     return zlib.crc32(text.encode())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -23,9 +23,12 @@ from surefind.types import Chunk, Place
 
 _MOST = 500
 """The most chunks that one statement reads."""
+_AT_ONCE = 100_000
+"""The rows that are Python objects at a time."""
 Numbers = NDArray[np.int64]
 """A row for each chunk: (version, seq, id, start, end, start and end of the passage that a search returns)."""
 _CHUNK = ", ".join(f"c.{column}" for column in (*CHUNK, "checksum"))
+_NUMBERS = "c.version, c.seq, c.id, c.start, c.end, coalesce(c.parent_start, c.start), coalesce(c.parent_end, c.end)"
 _VERSION = ", ".join(f"v.{column}" for column in (*COLUMNS["versions"], "checksum"))
 
 
@@ -90,26 +93,45 @@ class ChunkRows:
         """Returns a row for every chunk of a set, in order of place. Raises `DamagedError` if the chunks of a version
         are not those that were stored."""
         rows = self._db.execute(
-            "SELECT c.version, c.seq, c.id, c.start, c.end, coalesce(c.parent_start, c.start), "
-            "coalesce(c.parent_end, c.end) FROM members m JOIN versions v ON v.row = m.version "
+            f"SELECT {_NUMBERS} FROM members m JOIN versions v ON v.row = m.version "
             f"JOIN chunks c ON c.layout = :l AND c.version = v.row WHERE {LIVE} ORDER BY v.id, v.row, c.seq",
             {"l": layout, "s": contents},
-        ).fetchall()
-        try:
-            made = np.array(rows, np.int64).reshape(-1, 7)
-        except (ValueError, TypeError, OverflowError):
-            raise self._database.damaged("a chunk has no numbers for its place") from None
-        self._check_whole(layout, contents, made)
+        )
+        parts = [self._numbers(some) for some in iter(lambda: rows.fetchmany(_AT_ONCE), [])]
+        made = np.concatenate([np.zeros((0, 7), np.int64), *parts])
+        self._check_whole(layout, self._digests(layout, contents), made)
         return made
 
-    def _check_whole(self, layout: int, contents: int, rows: Numbers) -> None:
-        digests = dict(
-            self._db.execute(
-                "SELECT k.version, k.digest FROM members m JOIN chunked k ON k.layout = :l AND k.version = m.version "
-                f"WHERE {LIVE}",
-                {"l": layout, "s": contents},
+    def rows_of(self, layout: int, versions: Sequence[int]) -> Numbers:
+        """Returns a row for every chunk of these versions, in their order. Raises `DamagedError` as `rows` does."""
+        made = np.zeros((0, 7), np.int64)
+        digests: dict[int, int] = {}
+        for few in batched(versions, _MOST):
+            marks = ",".join("?" * len(few))
+            here = f"layout = ? AND version IN ({marks})"
+            rows = self._db.execute(
+                f"SELECT {_NUMBERS} FROM chunks c WHERE {here} ORDER BY version, seq", (layout, *few)
             )
+            made = np.concatenate([made, self._numbers(rows.fetchall())])
+            digests |= dict(self._db.execute(f"SELECT version, digest FROM chunked WHERE {here}", (layout, *few)))
+        self._check_whole(layout, digests, made)
+        return made
+
+    def _numbers(self, rows: Sequence[Any]) -> Numbers:
+        try:
+            return np.array(rows, np.int64).reshape(-1, 7)
+        except (ValueError, TypeError, OverflowError):
+            raise self._database.damaged("a chunk has no numbers for its place") from None
+
+    def _digests(self, layout: int, contents: int) -> dict[int, int]:
+        rows = self._db.execute(
+            "SELECT k.version, k.digest FROM members m JOIN chunked k ON k.layout = :l AND k.version = m.version "
+            f"WHERE {LIVE}",
+            {"l": layout, "s": contents},
         )
+        return dict(rows)
+
+    def _check_whole(self, layout: int, digests: Mapping[int, int], rows: Numbers) -> None:
         ends = [*(np.flatnonzero(np.diff(rows[:, 0])) + 1).tolist(), len(rows)] if len(rows) else []
         numbers = np.ascontiguousarray(rows[:, 1:], "<i8")
         found = {version: chunk_digest(layout, version, b"") for version in digests}
@@ -140,9 +162,9 @@ class ChunkRows:
             )
             yield from (self._checked(row)[7] for row in rows)
 
-    def every(self, layout: int, versions: Sequence[int]) -> Iterator[Chunk]:
-        """Yields every chunk of these versions with its text, with a few statements for hundreds of versions. A
-        document's text is read once: once per chunk would take time quadratic in its length."""
+    def every(self, layout: int, versions: Sequence[int]) -> Iterator[tuple[int, int, Chunk]]:
+        """Yields (version, seq, chunk) of every chunk of these versions, with few statements for hundreds of versions.
+        A document's text is read once: once per chunk would take time quadratic in its length."""
         for some in batched(versions, _MOST):
             marks = ",".join("?" * len(some))
             found = self._db.execute(f"SELECT row, id, title, length FROM versions WHERE row IN ({marks})", some)
@@ -154,12 +176,12 @@ class ChunkRows:
                 (layout, *some),
             )
             for row in map(self._checked, rows):
-                cut[row[1]].append(tuple(row[4:8]))
+                cut[row[1]].append((row[2], *row[4:8]))
             for version, text in zip(some, texts, strict=True):
                 id, title, _ = about[version]
-                for start, end, headings, context in cut[version]:
+                for seq, start, end, headings, context in cut[version]:
                     listed = tuple(json.loads(headings)) if headings != "[]" else ()
-                    yield Chunk(id, start, end, text[start:end], listed, context, title=title)
+                    yield version, seq, Chunk(id, start, end, text[start:end], listed, context, title=title)
 
     def entries(
         self, layout: int, wanted: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None = None

@@ -57,15 +57,16 @@ class Columns:
         """Builds the columns from the JSON of each document's metadata, in order."""
         codes: dict[str, dict[str, int]] = {}
         pairs: dict[str, tuple[list[int], list[int]]] = {}
+        alike: dict[str, list[int]] = {}
         for document, text in enumerate(metadata):
-            if text == "{}":
-                continue
+            alike.setdefault(text, []).append(document)
+        for text, having in alike.items():  # many documents may have the same metadata, which is then read once
             for key, value in json.loads(text).items():
                 known = codes.setdefault(key, {})
                 documents, found = pairs.setdefault(key, ([], []))
                 for item in items_of(value):
-                    documents.append(document)
-                    found.append(known.setdefault(item, len(known)))
+                    documents += having
+                    found += [known.setdefault(item, len(known))] * len(having)
         return cls(
             {key: Column(list(codes[key]), *(np.array(side, np.int32) for side in pairs[key])) for key in sorted(codes)}
         )

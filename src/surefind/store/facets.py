@@ -42,8 +42,8 @@ def facets_of(columns: Columns, seen: BoolArray, where: Sequence[Filter]) -> tup
             for other, documents in accepted:
                 if other != key:
                     fits &= documents
-            counts = _counts(column, fits)
-            values = [(column.values[code], counts[code]) for code in shown if counts[code]]
+            counted = zip(shown, _counts(column, shown, fits), strict=True)
+            values = [(column.values[code], count) for code, count in counted if count]
             found.append(Facet(key, tuple(sorted(values, key=lambda value: (-value[1], value[0])))))
     return tuple(found)
 
@@ -54,11 +54,16 @@ def _shown(key: str, column: Column, seen: BoolArray) -> list[int]:
     return [] if len(codes) > MOST else [code for code in codes if _can_filter(key, column.values[code])]
 
 
-def _counts(column: Column, documents: BoolArray) -> list[int]:
-    """Returns how many of these documents have each value. A document that lists a value twice counts once."""
-    which, size = documents[column.documents], len(column.values)
-    pairs = np.unique(column.documents[which].astype(np.int64) * size + column.codes[which])
-    return [int(count) for count in np.bincount(pairs % size, minlength=size)]
+def _counts(column: Column, shown: Sequence[int], documents: BoolArray) -> list[int]:
+    """Returns how many of these documents have each of the shown values. A document that lists a value twice counts
+    once."""
+    row_of = np.full(len(column.values), -1, np.int32)
+    row_of[shown] = np.arange(len(shown))
+    rows = row_of[column.codes]
+    which = documents[column.documents] & (rows >= 0)
+    has = np.zeros((len(shown), len(documents)), np.bool_)
+    has[rows[which], column.documents[which]] = True
+    return [int(count) for count in np.count_nonzero(has, axis=1)]
 
 
 def _can_filter(key: str, value: str) -> bool:

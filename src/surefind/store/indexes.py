@@ -6,19 +6,22 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from surefind.abilities import ChecksBlocks, implements
+from surefind.blocks import MANIFEST, check_blocks, list_blocks
 from surefind.errors import CorruptIndexError, SurefindError
 from surefind.protocols import Index, Retriever, Services
 from surefind.sealed import check_files, list_files, sealed, unsealed
 
-FORMAT = 3
+FORMAT = 4
 """The format of the files. Increase it when the files change: an index of another format is never read or reused."""
-_MANIFEST = "manifest.json"
 TABLE = "table"
 """The spec under which a table of chunks is recorded."""
+PART = "part"
+"""The spec under which a part of an index is recorded."""
 _ASIDE = ".writing-"
 """The prefix of folders that are being written."""
 Loaded = TypeVar("Loaded")
@@ -35,19 +38,23 @@ class IndexStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._known: set[str] = set()
+        """The keys whose files were found to be sound. A writer asks several times, and a large index takes seconds."""
 
     def has(self, key: str) -> bool:
         """Returns whether an index exists, without checking its files."""
-        return (self.folder / key / _MANIFEST).exists()
+        return (self.folder / key / MANIFEST).exists()
 
     def sound(self, key: str) -> bool:
         """Returns whether an index exists and matches its checksums."""
         if not self.has(key):
             return False
-        try:
-            self._verify(key)
-        except CorruptIndexError:
-            return False
+        if key not in self._known:
+            try:
+                self._verify(key)
+            except CorruptIndexError:
+                return False
+            self._known.add(key)
         return True
 
     def save(self, key: str, made: Saving, spec: str) -> None:
@@ -56,22 +63,27 @@ class IndexStore:
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         made.save(aside)
-        manifest = sealed({"format": FORMAT, "spec": spec, "files": list_files(aside)})
-        (aside / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        blocks = list_blocks(aside)
+        files = list_files(aside, blocks)
+        manifest = sealed({"format": FORMAT, "spec": spec, "files": files, "blocks": blocks})
+        (aside / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
         for path in aside.rglob("*"):
             _flush(path)
         final = self.folder / key
+        self._known.discard(key)
         shutil.rmtree(final, ignore_errors=True)
         aside.rename(final)
         _flush(self.folder)
 
     def load(self, key: str, retriever: Retriever, services: Services) -> Index:
-        """Checks and loads the index of a retriever."""
-        return self.read(key, lambda folder: retriever.load(folder, services))
+        """Checks and loads the index of a retriever. Large files that the index checks itself are left to it."""
+        later = retriever.blockwise if implements(retriever, ChecksBlocks) else ()
+        return self.read(key, lambda folder: retriever.load(folder, services), later)
 
-    def read(self, key: str, load: Callable[[Path], Loaded]) -> Loaded:
-        """Checks the folder of an index and returns what `load` reads from it. Raises `CorruptIndexError`."""
-        self._verify(key)
+    def read(self, key: str, load: Callable[[Path], Loaded], later: Collection[str] = ()) -> Loaded:
+        """Checks the folder of an index and returns what `load` reads from it. Raises `CorruptIndexError`. Of large
+        files in `later`, only the size is checked now."""
+        self._verify(key, later)
         try:
             return load(self.folder / key)
         except SurefindError:
@@ -79,13 +91,15 @@ class IndexStore:
         except Exception as error:  # just deleted, or made by hand: numpy, zipfile and faiss raise errors of their own
             raise CorruptIndexError(f"The index in {self.folder / key} cannot be read ({error}).") from error
 
-    def _verify(self, key: str) -> None:
+    def _verify(self, key: str, later: Collection[str] = ()) -> None:
         folder = self.folder / key
         try:
-            manifest = unsealed(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")), "format")
+            manifest = unsealed(json.loads((folder / MANIFEST).read_text(encoding="utf-8")), "format")
             if manifest.get("format") != FORMAT:
                 raise CorruptIndexError(f"The index in {folder} was written by another release of Surefind.")
-            check_files(folder, manifest["files"])
+            blocks = manifest["blocks"]
+            check_files(folder, manifest["files"], blocks)
+            check_blocks(folder, {name: sums for name, sums in blocks.items() if name not in later})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
 
@@ -98,7 +112,8 @@ class IndexStore:
 
     def drop(self, key: str) -> None:
         """Deletes an index. The manifest goes first, so that a half-deleted index does not count as existing."""
-        (self.folder / key / _MANIFEST).unlink(missing_ok=True)
+        self._known.discard(key)
+        (self.folder / key / MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(self.folder / key, ignore_errors=True)
 
 

@@ -57,12 +57,15 @@ class Table:
     """A hash that is equal for equal documents cut in the same places, wherever and whenever they were synced."""
     sketch: tuple[int, ...]
     """The lowest hashes of ids and contents. Comparing two sketches estimates how much two corpora share."""
+    altered: bool = False
+    """Whether ids were changed because two chunks had the same one."""
 
     @classmethod
     def build(cls, layout: str, members: Sequence[Member], rows: Longs, contexts: Iterable[str]) -> Table:
         """Builds the table from the members of a set and its chunk rows, both in order of document id."""
         made = rows.T.copy()
-        made[2] = _distinct(made[2])
+        ids = made[2].copy()
+        made[2] = _distinct(ids)
         return cls(
             layout,
             made,
@@ -73,6 +76,7 @@ class Table:
             Columns.build(member.metadata for member in members),
             _fingerprint(layout, members, made, contexts if _WRITTEN.search(layout) else ()),
             _sketch(members),
+            not np.array_equal(made[2], ids),
         )
 
     def __len__(self) -> int:
@@ -131,6 +135,18 @@ class Table:
             return np.full(len(self), -1, np.int32)
         return np.where(other[order][at] == own, order[at], -1).astype(np.int32)
 
+    def rows_with(self, versions: Longs, fresh: Longs) -> Longs:
+        """Returns a row for every chunk of these versions, in their order. `fresh` has the rows of the versions that
+        this table does not have, and rows of others are copied from it."""
+        pool = np.concatenate([self.rows.T, fresh])
+        order = np.argsort(pool[:, 0], kind="stable")  # the chunks of a version are in order of position in both
+        known = pool[order, 0]
+        starts, ends = np.searchsorted(known, versions, "left"), np.searchsorted(known, versions, "right")
+        sizes = ends - starts
+        at = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+        found: Longs = pool[order[at]]
+        return found
+
     # ------------------------------------------------------------ on disk
 
     def save(self, folder: Path) -> None:
@@ -139,7 +155,7 @@ class Table:
         np.save(folder / "versions.npy", self.versions)
         about = {
             "layout": self.layout, "fingerprint": self.fingerprint, "sketch": self.sketch, "names": self.names,
-            "paths": self.paths, "acls": self.acls,
+            "paths": self.paths, "acls": self.acls, "altered": self.altered,
         }  # fmt: skip
         (folder / "table.json").write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
         self.columns.save(folder)
@@ -158,7 +174,7 @@ class Table:
         return cls(
             about["layout"], rows, versions, about["names"], about["paths"],
             [(document, groups) for document, groups in about["acls"]], Columns.load(folder, len(versions)),
-            about["fingerprint"], tuple(about["sketch"]),
+            about["fingerprint"], tuple(about["sketch"]), about["altered"],
         )  # fmt: skip
 
 

@@ -19,6 +19,8 @@ from surefind.types import Document, Place
 
 LIVE = "added <= :s AND removed > :s"
 """The SQL condition on a row of `members` that set :s holds the version."""
+_OF_SET = f"FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE} ORDER BY v.id, v.row"
+"""The end of an SQL statement that reads the versions of set :s, in order of document id."""
 _MOST = 500
 """The most blocks of text that one statement reads."""
 _LOST = "state = 'published' AND row NOT IN (SELECT version FROM members)"
@@ -146,19 +148,21 @@ class Versions:
         return [row for (row,) in rows]
 
     def members(self, contents: int) -> list[Member]:
-        """Returns the versions of a set, in order of document id."""
+        """Returns the versions of a set, in order of document id. Each row is checked."""
         columns = ", ".join(f"v.{column}" for column in COLUMNS["versions"])
-        found = self._db.execute(
-            f"SELECT {columns}, v.checksum FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE} "
-            "ORDER BY v.id, v.row",
-            {"s": contents},
-        )
-        members = []
-        for sealed in found:
-            row, id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ = self._database.checked(
-                "versions", sealed
-            )
-            members.append(Member(row, id, content, path, metadata, tuple(json.loads(acl)) if acl != "[]" else ()))
+        found = self._db.execute(f"SELECT {columns}, v.checksum {_OF_SET}", {"s": contents})
+        rows = (self._database.checked("versions", sealed) for sealed in found)
+        members = [
+            _member(row, id, content, path, metadata, acl)
+            for row, id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ in rows
+        ]
+        self.check_set(contents, [member.version for member in members])
+        return members
+
+    def checked_members(self, contents: int) -> list[Member]:
+        """As `members`, for a writer, which has checked all versions (`check`) and written the others itself."""
+        columns = "v.row, v.id, v.content, v.path, v.metadata, v.acl"
+        members = [_member(*row) for row in self._db.execute(f"SELECT {columns} {_OF_SET}", {"s": contents})]
         self.check_set(contents, [member.version for member in members])
         return members
 
@@ -307,6 +311,10 @@ class Versions:
             )
             seen: State = "published" if current in inside else state if state in _WAITING else "retired"
             yield Version(row, id, title, seen, author, created, length, inside)
+
+
+def _member(row: int, id: str, content: str, path: str, metadata: str, acl: str) -> Member:
+    return Member(row, id, content, path, metadata, tuple(json.loads(acl)) if acl != "[]" else ())
 
 
 def _blocks(version: int, start: int, end: int) -> range:

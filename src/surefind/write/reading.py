@@ -43,6 +43,8 @@ class Reading:
     def __init__(self, readers: Readers, limits: Limits, spare: bool = False) -> None:
         self.readers = readers
         self.limits = limits
+        self.processes = usable_cores()
+        """How many files are prepared at the same time."""
         self._spare = spare
         self._children: set[Child] = set()
         self._idle: list[Child] = []
@@ -92,7 +94,7 @@ class Reading:
     ) -> Iterator[Result]:
         """Yields the results of `work` for all `count` items, in order. Works in parallel, and only a limited number of
         items ahead, with limited sizes (in bytes) in all."""
-        processes = min(usable_cores(), count)
+        processes = min(self.processes, count)
         if processes < 2:
             yield from map(work, items)
             return
@@ -117,14 +119,15 @@ class Reading:
     def read(self, reader: Reader, path: Path, id: str, layout: str = "", real: str = "") -> Prepared:
         """Prepares a file in a child process. Raises `SourceError` or `MissingPartError` if it cannot be read, and
         `ReplacedError` if `path` does not lead to `real` any more."""
-        return from_data(self._answer(Task(str(reader), str(path), id, layout, real).to_json()))
+        return from_data(self.answer(Task(str(reader), str(path), id, layout, real).to_json()))
 
     def cut(self, document: Document, layout: str) -> list[Chunk]:
         """Cuts a document in a child process. Raises `SourceError` if it cannot be cut within the limits."""
-        (rows,) = self._answer(CutTask(document, layout).to_json())["chunks"]
+        (rows,) = self.answer(CutTask(document, layout).to_json())["chunks"]
         return chunks_from(document, rows)
 
-    def _answer(self, request: str) -> dict[str, Any]:
+    def answer(self, request: str) -> dict[str, Any]:
+        """Answers the request for a file or a document, in JSON form. Raises what `read` raises."""
         data = request.encode()
         deadline = time.monotonic() + self.limits.seconds
         child = self._waiting()
@@ -150,13 +153,7 @@ class Reading:
             raise BrokenChildError(message)
         with self._lock:
             self._idle.append(child)
-        if "missing" in answer:
-            raise MissingPartError(answer["missing"])
-        if "swapped" in answer:
-            raise ReplacedError
-        if "refused" in answer:
-            raise SourceError(answer["refused"])
-        return answer
+        return check_answer(answer)
 
     def _new_child(self) -> Child:
         with self._lock:
@@ -184,6 +181,17 @@ class Reading:
                 self._idle.remove(child)
         if there:
             child.end()
+
+
+def check_answer(answer: dict[str, Any]) -> dict[str, Any]:
+    """Returns the answer of a child. Raises the error that it names, if it names one."""
+    if "missing" in answer:
+        raise MissingPartError(answer["missing"])
+    if "swapped" in answer:
+        raise ReplacedError
+    if "refused" in answer:
+        raise SourceError(answer["refused"])
+    return answer
 
 
 @lru_cache(maxsize=16)

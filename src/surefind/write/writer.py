@@ -89,7 +89,8 @@ class Writer:
 
     def contents(self, number: int) -> Contents:
         """Returns the set with this number, as backends take it."""
-        return Contents(number, partial(self.catalogue.members, number), self.catalogue.digest(number))
+        members = partial(self.catalogue.versions.checked_members, number)
+        return Contents(number, members, self.catalogue.digest(number))
 
     def cut(self, contents: int, skip: bool = False) -> list[Uncut]:
         """Cuts the versions of a set that are not cut in this layout yet: all of them after a change of chunker.

@@ -120,6 +120,9 @@ def bench(
         bool,
         typer.Option("--ask-again", help="Ask the language model again if its cached answer is unusable."),
     ] = False,
+    ray: Annotated[
+        str, typer.Option("--ray", metavar="ADDRESS", help="Rank on this Ray cluster: HOST:6379, or auto.")
+    ] = "",
     budget: Budget = None,
     yes: Yes = False,
     kb: Folder = HERE,
@@ -145,9 +148,11 @@ def bench(
         others: dict[str, object] = {"--preset": preset, "--pipeline": pipelines, "--retrieve": retrieve}
         others |= {"--fuse": fuse, "--rerank": rerank, "--depth": depth, "--layout": layouts, "--beir": beir}
         others |= {"--measure": measure, "--out": out, "--save": save, "--check": check, "--use": use}
-        others |= {"--runs": runs, "--dry-run": dry_run, "--ask-again": ask_again}
+        others |= {"--runs": runs, "--dry-run": dry_run, "--ask-again": ask_again, "--ray": ray}
         compare_generations(kb, since, exam or [], fresh, (budget, yes), as_json, others)
         return
+    if ray and (fresh or runs):
+        raise UsageError("--ray puts rankings into the cache, and --fresh and --runs do not read it. Leave one out.")
     if (save or check or use) and exam and len(exam) > 1:
         raise UsageError("--save, --check and --use work with one exam only. Give --exam once.")
     if use and (beir or dry_run):
@@ -172,7 +177,7 @@ def bench(
             if not dry_run:
                 agree(base, _calls(base, plans), budget, yes, as_json)
             for plan in plans if not dry_run else ():
-                finished.append(_run(base, plan, fresh or runs, report, ask_again))
+                finished.append(_run(base, plan, fresh or runs, report, ask_again, ray))
                 folder = out / plan.exam.name if out and len(plans) > 1 else out
                 pages.append(_write(base, finished[-1], folder, runs))
     reports = [one.report for one in finished]
@@ -218,10 +223,10 @@ def _exams(kb: KnowledgeBase, names: list[str], per_family: int, seed: int, acce
     return [store.load(name) for name in names] or [known_item_exam(kb, per_family, seed, access, tell)]
 
 
-def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: OnProgress | None, ask_again: bool) -> Finished:
+def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: OnProgress | None, ask_again: bool, ray: str) -> Finished:
     from surefind.bench.run import run_bench
 
-    return run_bench(kb, plan, _command(), fresh, report, ask_again)
+    return run_bench(kb, plan, _command(), fresh, report, ask_again, ray)
 
 
 def _quote(kb: KnowledgeBase, plan: Plan) -> dict[str, Any]:

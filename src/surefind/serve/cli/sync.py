@@ -41,6 +41,9 @@ def sync(
         list[str] | None, typer.Option("--forget", help="Remove this source and its documents; may be repeated.")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep syncing when files change, until Ctrl-C.")] = False,
+    ray: Annotated[
+        str, typer.Option("--ray", metavar="ADDRESS", help="Prepare the files on this Ray cluster: HOST:6379, or auto.")
+    ] = "",
     no_gate: NoGate = False,
     budget: Budget = None,
     yes: Yes = False,
@@ -55,13 +58,17 @@ def sync(
     from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
 
+    if ray and watch:
+        raise UsageError("--ray is for one large sync, and --watch for many small ones. Leave out one of them.")
     if rev and not paths:
         raise UsageError("--rev needs a repository. Write: surefind sync PATH --rev REVISION.")
     with KnowledgeBase.open(kb) as base:
         agree(base, [*base.sync_calls(*(paths or [])), *Guard(base, no_gate).calls()], budget, yes, as_json)
         with progress(quiet=as_json) as report:
             guard = Guard(base, no_gate, report)
-            result = base.sync(*(paths or []), forget=forget or [], report=report, revision=rev, gate=guard.gate)
+            result = base.sync(
+                *(paths or []), forget=forget or [], report=report, revision=rev, gate=guard.gate, ray=ray
+            )
         _print(result, guard, as_json)
         if not as_json and (result.added or result.changed):
             _advise(base)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from surefind.errors import NotFoundError, UsageError
+from surefind.errors import LockedError, NotFoundError, UsageError
 from surefind.serve.auth.caller import Caller, Scope
 from surefind.serve.http.metrics import Metrics
 
@@ -36,10 +36,12 @@ _PATIENCE = 10.0
 _WAIT = "60"
 """Seconds that publishing waits for another writer."""
 _PROGRESS = re.compile(r"(?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+)\b.*")
+_ERROR = "surefind: "
+"""How the line of a command's error begins."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
 _SCOPES: dict[str, Scope] = {
     "sync": "write", "publish": "review", "bench": "review", "study": "review", "pool": "review", "graph": "review",
-    "adopt": "review", "undo": "review",
+    "adopt": "review",
 }  # fmt: skip
 Ended = Callable[["Job"], Awaitable[None]]
 """Is called when a job has ended, before others learn of it."""
@@ -161,7 +163,10 @@ class Jobs:
         assert process.stdout and process.stderr
         output = asyncio.create_task(process.stdout.read())
         async for raw in process.stderr:
-            job.lines.append(raw.decode(errors="replace").rstrip())
+            line = raw.decode(errors="replace").rstrip()
+            if line.startswith(_ERROR):
+                continue  # the result has it
+            job.lines.append(line)
             if len(job.lines) > _LINES:
                 del job.lines[0]
                 job.skipped += 1
@@ -172,14 +177,22 @@ class Jobs:
         if job.state == "running":
             job.state = "finished" if code == 0 else "failed"
         if job.state == "failed":
-            told = job.result.get("error", {}) if isinstance(job.result, dict) else {}
-            job.error = str(told.get("message", "")) if isinstance(told, dict) else ""
-            job.error, job.result = job.error or "The command failed.", None
+            job.error, job.result = _error(job.result), None
         await self._ended(job)
         job.ended = time.time()
         self._processes.pop(job.id, None)
         self._metrics.jobs.labels(job.kind, job.state).inc()
         await _announce(job)
+
+
+def _error(result: Any) -> str:
+    """Returns why a command failed. The message of a lock names another process, with the groups of its caller."""
+    told = result.get("error") if isinstance(result, dict) else None
+    if not isinstance(told, dict):
+        return "The command failed."
+    if told.get("type") == LockedError.__name__:
+        return "Another process is writing to the knowledge base. Try again when it has ended."
+    return str(told.get("message", "")) or "The command failed."
 
 
 async def _announce(job: Job) -> None:
@@ -205,8 +218,6 @@ def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
         approved = ["--approved"] if options.get("approved") else []
         return _Command(["version", "publish", "--wait", _WAIT, *approved], [str(version)])
-    if kind == "undo":
-        return _Command(["use", "--undo"])
     if kind == "adopt":
         return _Command(["use", "--report", str(options["folder"])], [str(options["row"])])
     if kind == "graph":

@@ -139,16 +139,18 @@ class Service:
     def reload(self) -> bool:
         """Reads surefind.toml again, and returns whether the settings have changed. What was computed under the earlier
         ones is forgotten: access rules may have changed."""
-        if not self.kb.reload():
-            return False
-        self.cache = AnswerCache(self.settings.cache_mb << 20)
-        with self._lock:
-            self._readers.clear()
-        return True
+        before = self.kb.settings
+        try:
+            return self.kb.reload()
+        finally:
+            if self.kb.settings is not before:
+                self.cache = AnswerCache(self.settings.cache_mb << 20)
+                with self._lock:
+                    self._readers.clear()
 
     async def _job_ended(self, job: Job) -> None:
         """Uses the settings that a job wrote, or that were waiting for the indexes that it built."""
-        if job.state == "finished" and job.kind in ("sync", "adopt", "undo"):
+        if job.state == "finished" and job.kind in ("sync", "adopt"):
             try:
                 await self.work(self.reload)
             except SurefindError as error:

@@ -17,7 +17,6 @@ _LINES = 12
 _WHAT = {
     "sync": "Reading the documents again", "publish": "Publishing a draft", "bench": "Benchmark", "study": "Study",
     "pool": "Collecting passages to label", "graph": "Building the graph", "adopt": "Adopting a configuration",
-    "undo": "Undoing an adoption",
 }  # fmt: skip
 
 

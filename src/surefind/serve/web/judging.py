@@ -14,7 +14,7 @@ from functools import cached_property
 from surefind.access import Access
 from surefind.errors import ExamError, NotFoundError
 from surefind.exam.formats.table import id_of
-from surefind.exam.labels import Agreement, Labels, Pooled, agreement, exam_of
+from surefind.exam.labels import Agreement, Labels, Passage, Pooled, agreement, exam_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
@@ -50,9 +50,9 @@ class Shown:
 class Split:
     """A passage on which judges differ."""
 
-    query: str
     title: str
     document: str
+    text: str
     marked: tuple[str, ...]
     unmarked: tuple[str, ...]
 
@@ -107,14 +107,12 @@ class Judging:
 
     def passages(self, at: int) -> list[Shown]:
         """Returns the passages of a question, in the order of this judge."""
-        one, reader = self.pool[at], self._kb.reader()
+        one = self.pool[at]
         marked = self.mine.get(one.query, [])
         found = []
         for number, i in enumerate(one.order_for(self.judge), 1):
             passage = one.passages[i]
-            document, _ = reader.document(passage.document, self._access)
-            text = document.text[passage.start : passage.end].strip()
-            found.append(Shown(number, passage.title or passage.document, text, i in marked))
+            found.append(Shown(number, passage.title or passage.document, self._text(passage), i in marked))
         return found
 
     def find(self, id: str) -> int:
@@ -149,20 +147,23 @@ class Judging:
         """Returns how many questions each judge has labelled."""
         return {judge: sum(one.query in marks for one in self.pool) for judge, marks in self.labels.items()}
 
-    def splits(self) -> list[Split]:
-        """Returns the passages on which judges differ, of questions that this judge has labelled: nobody sees the
-        labels of others before their own."""
-        found = []
+    def splits(self) -> dict[str, list[Split]]:
+        """Returns the passages on which judges differ, by question. Only questions that this judge has labelled count:
+        nobody sees the labels of others before their own."""
+        found: dict[str, list[Split]] = {}
         for one in self.pool:
-            if one.query not in self.mine:
-                continue
             votes = {judge: marks[one.query] for judge, marks in self.labels.items() if one.query in marks}
-            for i, passage in enumerate(one.passages):
+            for i, passage in enumerate(one.passages if one.query in self.mine else ()):
                 yes = tuple(judge for judge, marked in votes.items() if i in marked)
                 no = tuple(judge for judge in votes if judge not in yes)
                 if yes and no:
-                    found.append(Split(one.query, passage.title or passage.document, passage.document, yes, no))
+                    title, text = passage.title or passage.document, self._text(passage)
+                    found.setdefault(one.query, []).append(Split(title, passage.document, text, yes, no))
         return found
+
+    def _text(self, passage: Passage) -> str:
+        document, _ = self._kb.reader().document(passage.document, self._access)
+        return document.text[passage.start : passage.end].strip()
 
     def make_exam(self) -> Exam:
         """Saves the labels of all judges as the next version of the exam."""

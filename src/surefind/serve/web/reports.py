@@ -15,6 +15,7 @@ from surefind.errors import ConfigError, ExamError, NotFoundError, UsageError
 from surefind.exam.store import ExamStore
 from surefind.serve.archive import Saved, saved_report, saved_reports
 from surefind.serve.auth.caller import Caller
+from surefind.serve.editing import is_adoption, undo_change
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.history import Chart, history
 from surefind.serve.web.page import back_to, page
@@ -67,7 +68,7 @@ def _shelf(service: Service, caller: Caller, exam: str) -> Shelf:
     chosen = exam if exam in charted else max(charted, key=counts.__getitem__, default="")
     return Shelf(
         found[:_SHOWN], max(0, len(found) - _SHOWN), history(found, chosen, spec, layout), charted, _exams(service),
-        _undoable(service) if caller.may("review") else "", spec, layout, settings.pipeline,
+        _undoable(service, caller), spec, layout, settings.pipeline,
     )  # fmt: skip
 
 
@@ -75,11 +76,13 @@ def _exams(service: Service) -> list[str]:
     return ExamStore(service.kb.data / "exams").names()
 
 
-def _undoable(service: Service) -> str:
+def _undoable(service: Service, caller: Caller) -> str:
+    """Returns the name of the last change, if the caller may undo it."""
     try:
-        return prepare_undo(service.kb.folder).name
+        change = prepare_undo(service.kb.folder)
     except (UsageError, ConfigError):
         return ""
+    return change.name if caller.may("admin") or is_adoption(change) else ""
 
 
 @router.post("/reports/start")
@@ -125,5 +128,10 @@ async def adopt(
 async def undo(request: Request, service: Served) -> Response:
     """Restores the settings as they were before the last adoption."""
     caller = await service.caller(request, "review")
-    job = await service.jobs.start(caller, "undo", {}, "", "/reports")
-    return back_to(request, f"/jobs/{job.id}")
+
+    def restore() -> None:
+        undo_change(service.kb, caller.may("admin"))
+        service.reload()
+
+    await service.write(restore)
+    return back_to(request, "/reports")

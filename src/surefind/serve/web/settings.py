@@ -13,11 +13,11 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
-from surefind.adoption import prepare_undo, write
+from surefind.adoption import prepare_undo
 from surefind.errors import ConfigError, NotBuiltError, NothingIndexedError, UsageError
 from surefind.serve.auth.caller import SCOPES, Caller
 from surefind.serve.auth.keys import Key, Keys
-from surefind.serve.editing import Shown, hidden, save_settings, shown_settings
+from surefind.serve.editing import Shown, hidden, save_settings, shown_settings, undo_change
 from surefind.serve.http.service import Served, Service
 from surefind.serve.model_health import model_health
 from surefind.serve.web.page import back_to, page
@@ -110,7 +110,7 @@ async def save(
 async def undo(request: Request, service: Served) -> Response:
     """Restores surefind.toml as it was before the last change."""
     await service.caller(request, "admin")
-    await service.write(lambda: write(service.kb.folder, prepare_undo(service.kb.folder)))
+    await service.write(lambda: undo_change(service.kb, edits=True))
     return back_to(request, "/settings?saved=undone")
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
+from surefind.abilities import Growing, implements
 from surefind.access import PathRule
 from surefind.errors import CorruptIndexError, NotBuiltError
 from surefind.protocols import Index, OnProgress, Retriever, Reuse
@@ -13,9 +18,12 @@ from surefind.store.backends.view import LocalView
 from surefind.store.catalogue import Catalogue
 from surefind.store.checksums import set_digest
 from surefind.store.chunks import ChunkRows
-from surefind.store.indexes import TABLE, IndexStore, index_key, set_of, table_key
+from surefind.store.indexes import PART, TABLE, IndexStore, index_key, set_of, table_key
 from surefind.store.needs import needed
-from surefind.store.table import Table
+from surefind.store.parts import Parts, Piece
+from surefind.store.rows import Member
+from surefind.store.streamed import StoredChunks
+from surefind.store.table import Longs, Table
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
@@ -35,6 +43,7 @@ class LocalBackend:
         self.isolated = isolated
         self.rows = ChunkRows(catalogue.database)
         self.indexes = IndexStore(catalogue.path.parent / "indexes")
+        self.parts = Parts(self.indexes)
 
     # ------------------------------------------------------------ writing
 
@@ -62,10 +71,22 @@ class LocalBackend:
             except CorruptIndexError:
                 self.indexes.drop(key)
         number, members = self.rows.layout(layout), contents.members()
-        rows, contexts = self.rows.rows(number, contents.number), self.rows.contexts(number, members)
-        table = Table.build(layout, members, rows, contexts)
+        contexts = self.rows.contexts(number, members)
+        table = Table.build(layout, members, self._chunk_rows(number, contents, layout, members), contexts)
         self.indexes.save(key, table, TABLE)
         return table
+
+    def _chunk_rows(self, number: int, contents: Contents, layout: str, members: Sequence[Member]) -> Longs:
+        """Returns a row for every chunk of a set. Those of versions that an earlier table has are taken from there."""
+        versions = np.array([member.version for member in members], np.int64)
+        for _, earlier, cut, spec in reversed(self.rows.indexes()):
+            if cut == layout and spec == TABLE and earlier != contents.number:
+                with contextlib.suppress(CorruptIndexError):
+                    table = self._table_of(earlier, layout)
+                    new = versions[~np.isin(versions, table.versions)]
+                    if not table.altered and len(new) <= len(versions) // 2:
+                        return table.rows_with(versions, self.rows.rows_of(number, new.tolist()))
+        return self.rows.rows(number, contents.number)
 
     def _load(self, key: str, contents: Contents) -> Table:
         """Reads the table of a set. Raises `CorruptIndexError` if it is damaged, or has other documents: it may be from
@@ -74,6 +95,11 @@ class LocalBackend:
         if contents.digest not in (None, set_digest(table.versions.tolist())):
             raise CorruptIndexError(f"The table in {self.indexes.folder / key} has other documents than the catalogue.")
         return table
+
+    def _table_of(self, number: int, layout: str) -> Table:
+        """Reads the table of an earlier set. Raises `CorruptIndexError`."""
+        contents = Contents(number, list, self._catalogue.digest(number))
+        return self._load(table_key(number, layout), contents)
 
     def _build_one(
         self,
@@ -87,29 +113,46 @@ class LocalBackend:
         """Builds the index of one retriever unless a sound one exists. Returns whether it was built."""
         key = index_key(table.fingerprint, retriever)
         spec = retriever.index_spec
-        built = not self.indexes.sound(key)
+        built = not self.parts.sound(key)
         if built:
             what = f"Indexing {retriever.name}"
             report(what, 0, len(table))
-            chunks = list(self.rows.every(self.rows.layout(layout), table.versions.tolist()))
-            reuse = self._reuse(contents.number, layout, table, retriever, services)
-            index = retriever.build(chunks, services, reuse, lambda done, total: report(what, done, total))
-            self.indexes.save(key, index, spec)
-            report(what, len(chunks), len(chunks))
+            progress = partial(report, what)
+            number = self.rows.layout(layout)
+            chunks_at = partial(StoredChunks, self.rows, number, table)
+            if implements(retriever, Growing):
+                pieces = self._pieces(layout, table, retriever)
+                self.parts.grow(key, len(table), pieces, chunks_at, retriever, services, progress)
+            else:
+                reuse = self._reuse(layout, table, retriever, services)
+                made = retriever.build(chunks_at(np.arange(len(table))), services, reuse, progress)
+                self.indexes.save(key, made, spec)
+            report(what, len(table), len(table))
+        for part in self.parts.keys(key):
+            self.rows.record_index(part, contents.number, layout, PART)
         self.rows.record_index(key, contents.number, layout, spec)
         return built
 
-    def _reuse(
-        self, contents: int, layout: str, table: Table, retriever: Retriever, services: Services
-    ) -> Reuse | None:
-        """Returns the newest index with the same spec and layout, and the place of each chunk in it."""
+    def _earlier(self, layout: str, retriever: Retriever) -> Iterator[tuple[str, Table]]:
+        """Yields the keys and tables of indexes with the same spec and layout, newest first. Damaged ones are skipped:
+        reuse only saves time, and building from nothing gives the same index."""
         for key, number, cut, spec in reversed(self.rows.indexes()):
-            if cut == layout and spec == retriever.index_spec and self.indexes.has(key):
-                try:
-                    earlier = self.indexes.read(table_key(number, layout), Table.load)
-                    index: Index = self.indexes.load(key, retriever, services)
-                except CorruptIndexError:
-                    continue  # reuse only saves time; building from nothing gives the same index
+            if cut == layout and spec == retriever.index_spec and self.indexes.sound(key):
+                with contextlib.suppress(CorruptIndexError):
+                    yield key, self._table_of(number, layout)
+
+    def _pieces(self, layout: str, table: Table, retriever: Retriever) -> list[Piece]:
+        """Returns the parts of the newest index with the same spec and layout."""
+        for key, earlier in self._earlier(layout, retriever):
+            with contextlib.suppress(CorruptIndexError):
+                return self.parts.left(key, len(earlier), table.origin(earlier))
+        return []
+
+    def _reuse(self, layout: str, table: Table, retriever: Retriever, services: Services) -> Reuse | None:
+        """Returns the newest index with the same spec and layout, and the place of each chunk in it."""
+        for key, earlier in self._earlier(layout, retriever):
+            with contextlib.suppress(CorruptIndexError):
+                index: Index = self.indexes.load(key, retriever, services)
                 if len(index) == len(earlier):
                     return Reuse(index, table.origin(earlier))
         return None
@@ -146,11 +189,11 @@ class LocalBackend:
             table = self._load(key, contents)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
-        return self.view(self.rows, self.indexes, table, number, services, rules, self.isolated, self._once)
+        return self.view(self.rows, self.parts, table, number, services, rules, self.isolated, self._once)
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
         return {
-            spec: self.indexes.size(key)
+            spec: self.parts.size(key)
             for key, number, cut, spec in self.rows.indexes()
-            if number == contents and cut == layout and spec != TABLE
+            if number == contents and cut == layout and spec not in (TABLE, PART)
         }

@@ -21,8 +21,9 @@ from surefind.store.backend import Passage, Spans, View
 from surefind.store.backends.isolated import Isolated
 from surefind.store.chunks import ChunkRows
 from surefind.store.facets import Facet, facets_of
-from surefind.store.indexes import IndexStore, index_key
+from surefind.store.indexes import index_key
 from surefind.store.needs import innermost, needed
+from surefind.store.parts import Parts
 from surefind.store.rows import Entry
 from surefind.store.table import Table
 from surefind.text.places import location
@@ -44,7 +45,7 @@ class LocalView:
     def __init__(
         self,
         rows: ChunkRows,
-        indexes: IndexStore,
+        indexes: Parts,
         table: Table,
         layout: int,
         services: Services,

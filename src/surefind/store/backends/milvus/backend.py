@@ -19,6 +19,7 @@ from surefind.store.backends.local import LocalBackend
 from surefind.store.backends.milvus.record import (
     Longs,
     Record,
+    index_spec_of,
     is_remote,
     longs,
     record_key,
@@ -78,7 +79,7 @@ class MilvusBackend(LocalBackend):
 
     def open(self, contents: Contents, layout: str, services: Services, rules: Sequence[PathRule]) -> LocalView:
         made = cast(MilvusView, super().open(contents, layout, services, rules))
-        made.connect(self._server, contents.number)
+        made.connect(self._server, self.indexes, contents.number)
         return made
 
     # ------------------------------------------------------------ writing
@@ -114,7 +115,7 @@ class MilvusBackend(LocalBackend):
     def _published_now(self, job: _Job) -> Record:
         """Writes a set: to the collection of an earlier set if that is possible, else to a new one. The alias is made
         last, when every row was counted."""
-        earlier = self._earlier(job)
+        earlier = self._extendable(job)
         made = self._extended(job, earlier) if earlier else None
         if made is None:
             made = self._anew(job)
@@ -182,7 +183,7 @@ class MilvusBackend(LocalBackend):
     def _index_name(self, job: _Job) -> str:
         return f"{self.namespace}{short_hash(job.layout, job.spec)}"
 
-    def _earlier(self, job: _Job) -> Record | None:
+    def _extendable(self, job: _Job) -> Record | None:
         """Returns the newest set in a collection that this set can be added to: no other set was added after it."""
         for key, number, cut, spec in reversed(self.rows.indexes()):
             if cut != job.layout or spec != job.spec or number >= job.contents.number or not self.indexes.has(key):
@@ -199,7 +200,7 @@ class MilvusBackend(LocalBackend):
 
     def _texts(self, layout: str, versions: Sequence[int]) -> Iterator[str]:
         """Yields the text of every chunk of some versions."""
-        return (chunk.searchable for chunk in self.rows.every(self.rows.layout(layout), versions))
+        return (chunk.searchable for _, _, chunk in self.rows.every(self.rows.layout(layout), versions))
 
     def _write(self, job: _Job, collection: str, wanted: Any) -> None:
         """Writes the rows of the wanted places, in batches."""
@@ -208,23 +209,24 @@ class MilvusBackend(LocalBackend):
         versions = list(dict.fromkeys(table.rows[0, places].tolist()))
         facts = {m.version: m for m in job.contents.members()}
         what = f"Indexing {job.name}"
-        chunks = self.rows.every(self.rows.layout(job.layout), versions)
+        texts = self._texts(job.layout, versions)
         for at in range(0, len(places), _BATCH):
             job.report(what, at, len(places))
             some = places[at : at + _BATCH]
-            texts = [next(chunks).searchable for _ in some]
+            vectors = job.making.of([next(texts) for _ in some])
             own = {version: Facts.of(facts[version]) for version in set(table.rows[0, some].tolist())}
             numbers = table.rows[:2, some].T.tolist()
             self._server.write(
                 collection,
-                [
-                    own[version].row(seq, first, vector)
-                    for (version, seq), vector in zip(numbers, job.making.of(texts), strict=True)
-                ],
+                [own[version].row(seq, first, vector) for (version, seq), vector in zip(numbers, vectors, strict=True)],
             )
         job.report(what, len(places), len(places))
         self._server.flush(collection)
         self._server.load(collection)
+
+    def sizes(self, contents: int, layout: str) -> dict[str, int]:
+        """Returns the bytes on this machine. Milvus does not say how many it uses."""
+        return {index_spec_of(spec): size for spec, size in super().sizes(contents, layout).items()}
 
     # ------------------------------------------------------------ cleaning up
 

@@ -14,7 +14,7 @@ from surefind.protocols import QueryEmbedder
 from surefind.store.backends.milvus.expressions import both
 from surefind.store.backends.milvus.record import Record
 from surefind.store.backends.milvus.rows import key_of
-from surefind.store.backends.milvus.server import LONGEST, Server
+from surefind.store.backends.milvus.server import LONGEST, Server, Vector
 from surefind.store.backends.milvus.words import Analysis
 from surefind.store.table import Table
 from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings, Wording
@@ -35,6 +35,8 @@ class RemoteMask(Mask):
 
 class _Remote:
     """What both kinds of indexes share."""
+
+    kind: Vector
 
     def __init__(self, server: Server, record: Record, table: Table) -> None:
         self._server = server
@@ -87,7 +89,7 @@ class _Remote:
         expression = self._expression(allow) if asked else ""
         for at in range(0, len(asked), _QUERIES):
             some = asked[at : at + _QUERIES]
-            found = self._server.search(self._record.alias, [vectors[i] for i in some], k, expression)
+            found = self._server.search(self._record.alias, self.kind, [vectors[i] for i in some], k, expression)
             for i, row in zip(some, found, strict=True):
                 own, values = self._places([key for key, _ in row], allow), np.array([s for _, s in row], np.float32)
                 order = np.lexsort((own, -values, own == PAD))[:k]
@@ -107,6 +109,8 @@ class _Remote:
 
 class RemoteWords(_Remote):
     """The index of `bm25` in Milvus."""
+
+    kind: Vector = "sparse"
 
     def __init__(self, server: Server, record: Record, table: Table, analyzer: str) -> None:
         super().__init__(server, record, table)
@@ -165,6 +169,8 @@ class RemoteWords(_Remote):
 
 class RemoteVectors(_Remote):
     """The index of `dense` in Milvus."""
+
+    kind: Vector = "dense"
 
     def __init__(self, server: Server, record: Record, table: Table, embedder: QueryEmbedder) -> None:
         super().__init__(server, record, table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,12 @@ def remote_spec(retriever: Any) -> str:
     """Returns what a collection depends on besides the layout. For `bm25` also k1 and b, which are in its weights."""
     own = f", k1={retriever.k1}, b={retriever.b}" if retriever.name == "bm25" else ""
     return f"{_KIND}({retriever.index_spec}{own})@{FORMAT}"
+
+
+def index_spec_of(spec: str) -> str:
+    """Returns the index spec in a `remote_spec`; any other spec as it is."""
+    found = re.fullmatch(rf"{_KIND}\((.*?)(, k1=[^,]*, b=[^,]*)?\)@\d+", spec)
+    return found[1] if found else spec
 
 
 def short_hash(*parts: str) -> str:

@@ -146,11 +146,14 @@ class Server:
         )
         return int(found[0]["count(*)"])
 
-    def search(self, name: str, vectors: Sequence[Any], k: int, expression: str) -> list[list[tuple[int, float]]]:
+    def search(
+        self, name: str, kind: Vector, vectors: Sequence[Any], k: int, expression: str
+    ) -> list[list[tuple[int, float]]]:
         """Returns the (id, score) of the k best rows for each vector, among those that the expression matches."""
+        exact = kind == "sparse" or self.embedded
         found = self._call(
             "search", _READ, name, data=list(vectors), anns_field="vector", limit=k, filter=expression,
-            search_params={"metric_type": "IP", "params": {} if self.embedded else {"ef": max(128, 2 * k)}},
+            search_params={"metric_type": "IP", "params": {} if exact else {"ef": max(128, 2 * k)}},
             output_fields=["id"], consistency_level="Bounded",
         )  # fmt: skip
         return [[(int(hit["id"]), float(hit["distance"])) for hit in row] for row in found]

@@ -14,6 +14,7 @@ from surefind.store.backends.milvus.indexes import RemoteMask, RemoteVectors, Re
 from surefind.store.backends.milvus.record import Record, is_remote, record_key, remote_spec
 from surefind.store.backends.milvus.server import Server
 from surefind.store.backends.view import LocalView
+from surefind.store.indexes import IndexStore
 from surefind.store.needs import each_needed
 from surefind.types import EVERY, Mask
 
@@ -22,11 +23,13 @@ class MilvusView(LocalView):
     """Implements `View` on a table on this machine and collections in Milvus."""
 
     _server: Server
+    _records: IndexStore
     _contents: int
 
-    def connect(self, server: Server, contents: int) -> None:
-        """Says where the rows of this set are."""
+    def connect(self, server: Server, records: IndexStore, contents: int) -> None:
+        """Says where the rows of this set are, and the records about them."""
         self._server = server
+        self._records = records
         self._contents = contents
 
     @cached_property
@@ -54,7 +57,7 @@ class MilvusView(LocalView):
 
     def _there(self, spec: str) -> bool:
         key = record_key(self._contents, self.layout, spec)
-        return self._indexes.has(key) and self._server.exists(self._read(key).alias)
+        return self._records.has(key) and self._server.exists(self._read(key).alias)
 
     def _open(self, retriever: Retriever) -> Index:
         wraps = isinstance(retriever, Wrapper) and retriever.inner is not None
@@ -62,7 +65,7 @@ class MilvusView(LocalView):
 
     def _remote(self, retriever: Any) -> RemoteWords | RemoteVectors:
         key = record_key(self._contents, self.layout, remote_spec(retriever))
-        if not self._indexes.has(key):
+        if not self._records.has(key):
             raise NotBuiltError(
                 f"Milvus has no index for {retriever} over these documents. Build it with surefind sync (for the "
                 "pipelines in surefind.toml), surefind search (for the pipeline that you give it), or kb.build(...)."
@@ -75,7 +78,7 @@ class MilvusView(LocalView):
 
     def _read(self, key: str) -> Record:
         try:
-            return self._indexes.read(key, Record.load)
+            return self._records.read(key, Record.load)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
 

@@ -1,0 +1,61 @@
+"""Ranks the questions of an exam on a node of a Ray cluster: the task that `bench.spread` sends there.
+
+A node gets a copy of the knowledge base, once, and keeps it in a temporary folder. What a ranking costs ends in the
+copy's cache of runs; the task returns these files, and their names are hashes of everything that they depend on.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+from pathlib import Path
+
+from surefind.access import Access
+from surefind.bench.engine import Bench
+from surefind.bench.plan import Contender, Plan
+from surefind.exam.model import Exam
+from surefind.kb import KnowledgeBase
+from surefind.measure.names import Measure
+from surefind.search.pipeline import Pipeline
+from surefind.write.layout import Layout
+
+_KNOWN: dict[str, KnowledgeBase] = {}
+
+
+def rank_here(
+    packed: bytes,
+    stamp: str,
+    contenders: list[tuple[str, str, str]],
+    exam: Exam,
+    measures: tuple[Measure, ...],
+    access: Access,
+) -> dict[str, bytes]:
+    """Ranks with contenders, given as (name, pipeline, layout). Returns the new files of the cache, by name."""
+    bench = Bench(_opened(stamp, packed))
+    runs = bench.cache.folder
+    before = _files(runs).keys()
+    made = tuple(
+        Contender(name, Pipeline.parse(pipeline, name), Layout.read(layout) if layout else None)
+        for name, pipeline, layout in contenders
+    )
+    bench.rank(Plan(made, exam, measures, access))
+    return {name: path.read_bytes() for name, path in _files(runs).items() if name not in before}
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {path.name: path for path in folder.glob("*") if not path.name.startswith(".")} if folder.exists() else {}
+
+
+def _opened(stamp: str, packed: bytes) -> KnowledgeBase:
+    """Unpacks a knowledge base, once for all tasks of this process. `stamp` is a hash of it."""
+    if stamp not in _KNOWN:
+        _KNOWN[stamp] = _unpacked(packed)
+    return _KNOWN[stamp]
+
+
+def _unpacked(packed: bytes) -> KnowledgeBase:
+    folder = Path(tempfile.mkdtemp(prefix="surefind-bench-"))
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+    return KnowledgeBase.open(folder)

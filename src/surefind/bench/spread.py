@@ -1,0 +1,119 @@
+"""Spreads the rankings of a benchmark over a Ray cluster: `surefind bench --ray ADDRESS`.
+
+Each node ranks with some of the contenders and returns the files of its cache of runs. They are put into the cache of
+this machine, and then the benchmark runs here as always and finds them. So the report is that of one process, and what
+a lost node did not return is computed here. Times are measured here, and contenders that ask a language model run
+here, where the budget is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sqlite3
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from surefind.bench.engine import Bench
+from surefind.bench.node import rank_here
+from surefind.bench.plan import Contender, Plan
+from surefind.config import FILE_NAME
+from surefind.kb import KnowledgeBase
+from surefind.protocols import Priced
+from surefind.store.catalogue import NAME
+from surefind.write.cluster import connect
+
+_RETRIES = 3
+_SHIPPED = ("indexes", "models")
+"""The folders below .surefind that a ranking needs besides the catalogue."""
+
+
+def spread(address: str) -> Callable[[Bench, Plan], None]:
+    """Returns a function that ranks the contenders of a plan on a cluster, before they are needed here."""
+
+    def ahead(bench: Bench, plan: Plan) -> None:
+        groups = _groups(bench, plan)
+        if groups:
+            ray = connect(address)
+            try:
+                _ranked(ray, bench, plan, groups)
+            finally:
+                ray.shutdown()
+
+    return ahead
+
+
+def _ranked(ray: Any, bench: Bench, plan: Plan, groups: list[list[Contender]]) -> None:
+    packed = _packed(bench.kb)
+    stamp, shipped = hashlib.blake2b(packed, digest_size=16).hexdigest(), ray.put(packed)
+    task = ray.remote(max_retries=_RETRIES, num_cpus=1)(rank_here)
+    waiting = [
+        task.remote(shipped, stamp, [_described(one) for one in group], plan.exam, plan.measures, plan.access)
+        for group in groups
+    ]
+    total = len(waiting)
+    while waiting:
+        bench.report("Ranking on the cluster", total - len(waiting), total)
+        done, waiting = ray.wait(waiting)
+        _keep(ray, bench, done[0])
+    bench.report("Ranking on the cluster", total, total)
+
+
+def _keep(ray: Any, bench: Bench, done: Any) -> None:
+    """Puts the files of a task into the cache. What a task could not rank is ranked here, which explains the reason."""
+    try:
+        files: dict[str, bytes] = ray.get(done)
+    except ray.exceptions.RayError:
+        return
+    folder = bench.cache.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        aside = folder / f".{name}.writing"
+        aside.write_bytes(data)
+        aside.replace(folder / name)
+
+
+def _described(contender: Contender) -> tuple[str, str, str]:
+    return contender.name, str(contender.pipeline), str(contender.layout or "")
+
+
+def _groups(bench: Bench, plan: Plan) -> list[list[Contender]]:
+    """Groups contenders that share all retrievers, so that each is searched once. Those with rerankers are groups of
+    their own, because reranking takes longest."""
+    found: dict[tuple[str, ...], list[Contender]] = {}
+    for contender in plan.contenders:
+        pipeline = contender.pipeline
+        if any(isinstance(stage, Priced) for stage in pipeline.stages):
+            continue
+        if not pipeline.rerank and all(
+            bench.cache.rankings(bench.run_key(plan, contender, retriever)) for retriever in pipeline.retrieve
+        ):
+            continue  # everything that takes time is known already
+        own = (str(pipeline),) if pipeline.rerank else ()
+        key = (str(contender.layout or ""), str(pipeline.depth), *map(str, pipeline.retrieve), *own)
+        found.setdefault(key, []).append(contender)
+    return list(found.values())
+
+
+def _packed(kb: KnowledgeBase) -> bytes:
+    """Packs everything that a ranking needs. SQLite makes a whole copy of the catalogue, whoever writes to it."""
+    made = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=made, mode="w:gz", compresslevel=1) as archive:
+        copy = Path(folder) / NAME
+        source, target = sqlite3.connect(kb.catalogue.path), sqlite3.connect(copy)
+        try:
+            source.backup(target)
+        finally:
+            source.close()
+            target.close()
+        archive.add(copy, f"{kb.data.name}/{NAME}")
+        for name in _SHIPPED:
+            if (kb.data / name).exists():
+                archive.add(kb.data / name, f"{kb.data.name}/{name}")
+        for name in (FILE_NAME, "prompts"):
+            if (kb.folder / name).exists():
+                archive.add(kb.folder / name, name)
+    return made.getvalue()

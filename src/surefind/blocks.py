@@ -1,0 +1,129 @@
+"""Checksums of large files by blocks: a block is checked when it is first used, so that opening reads none of them.
+
+manifest = {"files": …, "blocks": list_blocks(folder)}
+watch = watched(folder, "docs.npy", docs)
+watch.use(first, last)        # raises `CorruptIndexError` if a block of docs[first:last] is damaged
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.cores import usable_cores
+from surefind.errors import CorruptIndexError
+from surefind.workers import Workers
+
+MANIFEST = "manifest.json"
+"""The file that lists the files of an index with their checksums."""
+BLOCK = 1 << 16
+"""The bytes of a block. A rare word or a single vector costs the check of one block, so blocks are small."""
+LARGE = 1 << 25
+"""Files above this size have blocks. Smaller ones are checked as a whole, which takes some 25 ms at most."""
+_SHARE = 512
+"""The blocks that one thread checks at a time."""
+Blocks = Mapping[str, Sequence[int]]
+"""The checksums of the blocks of large files, by name."""
+Check = Callable[[NDArray[Any]], None]
+"""Checks the values of some rows before compiled code uses them. Raises `ValueError`."""
+
+
+def list_blocks(folder: Path) -> dict[str, list[int]]:
+    """Returns the checksums of the blocks of every large file in a folder."""
+    found = [path for path in sorted(folder.iterdir()) if path.is_file() and path.stat().st_size > LARGE]
+    return {path.name: _sums(path) for path in found}
+
+
+def check_blocks(folder: Path, blocks: Blocks) -> None:
+    """Raises `ValueError` or `OSError` if a block of a listed file differs."""
+    for name, sums in blocks.items():
+        if _sums(folder / name) != list(sums):
+            raise ValueError(f"the checksum of {name} differs")
+
+
+def _sums(path: Path) -> list[int]:
+    data = np.memmap(path, np.uint8, "r")
+    starts = range(0, len(data), BLOCK * _SHARE)
+    with Workers(usable_cores()) as workers:
+        parts = workers.map(lambda at: _of(data[at : at + BLOCK * _SHARE]), starts)
+        return [value for part in parts for value in part]
+
+
+def _of(data: NDArray[np.uint8]) -> list[int]:
+    return [_checksum(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK)]
+
+
+def _checksum(data: NDArray[np.uint8]) -> int:
+    return zlib.crc32(data.data)
+
+
+class Watch:
+    """Checks the blocks of a mapped array when they are first used. Threads may share it."""
+
+    def __init__(self, path: Path, array: NDArray[Any], sums: Sequence[int], check: Check | None) -> None:
+        self._path = path
+        self._array = array
+        self._data = np.memmap(path, np.uint8, "r")
+        self._sums = sums
+        self._check = check
+        self._row = array.nbytes // max(1, len(array))
+        self._header = len(self._data) - array.nbytes
+        self._intact = np.zeros(len(sums), np.bool_)
+        if len(sums) != -(-len(self._data) // BLOCK):
+            raise ValueError(f"the checksums of {path.name} do not fit its size")
+
+    def use(self, first: int, last: int) -> None:
+        """Checks the blocks of rows `first` to `last` that were not checked before."""
+        if last <= first:
+            return
+        low, high = (self._header + first * self._row) // BLOCK, (self._header + last * self._row - 1) // BLOCK + 1
+        if not self._intact[low:high].all():
+            self._verify(low + np.flatnonzero(~self._intact[low:high]))
+
+    def use_rows(self, rows: NDArray[Any]) -> None:
+        """Checks the blocks of single rows."""
+        starts = self._header + rows.astype(np.int64) * self._row
+        blocks = np.unique(np.concatenate([starts // BLOCK, (starts + self._row - 1) // BLOCK]))
+        fresh = blocks[~self._intact[blocks]]
+        if len(fresh):
+            self._verify(fresh)
+
+    def _verify(self, blocks: NDArray[np.int64]) -> None:
+        for block in blocks.tolist():
+            if _checksum(self._data[block * BLOCK : (block + 1) * BLOCK]) != self._sums[block]:
+                raise self._damaged("its checksum differs")
+            if self._check:
+                first = max(0, (block * BLOCK - self._header) // self._row)
+                try:
+                    self._check(self._array[first : ((block + 1) * BLOCK - self._header) // self._row + 1])
+                except ValueError as error:
+                    raise self._damaged(str(error)) from error
+        self._intact[blocks] = True
+
+    def _damaged(self, why: str) -> CorruptIndexError:
+        return CorruptIndexError(f"The index file {self._path} is damaged ({why}). Rebuild it with: surefind sync.")
+
+
+def watched(path: Path, array: NDArray[Any], check: Check | None = None) -> Watch | None:
+    """Returns the watch over the array of a large file. For a small file, which is checked as a whole, the values are
+    checked now, and there is none."""
+    sums = _listed(path.parent).get(path.name) if path.stat().st_size > LARGE else None
+    if sums is None:
+        if check:
+            check(array)
+        return None
+    return Watch(path, array, sums, check)
+
+
+def _listed(folder: Path) -> Blocks:
+    manifest = folder / MANIFEST
+    if not manifest.exists():
+        return {}
+    found: Blocks = json.loads(manifest.read_text(encoding="utf-8")).get("blocks", {})
+    return found

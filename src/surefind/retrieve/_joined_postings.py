@@ -1,0 +1,148 @@
+"""A BM25 index of several parts. Scores depend on all chunks that are left, as in an index built from nothing.
+
+The parts are immutable. What a deletion or a new part changes is how many chunks there are, how long they are on
+average and how many contain a term. These figures are counted once, saved, and given to every part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.abilities import Part
+from surefind.arrays import check_length, check_range, read_array
+from surefind.retrieve._counting import Statistics
+from surefind.retrieve._joined import Division
+from surefind.retrieve._postings import Postings
+from surefind.retrieve._terms import compiled
+from surefind.retrieve._wording import Words, wording_of
+from surefind.types import BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
+
+Longs = NDArray[np.int64]
+
+
+class JoinedPostings:
+    def __init__(self, parts: Sequence[Part], folder: Path | None = None) -> None:
+        """Joins parts; `folder` is where an index of the same parts was saved, if there is one."""
+        given = [cast(Postings, part.index) for part in parts]
+        self._division = Division([part.places for part in parts])
+        alive = self._division.alive
+        self._live = [
+            _counted(one, alive[i]) if folder is None else _read(folder / f"live-{i}.npy", one)
+            for i, one in enumerate(given)
+        ]
+        lengths = sum(int(one.lengths[alive[i]].sum(dtype=np.int64)) for i, one in enumerate(given))
+        average = max(1.0, lengths / max(1, len(self)))
+        df = _frequencies([one.vocabulary for one in given], self._live)
+        self.parts = [one.among(Statistics(len(self), average, df[i])) for i, one in enumerate(given)]
+        self.analyzer = given[0].analyzer
+
+    def __len__(self) -> int:
+        return self._division.count
+
+    def save(self, folder: Path) -> None:
+        """Writes what was counted; the parts are saved already."""
+        for i, live in enumerate(self._live):
+            np.save(folder / f"live-{i}.npy", live)
+
+    def warm(self) -> None:
+        """Loads the compiled kernels."""
+        compiled()
+
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
+        masks = self._division.masks(allow)
+        found = [part.search(retriever, queries, k, mask) for part, mask in zip(self.parts, masks, strict=True)]
+        return self._division.merged(found, min(k, len(self)))
+
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
+        masks = self._division.masks(allow)
+        return self._division.scored(ids, lambda i, own: self.parts[i].score(retriever, queries, own, masks[i]))
+
+    def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
+        masks = self._division.masks(allow)
+        words = Words(
+            self.parts[0].terms_of_token,
+            lambda term: any(part.occurs(term, mask) for part, mask in zip(self.parts, masks, strict=True)),
+            lambda term: next(part.weight(term) for part in self.parts if part.knows(term)),
+            len(self),
+        )
+        return [wording_of(retriever, query, words) for query in queries]
+
+    # ------------------------------------------------------------ building another index from this one
+
+    def only(self, kept: BoolArray, retriever: Any) -> Postings:
+        """The index of the kept chunks alone, as if it had been built from them."""
+        origin = np.flatnonzero(kept).astype(np.int32)
+        return Postings.build([""] * len(origin), self.analyzer, self, origin)
+
+    @cached_property
+    def vocabulary(self) -> list[str]:
+        """The terms of all parts."""
+        return list(dict.fromkeys(term for part in self.parts for term in part.vocabulary))
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        """The number of terms of each chunk."""
+        found: IntArray = np.zeros(len(self), np.int32)
+        for part, places, alive in zip(self.parts, self._division.places, self._division.alive, strict=True):
+            found[places[alive]] = part.lengths[alive]
+        return found
+
+    def transposed(self, kept: IntArray, count: int) -> tuple[Any, Any, Any]:
+        """The postings chunk by chunk, as `Postings.transposed` returns them."""
+        number = {term: i for i, term in enumerate(self.vocabulary)}
+        sizes, rows = np.zeros(count, np.int64), []
+        for part, places in zip(self.parts, self._division.places, strict=True):
+            own = np.where(places >= 0, kept[np.maximum(places, 0)], -1).astype(np.int32)
+            offsets, terms, counts = part.transposed(own, count)
+            renumbered = np.array([number[term] for term in part.vocabulary], np.int32)
+            rows.append((np.diff(offsets), renumbered[terms], counts))
+            sizes += np.diff(offsets)
+        ends = np.cumsum(sizes)
+        total = int(ends[-1]) if len(ends) else 0
+        all_terms, all_counts = np.empty(total, np.int32), np.empty(total, np.int32)
+        for own_sizes, terms, counts in rows:
+            here = np.repeat(own_sizes > 0, sizes)
+            all_terms[here], all_counts[here] = terms, counts
+        return np.concatenate([[0], ends]), all_terms, all_counts
+
+
+def _counted(part: Postings, alive: BoolArray) -> Longs:
+    """How many of the chunks that are left contain each term of a part."""
+    if bool(alive.all()):
+        return np.diff(part.starts)
+    part.use_all()
+    found: Longs = compiled().count_alive(part.starts, part.docs, alive)
+    return found
+
+
+def _read(path: Path, part: Postings) -> Longs:
+    found = read_array(path, np.int64)
+    check_length(path.name, found, len(part.vocabulary))
+    check_range(path.name, found, 0, len(part) + 1)
+    return found
+
+
+def _frequencies(vocabularies: Sequence[list[str]], live: Sequence[Longs]) -> list[Longs]:
+    """How many chunks of all parts contain each term of each part. Only terms of the smaller parts are looked up."""
+    largest = max(range(len(live)), key=lambda i: len(live[i]))
+    small: Counter[str] = Counter()
+    for i, vocabulary in enumerate(vocabularies):
+        if i != largest:
+            small.update(dict(zip(vocabulary, live[i].tolist(), strict=True)))
+    made = [np.array([small[term] for term in vocabulary], np.int64) for vocabulary in vocabularies if small]
+    if not small:
+        return list(live)
+    made[largest] = made[largest] + live[largest]
+    known = {term: i for i, term in enumerate(vocabularies[largest]) if term in small}
+    for i, vocabulary in enumerate(vocabularies):
+        if i != largest:
+            shared = np.array([known.get(term, -1) for term in vocabulary], np.int64)
+            made[i] = made[i] + np.where(shared >= 0, live[largest][np.maximum(shared, 0)], 0)
+    return made

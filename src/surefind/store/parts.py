@@ -1,0 +1,183 @@
+"""Indexes of several parts. A sync that changes little adds a small part to a large one, which stays as it is.
+
+An index folder either holds an index, or lists the folders of its parts (`parts.json`) with the place of each chunk of
+a part in the whole. A part is never changed: a chunk that is gone has no place any more. Parts are merged when they are
+small beside what is added, and all of them when too much of the largest one is gone or outside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from surefind.abilities import Growing, Part, implements
+from surefind.arrays import read_array
+from surefind.errors import CorruptIndexError
+from surefind.protocols import Index, Progress, Retriever, Reuse, Services
+from surefind.store.indexes import IndexStore
+from surefind.store.table import Longs
+from surefind.types import Chunk, IntArray
+
+PARTS = "parts.json"
+LEAST = 20_000
+"""The fewest chunks of an index that consists of parts. Below, all of it is written again in about a second."""
+SHARE = 4
+"""All parts are merged if more than one chunk in this many is gone from the largest part, or is outside it."""
+_TIMES = 2
+"""A part is merged with the new chunks unless it is more than this many times as large."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A part on disk: its key, and the place of each of its chunks in the whole; -1 if the chunk is gone."""
+
+    key: str
+    places: IntArray
+
+    @property
+    def alive(self) -> int:
+        return int(np.count_nonzero(self.places >= 0))
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """An index of parts, to be saved."""
+
+    pieces: Sequence[Piece]
+    index: Index
+
+    def save(self, folder: Path) -> None:
+        (folder / PARTS).write_text(json.dumps([piece.key for piece in self.pieces]), encoding="utf-8")
+        for i, piece in enumerate(self.pieces):
+            np.save(folder / f"places-{i}.npy", piece.places)
+        self.index.save(folder)
+
+
+class Parts:
+    """Saves, checks and loads indexes that may consist of parts."""
+
+    def __init__(self, store: IndexStore) -> None:
+        self.store = store
+
+    def keys(self, key: str) -> list[str]:
+        """Returns the keys of the parts of an index; none if it has none."""
+        path = self.store.folder / key / PARTS
+        return [str(one) for one in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
+
+    def has(self, key: str) -> bool:
+        """Returns whether an index exists, without checking its files."""
+        return self.store.has(key)
+
+    def sound(self, key: str) -> bool:
+        """Returns whether an index and all its parts match their checksums."""
+        return self.store.sound(key) and all(map(self.store.sound, self.keys(key)))
+
+    def size(self, key: str) -> int:
+        """Returns the bytes of an index and of its parts on disk."""
+        return sum(map(self.store.size, [key, *self.keys(key)]))
+
+    def load(self, key: str, retriever: Retriever, services: Services) -> Index:
+        """Checks and loads the index of a retriever. Raises `CorruptIndexError`."""
+        if not (self.store.folder / key / PARTS).exists() or not implements(retriever, Growing):
+            return self.store.load(key, retriever, services)
+        pieces = self.store.read(key, self._pieces)
+        parts = [Part(self.store.load(one.key, retriever, services), one.places) for one in pieces]
+        for one in parts:
+            if len(one.index) != len(one.places):
+                raise CorruptIndexError(f"The index in {self.store.folder / key} does not fit its parts.")
+        return self.store.read(key, lambda folder: retriever.join(parts, services, folder))
+
+    def _pieces(self, folder: Path) -> list[Piece]:
+        keys = self.keys(folder.name)
+        return [Piece(key, read_array(folder / f"places-{i}.npy", np.int32)) for i, key in enumerate(keys)]
+
+    def left(self, key: str, count: int, origin: IntArray) -> list[Piece]:
+        """Returns the sound parts of an earlier index of `count` chunks, with places in the new one. `origin` has the
+        earlier place of each chunk, or -1. An index without parts is one part; a damaged part is deleted."""
+        now = np.full(count, -1, np.int32)
+        now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+        pieces = self.store.read(key, self._pieces) or [Piece(key, np.arange(count, dtype=np.int32))]
+        found = []
+        for piece in pieces:
+            if not self.store.sound(piece.key):
+                self.store.drop(piece.key)
+                continue
+            places = np.where(piece.places >= 0, now[np.maximum(piece.places, 0)], -1).astype(np.int32)
+            found.append(Piece(piece.key, places))
+        return [piece for piece in found if piece.alive]
+
+    def grow(
+        self,
+        key: str,
+        count: int,
+        pieces: Sequence[Piece],
+        chunks_at: Callable[[Longs], Sequence[Chunk]],
+        retriever: Growing,
+        services: Services,
+        progress: Progress,
+    ) -> None:
+        """Saves the index of `count` chunks, made of earlier parts and one new part with all other chunks."""
+        kept = staying(pieces, count)
+        covered = np.zeros(count, np.bool_)
+        for piece in kept:
+            covered[piece.places[piece.places >= 0]] = True
+        others = np.flatnonzero(~covered)
+        merged = [piece for piece in pieces if piece not in kept]
+        if len(others) or not kept:
+            own = _part_key(key, others) if kept else key
+            if not self.store.sound(own):
+                reuse = self._reuse(merged, others, count, retriever, services)
+                made = retriever.build(chunks_at(others), services, reuse, progress)
+                self.store.save(own, made, retriever.index_spec)
+            kept = [*kept, Piece(own, others.astype(np.int32))]
+        if [piece.key for piece in kept] != [key]:
+            parts = [Part(self.store.load(one.key, retriever, services), one.places) for one in kept]
+            self.store.save(key, _Whole(kept, retriever.join(parts, services)), retriever.index_spec)
+
+    def _reuse(
+        self, merged: Sequence[Piece], others: Longs, count: int, retriever: Growing, services: Services
+    ) -> Reuse | None:
+        """Returns the parts that are merged into the new one as one index, and the place of each chunk in it."""
+        if not merged:
+            return None
+        alive = np.zeros(count, np.bool_)
+        for piece in merged:
+            alive[piece.places[piece.places >= 0]] = True
+        numbers = np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
+        parts = [
+            Part(
+                self.store.load(piece.key, retriever, services),
+                np.where(piece.places >= 0, numbers[np.maximum(piece.places, 0)], -1).astype(np.int32),
+            )
+            for piece in merged
+        ]
+        return Reuse(retriever.join(parts, services), numbers[others])
+
+
+def staying(pieces: Sequence[Piece], count: int) -> list[Piece]:
+    """Returns the parts that stay as they are in an index of `count` chunks, the largest first. The others are merged
+    into the new part."""
+    if not pieces or count < LEAST:
+        return []
+    largest, *smaller = sorted(pieces, key=lambda piece: piece.alive, reverse=True)
+    gone, outside = len(largest.places) - largest.alive, count - largest.alive
+    if gone * SHARE > len(largest.places) or outside * SHARE > count:
+        return []
+    added = count - sum(piece.alive for piece in pieces)
+    kept = [largest]
+    for piece in reversed(smaller):
+        if len(kept) == 1 and piece.alive <= _TIMES * added:
+            added += piece.alive
+        else:
+            kept.insert(1, piece)
+    return kept
+
+
+def _part_key(key: str, places: Longs) -> str:
+    """The key of a part. The key of the whole stands for its chunks, so it and the places say what the part holds."""
+    return hashlib.blake2b(key.encode() + np.ascontiguousarray(places, "<i8").tobytes(), digest_size=12).hexdigest()

@@ -1,0 +1,141 @@
+"""Large indexes: chunks are read in blocks, files are checked block by block, and opening reads none of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import Home, ask
+from surefind import blocks, spec
+from surefind.errors import CorruptIndexError, NotBuiltError
+from surefind.services import LocalServices
+from surefind.store import streamed
+from surefind.store.indexes import IndexStore
+from surefind.types import EVERY, Chunk, Query
+
+WORDS = "cash card wire hold branch ledger audit policy escrow claim".split()
+
+MANY = [*WORDS, *(f"word{i}" for i in range(200))]
+"""So many that none is in a quarter of the chunks: the postings of such words are read when an index is opened."""
+
+
+def chunks_of(count: int) -> list[Chunk]:
+    chance = np.random.default_rng(1)
+    texts = [" ".join(chance.choice(MANY, 12)) + f" number{i}" for i in range(count)]
+    return [Chunk(f"{i:05}.md", 0, len(text), text) for i, text in enumerate(texts)]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file of more than 4 kB has blocks, of 256 bytes."""
+    monkeypatch.setattr(blocks, "LARGE", 4096)
+    monkeypatch.setattr(blocks, "BLOCK", 256)
+
+
+def flip(path: Path, at: int) -> None:
+    """Changes one byte, and leaves the time of the file as it was, as a failing disk does."""
+    import os
+
+    stat = path.stat()
+    with path.open("r+b") as file:
+        file.seek(at)
+        (byte,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 0x55]))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+@pytest.mark.usefixtures("toys", "small_blocks")
+@pytest.mark.parametrize(("stage", "file"), [("bm25", "docs.npy"), ("bm25", "shapes.npy")])
+def test_damaged_block_is_found_by_the_search_that_uses_it(tmp_path: Path, stage: str, file: str) -> None:
+    services, retriever = LocalServices(), spec.make("retrieve", stage)
+    store = IndexStore(tmp_path)
+    store.save("made", retriever.build(chunks_of(2000), services), stage)
+    whole = store.load("made", retriever, services).search(retriever, [Query("number17"), Query("cash")], 5, EVERY)
+    flip(tmp_path / "made" / file, (tmp_path / "made" / file).stat().st_size // 2)
+    index = store.load("made", retriever, services)  # opening does not read the file
+    assert not store.sound("made")
+    harmless, damaged = 0, 0
+    for query in MANY:
+        try:
+            index.search(retriever, [Query(query)], 5, EVERY)
+            harmless += 1
+        except CorruptIndexError as error:
+            assert "Rebuild it with: surefind sync" in str(error)
+            damaged += 1
+    assert damaged and harmless
+    flip(tmp_path / "made" / file, (tmp_path / "made" / file).stat().st_size // 2)
+    again = store.load("made", retriever, services).search(retriever, [Query("number17"), Query("cash")], 5, EVERY)
+    assert np.array_equal(again.ids, whole.ids) and store.sound("made")
+
+
+@pytest.mark.usefixtures("toys", "small_blocks")
+@pytest.mark.parametrize("file", ["vectors.npy", "codes.npy"])
+def test_damaged_block_of_vectors_is_found_by_the_search_that_uses_it(
+    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from surefind.retrieve import _vectors
+
+    monkeypatch.setattr(_vectors, "EXACT_LIMIT", 1000)
+    services, retriever = LocalServices(), spec.make("retrieve", "dense(model=toy)")
+    store = IndexStore(tmp_path)
+    store.save("made", retriever.build(chunks_of(3000), services), "dense")
+    flip(tmp_path / "made" / file, 5000)
+    index = store.load("made", retriever, services)
+    with pytest.raises(CorruptIndexError, match="Rebuild it with: surefind sync"):
+        index.search(retriever, [Query(word) for word in WORDS], 3000, EVERY)
+    assert not store.sound("made")
+
+
+@pytest.mark.usefixtures("toys", "small_blocks")
+def test_numbers_that_do_not_fit_are_found_in_a_large_file_too(tmp_path: Path) -> None:
+    services, retriever = LocalServices(), spec.make("retrieve", "bm25")
+    made = retriever.build(chunks_of(2000), services)
+    made.docs = made.docs.copy()
+    made.docs[:] = 1 << 30
+    store = IndexStore(tmp_path)
+    store.save("made", made, "bm25")
+    with pytest.raises(CorruptIndexError, match="outside 0 to 1999"):
+        store.load("made", retriever, services).search(retriever, [Query("cash")], 5, EVERY)
+
+
+def test_search_and_doctor_find_a_damaged_block_and_sync_repairs_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "LARGE", 1024)
+    monkeypatch.setattr(blocks, "BLOCK", 256)
+    for i in range(60):
+        home.write(f"docs/{i}.md", f"# Page {i}\n\ncash {' '.join(WORDS)} number{i}\n")
+    home.sync("docs")
+    path = next(home.folder.rglob("docs.npy"))
+    flip(path, path.stat().st_size // 2)
+    with home.open() as kb, pytest.raises((CorruptIndexError, NotBuiltError), match="surefind sync"):
+        for word in WORDS:
+            ask(kb, word, pipeline="bm25")
+    home.sync()
+    with home.open() as kb:
+        assert all(ask(kb, word, pipeline="bm25").hits for word in WORDS)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_chunks_are_read_in_blocks_and_no_document_twice(
+    home: Home, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamed, "_BLOCK", size)
+    for i in range(4):
+        home.write(f"docs/{i}.md", "\n\n".join(f"## Part {j}\n\n{'word ' * 60} {i}{j}" for j in range(i + 1)))
+    home.sync("docs")
+    with home.open() as kb:
+        view = kb.reader().view
+        chunks = streamed.StoredChunks(view._rows, view._layout, view.table, np.arange(len(view)))
+        read: list[list[int]] = []
+        real = view._rows.every
+        monkeypatch.setattr(view._rows, "every", lambda layout, some: read.append(list(some)) or real(layout, some))
+        texts = [chunk.text for chunk in chunks]
+        assert sorted(version for some in read for version in some) == sorted(view.table.versions.tolist())
+        assert [chunks[i].text for i in range(len(chunks))] == texts == [chunk.text for chunk in chunks[:]]
+        assert chunks[-1].text == texts[-1] and [chunk.text for chunk in chunks[1:3]] == texts[1:3]
+        with pytest.raises(IndexError):
+            chunks[len(chunks)]
