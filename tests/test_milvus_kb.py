@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,31 @@ def test_server_without_our_rows_is_not_searched(home: Home) -> None:
         answers(home, Access.owner())
     home.sync("docs")
     assert len(answers(home, Access.owner())) == 8
+
+
+def test_copy_of_a_knowledge_base_leaves_the_original_alone(home: Home, tmp_path: Path) -> None:
+    home.configure(MILVUS.replace("kb.db", str(tmp_path / "shared.db")))
+    written(home)
+    home.sync("docs")
+    before = answers(home, Access.owner())
+    shutil.copytree(home.folder, tmp_path / "copy")
+    copy = Home(tmp_path / "copy", (home.folder / "surefind.toml").read_text())
+    assert answers(copy, Access.owner()) == before
+    copy.write("docs/new.md", "# New\n\nanother cash report 5")
+    for i in range(4):  # more syncs than there are kept generations, so that the first ones are deleted
+        copy.write("docs/0.md", f"# Other\n\ncash report 5, version {i}")
+        copy.sync("docs")
+    assert answers(home, Access.owner()) == before
+    assert len(answers(copy, Access.owner())) == 17  # its own folder, and the one that it was copied with
+
+
+def test_status_says_where_the_indexes_are(home: Home) -> None:
+    home.configure(MILVUS)
+    written(home)
+    home.sync("docs")
+    ran = surefind("status", kb=home.folder)
+    assert "Backend         milvus, kb.db" in ran.out
+    assert "Index           bm25(" in ran.out
 
 
 def test_doctor_compares_with_local_indexes(home: Home) -> None:

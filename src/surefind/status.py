@@ -44,6 +44,8 @@ class Status:
     """The encoders, rerankers and language models that the pipelines use."""
     size: int
     """Bytes on disk of everything below .surefind."""
+    backend: str = "local"
+    """Where the indexes are: `local`, or `milvus` and its address."""
 
 
 def status_of(
@@ -70,6 +72,7 @@ def status_of(
         drafts=drafts,
         models=models_of(settings),
         size=_size(catalogue.path.parent),
+        backend="local" if settings.store.backend == "local" else f"{settings.store.backend}, {settings.store.uri}",
     )
 
 

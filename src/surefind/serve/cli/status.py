@@ -43,6 +43,8 @@ def _show(found: Status) -> None:
         _row("Drafts", f"{found.drafts} (list them with: surefind version list)")
     for source in found.sources:
         _row("Source", source)
+    if found.backend != "local":
+        _row("Backend", f"{found.backend} (the sizes below are of what is kept here)")
     for spec, size in _indexes(found.indexes).items():
         _row("Index", f"{spec}, {megabytes(size)}")
     for kind, names in found.models.items():
