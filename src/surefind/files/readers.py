@@ -34,8 +34,10 @@ class Readers:
     def find(self, name: str) -> Reader | None:
         """Returns the reader for the file's whole name, or else for the longest known suffix of the name, or None."""
         base = name.lower().rpartition("/")[2]
-        endings = [base, *(base[i:] for i, char in enumerate(base) if char == ".")]
-        return next((self._by_suffix[ending] for ending in endings if ending in self._by_suffix), None)
+        found, dot = self._by_suffix.get(base), base.find(".")
+        while found is None and dot >= 0:
+            found, dot = self._by_suffix.get(base[dot:]), base.find(".", dot + 1)
+        return found
 
     def suffixes(self) -> list[str]:
         return sorted(self._by_suffix)

@@ -26,13 +26,19 @@ FollowLinks = Literal["never", "inside", "anywhere"]
 class FileEntry:
     """A file that a scan found."""
 
-    path: Path
+    name: str
+    """The path of the file."""
     relative: str
     """The path inside the source, with `/`."""
     size: int
     mtime_ns: int
     real: str
     """The real path of the file. It differs from `path` only if a link is on the way."""
+
+    @property
+    def path(self) -> Path:
+        """The path of the file. Made when it is used: most files of a scan have not changed, and are not opened."""
+        return Path(self.name)
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ def scan(
     scan did not return is added to `missed`.
     """
     if root.is_file():
-        yield _entry(root, root.name, root.stat(), os.path.realpath(root))
+        yield _entry(str(root), root.name, root.stat(), os.path.realpath(root))
         return
     yield from _Scan(root, rules or FileRules(), takes, missed or Missed(), elsewhere).files()
 
@@ -127,7 +133,7 @@ class _Scan:
             elif real not in self.seen and real not in self.elsewhere:
                 self.seen.add(real)
                 if status:
-                    yield _entry(Path(entry.path), relative, status, real)
+                    yield _entry(entry.path, relative, status, real)
                 else:
                     open_folders.append(self._listed(entry.path, relative + "/", real))
 
@@ -168,7 +174,7 @@ class _Scan:
                 if self.takes(relative):
                     self.linked.add(real)
                     self.seen.add(real)
-                yield _entry(Path(path), relative, status, real)
+                yield _entry(path, relative, status, real)
 
     def _refused(self, real: str, mode: int) -> str:
         """The reason why a link to `real` is not followed; empty if it is followed."""
@@ -233,5 +239,5 @@ def _target(link: str) -> str:
         return "a file"
 
 
-def _entry(path: Path, relative: str, status: os.stat_result, real: str) -> FileEntry:
+def _entry(path: str, relative: str, status: os.stat_result, real: str) -> FileEntry:
     return FileEntry(path, relative, status.st_size, status.st_mtime_ns, real)

@@ -182,7 +182,8 @@ def _distinct(ids: Longs) -> Longs:
     """Makes ids unique: of two chunks with the same id, the later one gets the next free number. Such a collision is
     all but impossible, but it would mix the chunks up."""
     taken: set[int] = set()
-    if len(np.unique(ids)) == len(ids):
+    ordered = np.sort(ids)
+    if not bool((ordered[1:] == ordered[:-1]).any()):
         return ids
     made = ids.copy()
     for place, id in enumerate(ids.tolist()):

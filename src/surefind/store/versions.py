@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from surefind.errors import StoreError
@@ -314,7 +315,13 @@ class Versions:
 
 
 def _member(row: int, id: str, content: str, path: str, metadata: str, acl: str) -> Member:
-    return Member(row, id, content, path, metadata, tuple(json.loads(acl)) if acl != "[]" else ())
+    return Member(row, id, content, path, metadata, _groups(acl) if acl != "[]" else ())
+
+
+@lru_cache
+def _groups(acl: str) -> tuple[str, ...]:
+    """Reads an access list. Many documents have the same one."""
+    return tuple(json.loads(acl))
 
 
 def _blocks(version: int, start: int, end: int) -> range:
