@@ -135,6 +135,10 @@ def test_author_learns_nothing_of_a_document_that_they_may_not_read(people: dict
         for path in ("", "/preview"):
             found = people["writer"].get(f"/v1/drafts/{number}{path}").text
             answers.append(found.replace(str(number), "#").replace("pay.md", "free.md"))
+    for line in (1, 2, 5, 50):
+        body = {"revision": 1, "line": line, "text": "x"}
+        made = [people["writer"].post(f"/v1/drafts/{number}/comments", json=body) for number in (hidden, free)]
+        assert made[0].status_code == made[1].status_code and made[0].json().keys() == made[1].json().keys(), line
     assert answers[0].split('"created"')[0] == answers[2].split('"created"')[0]
     assert answers[1] == answers[3]
     assert "zebra" not in "".join(answers) and '"acl"' not in "".join(answers)

@@ -74,6 +74,12 @@ def compared(service: Service, caller: Caller, draft: Draft, revision: Revision)
     return before, decoded(revision.data) if is_text(revision.name) else ""
 
 
+def line_of(service: Service, caller: Caller, number: int, line: int) -> int:
+    """Returns the line that a comment is on: 0, the whole draft, for a caller who sees the file alone. The text of the
+    revision has the metadata of its document, so its number of lines would say whether the document exists."""
+    return line if service.kb.may_read_draft(number, caller.access()) else 0
+
+
 def changed_lines(before: str, after: str) -> tuple[list[Line], int]:
     """Returns the difference of two texts, and how many lines of the second one were not compared: the difference of
     very long texts would take more memory than a server has to spare."""

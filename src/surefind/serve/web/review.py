@@ -19,6 +19,7 @@ from surefind.serve.http.drafting import (
     approvals_needed,
     changed_lines,
     compared,
+    line_of,
     outdated,
     publish,
     reviewed,
@@ -137,7 +138,8 @@ async def add_comment(
 
     def write() -> None:
         seen(service, caller, number)
-        comment(service.kb.desk, number, revision, line, caller.name, text.replace("\r\n", "\n"), reply_to)
+        at = line_of(service, caller, number, line)
+        comment(service.kb.desk, number, revision, at, caller.name, text.replace("\r\n", "\n"), reply_to)
 
     await service.work(write)
     return back_to(request, f"/drafts/{number}?revision={revision}#L{line}" if line else f"/drafts/{number}#comments")

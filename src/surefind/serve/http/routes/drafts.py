@@ -14,7 +14,7 @@ from surefind.desk.review import comment, comments, resolve
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Draft
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import changed_lines, publish, published_text, reviewed, seen, sees
+from surefind.serve.http.drafting import changed_lines, line_of, publish, published_text, reviewed, seen, sees
 from surefind.serve.http.preview import draft_preview
 from surefind.serve.http.service import Served, Service
 
@@ -109,8 +109,8 @@ async def add_comment(number: Number, given: CommentRequest, request: Request, s
 
     def write() -> dict[str, Any]:
         seen(service, caller, number)
-        desk = service.kb.desk
-        return asdict(comment(desk, number, given.revision, given.line, caller.name, given.text, given.reply_to))
+        desk, line = service.kb.desk, line_of(service, caller, number, given.line)
+        return asdict(comment(desk, number, given.revision, line, caller.name, given.text, given.reply_to))
 
     return await service.work(write)
 
