@@ -29,6 +29,8 @@ from surefind.protocols import Analyzer
 
 DRIFT = 0.02
 """How far the average length may move before the weights are written again: no score is off by more than this share."""
+_REMEMBERED = 1_000_000
+"""Tokens whose terms are kept."""
 _NO_WORD = {0: 1e-6}
 """The weights of a chunk without words: Milvus wants one, and no query asks for word 0."""
 
@@ -57,6 +59,8 @@ class Analysis:
     def terms(self, token: str) -> tuple[str, ...]:
         found = self._known.get(token)
         if found is None:
+            if len(self._known) >= _REMEMBERED:  # queries can have any number of different tokens
+                self._known = {}
             found = self._known[token] = tuple(self.analyzer.terms(token))
         return found
 
