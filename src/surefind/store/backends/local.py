@@ -135,11 +135,14 @@ class LocalBackend:
 
     def _earlier(self, layout: str, retriever: Retriever) -> Iterator[tuple[str, Table]]:
         """Yields the keys and tables of indexes with the same spec and layout, newest first. Damaged ones are skipped:
-        reuse only saves time, and building from nothing gives the same index."""
+        reuse only saves time, and building from nothing gives the same index. So are those of interrupted writers,
+        whose sets had numbers that were used again."""
         for key, number, cut, spec in reversed(self.rows.indexes()):
-            if cut == layout and spec == retriever.index_spec and self.indexes.sound(key):
+            if cut == layout and spec == retriever.index_spec:
                 with contextlib.suppress(CorruptIndexError):
-                    yield key, self._table_of(number, layout)
+                    table = self._table_of(number, layout)
+                    if key == index_key(table.fingerprint, retriever) and self.indexes.sound(key):
+                        yield key, table
 
     def _pieces(self, layout: str, table: Table, retriever: Retriever) -> list[Piece]:
         """Returns the parts of the newest index with the same spec and layout."""
