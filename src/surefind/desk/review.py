@@ -24,8 +24,8 @@ def comment(
     reply_to: int | None = None,
     most: int | None = None,
 ) -> Comment:
-    """Adds a comment on a line of a revision; on the whole draft if the line is 0. `most` is the last line that can have
-    a comment, by default that of the revision's text."""
+    """Adds a comment on a line of a revision; on the whole draft if the line is 0. `most` is the last line that can
+    have a comment, by default that of the revision's text."""
     text = text.strip()
     if not text or len(text) > _LONGEST or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise UsageError(f"A comment must have 1 to {_LONGEST:,} characters.")
