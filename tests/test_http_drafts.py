@@ -74,7 +74,7 @@ def test_two_people_review_each_other(people: dict[str, httpx.Client]) -> None:
         assert ended(own, job.json()["id"])["state"] == "finished"
         word = {"ada": "okapi", "bob": "quokka"}[author]
         while not own.get("/v1/search", params={"q": word}).json()["hits"]:
-            assert time.monotonic() - started < 20
+            assert time.monotonic() - started < 90
             time.sleep(0.05)
         events = [one["what"] for one in own.get(f"/v1/drafts/{number}").json()["events"]]
         assert any("approved by" in what for what in events)
@@ -134,7 +134,7 @@ def test_author_learns_nothing_of_a_document_that_they_may_not_read(people: dict
     for number in (hidden, free):
         for path in ("", "/preview"):
             found = people["writer"].get(f"/v1/drafts/{number}{path}").text
-            answers.append(found.replace(str(number), "#").replace("pay.md", "free.md"))
+            answers.append(found.replace(f'"number":{number},', "#").replace("pay.md", "free.md"))
     for line in (1, 2, 5, 50):
         body = {"revision": 1, "line": line, "text": "x"}
         made = [people["writer"].post(f"/v1/drafts/{number}/comments", json=body) for number in (hidden, free)]

@@ -15,13 +15,21 @@ _COLUMNS = "number, draft, revision, line, author, text, created, reply_to, reso
 
 
 def comment(
-    desk: Desk, number: int, revision: int, line: int, author: str, text: str, reply_to: int | None = None
+    desk: Desk,
+    number: int,
+    revision: int,
+    line: int,
+    author: str,
+    text: str,
+    reply_to: int | None = None,
+    most: int | None = None,
 ) -> Comment:
-    """Adds a comment on a line of a revision; on the whole draft if the line is 0."""
+    """Adds a comment on a line of a revision; on the whole draft if the line is 0. `most` is the last line that can
+    have a comment, by default that of the revision's text."""
     text = text.strip()
     if not text or len(text) > _LONGEST or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise UsageError(f"A comment must have 1 to {_LONGEST:,} characters.")
-    lines = len(desk.revision(number, revision).text.splitlines())
+    lines = len(desk.revision(number, revision).text.splitlines()) if most is None else most
     if not 0 <= line <= lines:
         raise UsageError(f"Revision {revision} has {lines} lines, and the comment is on line {line}.")
     with desk.database.writing() as db:

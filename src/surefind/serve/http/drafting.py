@@ -74,10 +74,14 @@ def compared(service: Service, caller: Caller, draft: Draft, revision: Revision)
     return before, decoded(revision.data) if is_text(revision.name) else ""
 
 
-def line_of(service: Service, caller: Caller, number: int, line: int) -> int:
-    """Returns the line that a comment is on: 0, the whole draft, for a caller who sees the file alone. The text of the
-    revision has the metadata of its document, so its number of lines would say whether the document exists."""
-    return line if service.kb.may_read_draft(number, caller.access()) else 0
+def lines_to_comment(service: Service, caller: Caller, draft: Draft, revision: int) -> int:
+    """Returns how many lines of a revision a caller may comment on. For reviewers, they are those of its text. That has
+    the metadata of its document, so for others they are those of the file: else the number would say whether a document
+    exists."""
+    found = service.kb.desk.revision(draft.number, revision)
+    if reviews(service, caller, draft):
+        return len(found.text.splitlines())
+    return len(decoded(found.data).splitlines()) if is_text(found.name) else 0
 
 
 def changed_lines(before: str, after: str) -> tuple[list[Line], int]:

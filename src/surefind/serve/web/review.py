@@ -19,7 +19,7 @@ from surefind.serve.http.drafting import (
     approvals_needed,
     changed_lines,
     compared,
-    line_of,
+    lines_to_comment,
     outdated,
     publish,
     reviewed,
@@ -137,9 +137,8 @@ async def add_comment(
     caller = await service.caller(request, "write")
 
     def write() -> None:
-        seen(service, caller, number)
-        at = line_of(service, caller, number, line)
-        comment(service.kb.desk, number, revision, at, caller.name, text.replace("\r\n", "\n"), reply_to)
+        most = lines_to_comment(service, caller, seen(service, caller, number), revision)
+        comment(service.kb.desk, number, revision, line, caller.name, text.replace("\r\n", "\n"), reply_to, most)
 
     await service.work(write)
     return back_to(request, f"/drafts/{number}?revision={revision}#L{line}" if line else f"/drafts/{number}#comments")

@@ -14,7 +14,7 @@ from surefind.desk.review import comment, comments, resolve
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Draft
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import changed_lines, line_of, publish, published_text, reviewed, seen, sees
+from surefind.serve.http.drafting import changed_lines, lines_to_comment, publish, published_text, reviewed, seen, sees
 from surefind.serve.http.preview import draft_preview
 from surefind.serve.http.service import Served, Service
 
@@ -108,9 +108,9 @@ async def add_comment(number: Number, given: CommentRequest, request: Request, s
     caller = await service.caller(request, "write")
 
     def write() -> dict[str, Any]:
-        seen(service, caller, number)
-        desk, line = service.kb.desk, line_of(service, caller, number, given.line)
-        return asdict(comment(desk, number, given.revision, line, caller.name, given.text, given.reply_to))
+        most = lines_to_comment(service, caller, seen(service, caller, number), given.revision)
+        where = (number, given.revision, given.line)
+        return asdict(comment(service.kb.desk, *where, caller.name, given.text, given.reply_to, most))
 
     return await service.work(write)
 
