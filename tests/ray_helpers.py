@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from surefind.write.node import prepared_here
 
 LOG = "SUREFIND_TEST_RAY_LOG"
 """The file to which tasks write the node and the file that they prepared."""
+_TRIES, _PATIENCE = 4, 120.0
+"""How often a node is started, and how many seconds it may take."""
 _STORE = 80_000_000
 """Bytes of a node's object store; the smallest that Ray accepts is 75 MB."""
 
@@ -32,14 +35,39 @@ class Cluster:
         self.log = folder / "tasks.log"
         self.log.touch()
         self._folder = folder
-        port = free_port()
-        self.address = f"127.0.0.1:{port}"
-        self.head = self._start("--head", f"--port={port}", "--include-dashboard=false")
-        _wait_for(port)
+        self._started = 0
+        self.address = ""
+        self.head = self._tried(self._head)
         self.second = self.add_node()
 
+    def _head(self) -> subprocess.Popen[bytes]:
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+        return self._start("--head", f"--port={port}", "--include-dashboard=false")
+
     def add_node(self) -> subprocess.Popen[bytes]:
-        return self._start(f"--address={self.address}")
+        return self._tried(lambda: self._start(f"--address={self.address}"))
+
+    def _tried(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        """Starts a node. Ray gives up after some seconds, and on a busy machine a second try helps."""
+        for _ in range(_TRIES):
+            node = start()
+            if self._runs(node):
+                return node
+            kill(node)
+        raise TimeoutError(f"A Ray node did not start: {self._output().read_text()[-2000:]}")
+
+    def _runs(self, node: subprocess.Popen[bytes]) -> bool:
+        until = time.monotonic() + _PATIENCE
+        while time.monotonic() < until and node.poll() is None:
+            if "Ray runtime started" in self._output().read_text():
+                return True
+            time.sleep(0.2)
+        return False
+
+    def _output(self) -> Path:
+        """What the node that was started last printed."""
+        return self._folder / f"ray-{self._started}.log"
 
     def _start(self, *options: str) -> subprocess.Popen[bytes]:
         paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH", "")])]
@@ -50,7 +78,8 @@ class Cluster:
             sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1", "--disable-usage-stats",
             f"--object-store-memory={_STORE}", "--node-ip-address=127.0.0.1", *options,
         ]  # fmt: skip
-        with (self._folder / "ray.log").open("ab") as log:
+        self._started += 1
+        with self._output().open("wb") as log:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
     def tasks(self) -> list[tuple[str, str]]:
@@ -67,15 +96,6 @@ def kill(node: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(node.pid, signal.SIGKILL)
     node.wait()
-
-
-def _wait_for(port: int, seconds: float = 300) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        time.sleep(0.2)
-    raise TimeoutError("The head of the Ray cluster did not start.")
 
 
 def logged(settings: str, request: str, path: str, data: bytes | None) -> str:
