@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from surefind.errors import SurefindError
 from surefind.retrieve import _vectors
 from surefind.services import LocalServices
 from surefind.store import parts
+from surefind.store.indexes import IndexStore
 from surefind.store.parts import Piece, staying
 from surefind.types import EVERY, PAD, Chunk, Mask, Query
 
@@ -274,3 +276,36 @@ def test_which_parts_stay(sizes: list[int], gone: int, added: int, stays: list[i
     pieces[0].places[:gone] = -1
     kept = staying(pieces, sum(sizes) - gone + added)
     assert [len(piece.places) for piece in kept] == stays
+
+
+@pytest.mark.parametrize("saves", range(5))
+def test_writer_that_dies_between_two_folders_leaves_nothing_that_counts(
+    grown: Home, saves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync saves a table, and a part and a whole for each index. It stops after some of these folders."""
+    before = grown.answers("cash", "number7")
+    grown.write("docs/07.md", "# Page 7\n\ncash interrupted number7\n", age=30)
+    done: list[str] = []
+    real = IndexStore.save
+
+    def dying(self: IndexStore, key: str, made: Any, spec: str) -> None:
+        if len(done) == saves:
+            raise KeyboardInterrupt
+        done.append(key)
+        real(self, key, made, spec)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexStore, "save", dying)
+        with grown.open() as kb, pytest.raises(KeyboardInterrupt):
+            kb.sync()
+    assert grown.answers("cash", "number7") == before
+    grown.write("docs/07.md", "# Page 7\n\ncash finished number7\n", age=20)
+    grown.write("docs/08.md", "# Page 8\n\ncash finished too number8\n", age=20)
+    grown.sync()
+    fresh = Home(grown.folder / "fresh", SETTINGS)
+    with fresh.open() as kb:
+        kb.sync(grown.docs)
+    assert grown.answers("cash", "number7", "finished") == fresh.answers("cash", "number7", "finished")
+    used = {key for folder in joined_folders(grown) for key in keys_of(folder)}
+    there = {path.name for path in (grown.folder / ".surefind/indexes").iterdir()}
+    assert used <= there and not any(name.startswith(".writing") for name in there)
