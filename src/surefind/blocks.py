@@ -48,19 +48,18 @@ def check_blocks(folder: Path, blocks: Blocks) -> None:
 
 
 def _sums(path: Path) -> list[int]:
-    data = np.memmap(path, np.uint8, "r")
-    starts = range(0, len(data), BLOCK * _SHARE)
+    starts = range(0, path.stat().st_size, BLOCK * _SHARE)
     with Workers(usable_cores()) as workers:
-        parts = workers.map(lambda at: _of(data[at : at + BLOCK * _SHARE]), starts)
+        parts = workers.map(lambda at: _read_sums(path, at), starts)
         return [value for part in parts for value in part]
 
 
-def _of(data: NDArray[np.uint8]) -> list[int]:
-    return [_checksum(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK)]
-
-
-def _checksum(data: NDArray[np.uint8]) -> int:
-    return zlib.crc32(data.data)
+def _read_sums(path: Path, start: int) -> list[int]:
+    """Reads the blocks, because a mapped file would count as memory of this process."""
+    with path.open("rb") as file:
+        file.seek(start)
+        data = memoryview(file.read(BLOCK * _SHARE))
+    return [zlib.crc32(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK)]
 
 
 class Watch:
@@ -69,14 +68,17 @@ class Watch:
     def __init__(self, path: Path, array: NDArray[Any], sums: Sequence[int], check: Check | None) -> None:
         self._path = path
         self._array = array
-        self._data = np.memmap(path, np.uint8, "r")
+        self._data = array.reshape(-1).view(np.uint8)
         self._sums = sums
         self._check = check
         self._row = array.nbytes // max(1, len(array))
-        self._header = len(self._data) - array.nbytes
+        size = path.stat().st_size
+        self._header = size - array.nbytes
         self._intact = np.zeros(len(sums), np.bool_)
-        if len(sums) != -(-len(self._data) // BLOCK):
+        if len(sums) != -(-size // BLOCK):
             raise ValueError(f"the checksums of {path.name} do not fit its size")
+        with path.open("rb") as file:
+            self._before = zlib.crc32(file.read(self._header))
 
     def use(self, first: int, last: int) -> None:
         """Checks the blocks of rows `first` to `last` that were not checked before."""
@@ -96,7 +98,7 @@ class Watch:
 
     def _verify(self, blocks: NDArray[np.int64]) -> None:
         for block in blocks.tolist():
-            if _checksum(self._data[block * BLOCK : (block + 1) * BLOCK]) != self._sums[block]:
+            if self._checksum(block) != self._sums[block]:
                 raise self._damaged("its checksum differs")
             if self._check:
                 first = max(0, (block * BLOCK - self._header) // self._row)
@@ -105,6 +107,11 @@ class Watch:
                 except ValueError as error:
                     raise self._damaged(str(error)) from error
         self._intact[blocks] = True
+
+    def _checksum(self, block: int) -> int:
+        """The checksum of a block. The header of the file, which is not part of the array, is in the first one."""
+        first, last = block * BLOCK - self._header, (block + 1) * BLOCK - self._header
+        return zlib.crc32(self._data[max(0, first) : last].data, 0 if block else self._before)
 
     def _damaged(self, why: str) -> CorruptIndexError:
         return CorruptIndexError(f"The index file {self._path} is damaged ({why}). Rebuild it with: surefind sync.")

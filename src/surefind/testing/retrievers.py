@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from surefind.abilities import Growing, Part
 from surefind.protocols import Composite, Index, Retriever, Reuse, ScoringIndex, Services, VectorIndex
 from surefind.testing._rule import rule
 from surefind.testing.rankings import TOLERANCE, check_rankings, same_row, scores_of
@@ -30,6 +31,8 @@ def check_retriever(
     _check_abilities(retriever, index, queries, every)
     _check_saved(retriever, index, chunks, queries, every, services, folder)
     _check_reuse(retriever, chunks, queries, every, services)
+    if isinstance(retriever, Growing):
+        _check_parts(retriever, chunks, queries, every, services)
     nothing = _search(retriever, built(retriever, [], services), queries, 10, 0)
     rule(nothing.ids.size == 0 or (nothing.ids == PAD).all(), "An index without chunks must find nothing.")
 
@@ -161,6 +164,24 @@ def _check_reuse(
     a, b = (_search(retriever, index, queries, len(odd), len(odd)) for index in (shrunk, fresh))
     for i in range(len(queries)):
         same_row(a, i, b, i, "An index shrunk from an earlier one must equal one built from nothing")
+
+
+def _check_parts(
+    retriever: Growing, chunks: Sequence[Chunk], queries: Sequence[Query], every: Rankings, services: Services
+) -> None:
+    """An index of parts must answer as one that is built from nothing, also if chunks of a part are gone."""
+    n = len(chunks)
+    halves = [retriever.build(chunks[start::2], services) for start in (0, 1)]
+    places = [np.arange(start, n, 2, dtype=np.int32) for start in (0, 1)]
+    joined = retriever.join([Part(*one) for one in zip(halves, places, strict=True)], services)
+    found = _search(retriever, joined, queries, n, n)
+    for i in range(len(queries)):
+        same_row(found, i, every, i, "An index of parts must equal one built from nothing")
+    left = np.where(np.arange(n) % 2 == 0, np.arange(n) // 2, -1).astype(np.int32)
+    rest = retriever.join([Part(retriever.build(chunks, services), left)], services)
+    a, b = (_search(retriever, index, queries, len(halves[0]), len(halves[0])) for index in (rest, halves[0]))
+    for i in range(len(queries)):
+        same_row(a, i, b, i, "An index without chunks that are gone must equal one built without them")
 
 
 def _places(wanted: range, earlier: range) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
