@@ -12,6 +12,7 @@ import pytest
 from surefind import spec
 from surefind.access import Access
 from surefind.services import LocalServices
+from surefind.store.backend import Contents
 from surefind.store.backends.local import LocalBackend
 from surefind.store.backends.view import LocalView
 from surefind.store.catalogue import Catalogue
@@ -70,16 +71,14 @@ def test_backend_that_shows_a_closed_passage_by_its_id_is_caught(
 
 
 def test_backend_with_ids_of_one_generation_only_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from surefind.store import chunks as rows
+    real = LocalBackend._chunk_rows
 
-    real = rows.ChunkRows.rows
-
-    def numbered(self: Any, layout: int, contents: int) -> Any:
-        made = real(self, layout, contents)
-        made[:, 2] = 1000 * contents + np.arange(len(made))
+    def numbered(self: LocalBackend, number: int, contents: Contents, *given: Any) -> Any:
+        made = real(self, number, contents, *given)
+        made[:, 2] = 1000 * contents.number + np.arange(len(made))
         return made
 
-    monkeypatch.setattr(rows.ChunkRows, "rows", numbered)
+    monkeypatch.setattr(LocalBackend, "_chunk_rows", numbered)
     with pytest.raises(AssertionError, match="keep their ids"):
         check(LocalBackend, tmp_path)
 

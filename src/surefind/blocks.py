@@ -55,11 +55,14 @@ def _sums(path: Path) -> list[int]:
 
 
 def _read_sums(path: Path, start: int) -> list[int]:
-    """Reads the blocks, because a mapped file would count as memory of this process."""
+    """Reads the blocks into one buffer, because a mapped file would count as memory of this process."""
+    buffer = memoryview(bytearray(BLOCK))
+    found: list[int] = []
     with path.open("rb") as file:
         file.seek(start)
-        data = memoryview(file.read(BLOCK * _SHARE))
-    return [zlib.crc32(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK)]
+        while len(found) < _SHARE and (size := file.readinto(buffer)):
+            found.append(zlib.crc32(buffer[:size]))
+    return found
 
 
 class Watch:
