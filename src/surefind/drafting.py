@@ -171,10 +171,11 @@ class Drafting:
         `gate` is as in `sync`. `approvals` is the number of people who must have approved the draft."""
         from surefind.desk.publishing import publish
 
+        asked = self._gate(gate)  # raises if the settings require one
         if not self.desk.database.path.exists():
             _ = self.catalogue  # raises if there is no knowledge base
         self.desk.get(number)
-        with self._writing(report=report, gate=self._gate(gate)) as writer:
+        with self._writing(report=report, gate=asked) as writer:
             generation = publish(writer, self.desk, number, self.retrievers(), approvals)
         self.refresh()
         self._commit(number)
