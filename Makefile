@@ -4,6 +4,7 @@
 # make frameworks    the tests of the retrievers for LangChain, LlamaIndex and Haystack, with these libraries
 # make milvus        the tests of the milvus backend, with milvus-lite
 # make ray           the tests of bulk work on Ray, on a cluster of two nodes on this machine
+# make browser       the tests that drive the pages with a real Chromium, which must be installed
 # make growth        the tests that time grows with the size of the input, and not with its square
 # make faults        200 kills, 1,000 damaged files of each kind, 1,000,000 odd inputs (about four hours)
 # make lock          write constraints.txt again, with the newest versions
@@ -18,7 +19,7 @@ REQUIREMENTS := pyproject.toml models/pyproject.toml $(CONSTRAINTS)
 # bytecode files, every process would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-latest lint types unit smoke compiled docs frameworks milvus ray growth faults lock clean
+.PHONY: demo test test-latest lint types unit smoke compiled docs frameworks milvus ray browser growth faults lock clean
 
 demo: $(READY)
 	$(BIN)/surefind demo demo
@@ -59,6 +60,9 @@ smoke:
 docs: $(DEV)
 	$(BIN)/python scripts/cli_reference.py docs/cli.md
 	$(BIN)/python scripts/api_reference.py docs/api.md
+
+browser: $(DEV)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser
 
 growth: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m growth

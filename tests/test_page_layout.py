@@ -14,9 +14,9 @@ from helpers import Home
 from surefind.calibrate.page import render as calibration_page
 from surefind.serve.cli import app
 from surefind.study.html import render as study_page
-from web_helpers import browsing, fits, needs_browser
+from web_helpers import BROWSER, browsing, fits
 
-pytestmark = needs_browser
+pytestmark = BROWSER
 
 URL = "https://intranet.example.com/" + "a-path-without-any-break/" * 8 + "?token=" + "f" * 200
 WORD = "InternationalWireTransferCutoffNotificationService" * 4

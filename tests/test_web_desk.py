@@ -167,6 +167,7 @@ def test_hostile_name_and_broken_file_get_the_form_back(server: Served, keys: di
         assert answer.status_code == 400 and "must be named as in hits" in answer.text
 
 
+@pytest.mark.growth  # it takes 20 s
 def test_upload_of_fifty_megabytes(server: Served, keys: dict[str, str]) -> None:
     text = (b"The elephant rule of a large file.\n\n" * 1_400_000)[:50_000_000]
     with server.client(keys["ada"]) as http:
