@@ -58,7 +58,7 @@ def visiting(browser: Browser, url: str, key: str = "", **options: Any) -> Itera
         yield page
     finally:
         context.close()
-    # A refused request and one that the next keystroke replaced are noted by the browser, and are no errors of the page.
+    # The browser notes refused requests, and those that the next keystroke replaced. These are no errors of the page.
     usual = ("the server responded with a status of", "htmx:sendAbort", "htmx:afterRequest")
     refused = [text for text in wrong if not any(note in text for note in usual)]
     assert not refused, refused
