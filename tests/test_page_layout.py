@@ -16,7 +16,7 @@ from surefind.serve.cli import app
 from surefind.study.html import render as study_page
 from web_helpers import BROWSER, browsing, fits
 
-pytestmark = BROWSER
+pytestmark = list(BROWSER)
 
 URL = "https://intranet.example.com/" + "a-path-without-any-break/" * 8 + "?token=" + "f" * 200
 WORD = "InternationalWireTransferCutoffNotificationService" * 4
