@@ -22,7 +22,7 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
 
 
 # The gate asks the same questions every time; `pytest --hypothesis-profile explore` asks new ones.
-settings.register_profile("surefind", deadline=None, max_examples=40, derandomize=True)
+settings.register_profile("surefind", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile("surefind")
 

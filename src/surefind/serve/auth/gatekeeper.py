@@ -40,7 +40,7 @@ class Gatekeeper:
 
     @property
     def lets_everybody_in(self) -> bool:
-        """Whether callers are not told apart: there is neither a key nor a provider of tokens."""
+        """Whether every caller is let in without a name: there is neither a key nor a provider of tokens."""
         return self.is_open and not self._keys.any()
 
     def caller(self, authorization: str | None, address: str) -> Caller:
