@@ -178,10 +178,10 @@ def update(work: Path, passages: int) -> None:
 
 def _timed(what: str, work: Path, passages: int) -> None:
     started, used = time.perf_counter(), _processor()
-    command = [sys.executable, __file__, "sync", str(work), str(passages)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    command = [sys.executable, "-m", "surefind", "sync"]
+    done = subprocess.run(command, cwd=home(work, passages), check=True, capture_output=True, text=True)
     clock, processor = time.perf_counter() - started, _processor() - used
-    print(f"{what}: {clock:.1f} s, processor {processor:.1f} s ({done.stdout.splitlines()[-1]})", flush=True)
+    print(f"{what}: {clock:.1f} s, processor {processor:.1f} s ({done.stdout.splitlines()[0]})", flush=True)
 
 
 def search(work: Path, passages: int) -> None:

@@ -172,6 +172,37 @@ def test_lost_version_and_lost_source_are_noticed(base: Home) -> None:
             read(kb)
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "title = CAST(title AS BLOB)",
+        "author = NULL",
+        "length = length + 1",
+        "length = length + 0.5",
+        "path = path || x'00'",
+    ],
+)
+def test_every_value_of_a_version_is_checked_by_a_writer(base: Home, damaged: str) -> None:
+    """A writer lets SQLite join the values of a row; a value of another type must not look like the one before."""
+    with sqlite3.connect(catalogue_of(base)) as db:
+        register(db)
+        (checked,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'versions_changed'").fetchone()
+        db.execute("DROP TRIGGER versions_changed")
+        db.execute(f"UPDATE versions SET {damaged} WHERE id = 'closed.md'")
+        db.execute(checked)
+    db.close()
+    with pytest.raises(DamagedError, match=r"closed\.md.* does not match its checksum"):
+        base.sync()
+
+
+def test_separator_in_a_value_is_no_damage(base: Home) -> None:
+    """The values of such a row are not joined but checked one by one."""
+    base.write("docs/unit\x1fseparator.md", "Some text about delta.\n")
+    base.sync("docs")
+    base.sync("docs")
+    assert base.found("delta")
+
+
 def test_damaged_row_is_not_sealed_again(base: Home) -> None:
     """A trigger writes the checksum of a changed row, so it first checks the row."""
     with sqlite3.connect(catalogue_of(base)) as db:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers import Home, ask
 from surefind import blocks, spec
@@ -87,6 +90,32 @@ def test_damaged_block_of_vectors_is_found_by_the_search_that_uses_it(
     with pytest.raises(CorruptIndexError, match="Rebuild it with: surefind sync"):
         index.search(retriever, [Query(word) for word in WORDS], 3000, EVERY)
     assert not store.sound("made")
+
+
+@given(st.binary(max_size=3 * blocks.BLOCK), st.integers(0, 2 * blocks.BLOCK))
+def test_checksum_of_many_blocks_is_that_of_their_bytes(data: bytes, more: int) -> None:
+    data = data + bytes(more % 251 for _ in range(more))
+    sums = [zlib.crc32(data[at : at + blocks.BLOCK]) for at in range(0, len(data), blocks.BLOCK)]
+    assert blocks.joined_sum(sums, len(data)) == zlib.crc32(data)
+
+
+@pytest.mark.usefixtures("toys", "small_blocks")
+@pytest.mark.parametrize("at", [200, 256 * 512 + 3, -1])
+def test_checking_ahead_finds_what_checking_finds(tmp_path: Path, at: int) -> None:
+    services, retriever = LocalServices(), spec.make("retrieve", "bm25")
+    store = IndexStore(tmp_path)
+    for key in ("whole", "damaged", "replaced"):
+        store.save(key, retriever.build(chunks_of(4000), services), "bm25")
+    path = tmp_path / "damaged" / "docs.npy"
+    size = path.stat().st_size
+    assert size > 256 * 512 + 3, "blocks are summed in groups, and this file must have two of them"
+    flip(path, at % size)
+    fresh = IndexStore(tmp_path)
+    fresh.check_ahead(["whole", "damaged", "missing", "replaced"])
+    fresh.save("replaced", retriever.build(chunks_of(10), services), "bm25")
+    flip(tmp_path / "replaced" / "starts.npy", 200)
+    assert fresh.sound("whole") and not fresh.sound("damaged") and not fresh.sound("missing")
+    assert not fresh.sound("replaced"), "what was found out about the index before it counts no more"
 
 
 @pytest.mark.usefixtures("toys", "small_blocks")

@@ -17,7 +17,7 @@ from helpers import EXAMPLE
 from surefind import spec
 from surefind.abilities import query_tokens
 from surefind.analyze import analyze
-from surefind.retrieve import _kernels, _plain, _postings, _vectors
+from surefind.retrieve import _kernels, _plain, _postings, _terms, _vectors
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._vectors import Vectors
 from surefind.retrieve.bm25 import BM25
@@ -132,6 +132,27 @@ def test_a_scan_without_kernels_gives_the_same_bits(allowed: float, monkeypatch:
                 found.append(index.nearest(point[None], k, allow))
             assert np.array_equal(found[0].ids, found[1].ids)
             assert np.array_equal(found[0].scores, found[1].scores)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 300])
+def test_an_index_built_without_kernels_has_the_same_bits(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From texts alone, and merged with an earlier index of which some chunks are gone."""
+    rng = np.random.default_rng(size)
+    words = [*(f"word{i}" for i in range(40)), "the", "part-time", "don't", "Ärger"]
+    texts = [" ".join(rng.choice(words, rng.integers(0, 60)).tolist()) for _ in range(size)]
+    texts[: size // 9] = ["cash " * 70_000] * (size // 9)  # more than a frequency can hold
+    origin = np.where(rng.random(size) < 0.5, rng.permutation(size), -1).astype(np.int32)
+    analyzer = spec.make("analyze", "english")
+    made = []
+    for plain in (False, True):
+        monkeypatch.setattr(_terms, "suffices", lambda *_, plain=plain: plain)
+        first = Postings.build(texts, analyzer)
+        made += [first, Postings.build(texts[::-1], analyzer, first, origin)]
+    assert made[0].vocabulary == made[2].vocabulary and made[1].vocabulary == made[3].vocabulary
+    for name in ("starts", "docs", "shapes", "shape_tfs", "shape_lengths", "lengths"):
+        for compiled, plain in ((made[0], made[2]), (made[1], made[3])):
+            ours, theirs = getattr(plain, name), getattr(compiled, name)
+            assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs), name
 
 
 def test_kernels_are_used_once_they_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

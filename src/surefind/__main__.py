@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+
+_GARBAGE = 50_000
+"""New objects after which Python looks for unused ones. A command on 100,000 files makes millions that stay, and its
+default of 700 takes a tenth of the time."""
 
 
 def main() -> None:
@@ -11,6 +16,7 @@ def main() -> None:
         from surefind.serve.cli import main as run
     except KeyboardInterrupt:
         sys.exit(130)
+    gc.set_threshold(_GARBAGE)
     run()
 
 

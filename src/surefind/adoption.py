@@ -156,7 +156,7 @@ def build_calls(kb: KnowledgeBase, change: Change) -> list[Calls]:
     roots = [source.root for source in kb.catalogue.sources()]
     settings = replace(kb.settings, layout=layout)
     return sync_calls(
-        settings, roots, known_files(kb.catalogue), kb.has_cut(layout), _retrievers(kb, change),
+        settings, roots, lambda: known_files(kb.catalogue), kb.has_cut(layout), _retrievers(kb, change),
         lambda retriever: bool(kb.missing([retriever], layout)),
     )  # fmt: skip
 

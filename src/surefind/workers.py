@@ -89,7 +89,12 @@ def still_working() -> bool:
 
 def with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     """Returns the result of `work`, or abandons it and raises TimeoutError: for clients that have no time limit."""
-    future: Future[Any] = Future()
+    return started(work).result(seconds)
+
+
+def started(work: Callable[[], Result]) -> Future[Result]:
+    """Starts work in a thread of its own, and returns its future result."""
+    future: Future[Result] = Future()
 
     def run() -> None:
         try:
@@ -98,4 +103,4 @@ def with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
             future.set_exception(error)
 
     threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
-    return future.result(seconds)
+    return future

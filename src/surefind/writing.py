@@ -140,12 +140,14 @@ class Writing:
         from surefind.write.quote import known_files, sync_calls
 
         wanted = [source(path) for path in paths]
-        known, roots = {}, list[Path]()
+        roots = list[Path]()
         with contextlib.suppress(NothingIndexedError, OlderStoreError):  # the sync makes or upgrades the catalogue
-            known, roots = known_files(self.catalogue), [source.root for source in self.catalogue.sources()]
+            roots = [source.root for source in self.catalogue.sources()]
         folders = [root for root in wanted or roots if isinstance(root, Path)]
-        cut, missing = self.has_cut(None), lambda r: bool(self.missing([r]))
-        return sync_calls(self.settings, folders, known, cut, self.retrievers(), missing)
+        return sync_calls(
+            self.settings, folders, lambda: known_files(self.catalogue), self.has_cut(None), self.retrievers(),
+            lambda retriever: bool(self.missing([retriever])),
+        )  # fmt: skip
 
     def retrievers(self) -> list[Retriever]:
         """Returns the retrievers of every configured pipeline."""

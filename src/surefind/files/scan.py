@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from surefind.files.opening import kind_of
 
@@ -22,9 +22,8 @@ _BESIDE_BEIR = frozenset({"queries.jsonl", "qrels", "spans.jsonl"})
 FollowLinks = Literal["never", "inside", "anywhere"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """A file that a scan found."""
+class FileEntry(NamedTuple):
+    """A file that a scan found. A named tuple, because there is one for each file."""
 
     name: str
     """The path of the file."""
@@ -112,7 +111,7 @@ class _Scan:
     def _walk(self, top: str, prefix: str, real: str) -> Iterator[FileEntry]:
         """Yields the files below a folder, in the order of their names."""
         self.seen.add(real)
-        open_folders = [self._listed(top, prefix, real)]  # no recursion: folders can nest deeper than Python calls
+        open_folders = [iter(self._listed(top, prefix, real))]  # no recursion: folders nest deeper than Python calls
         while open_folders:
             found = next(open_folders[-1], None)
             if found is None:
@@ -135,22 +134,25 @@ class _Scan:
                 if status:
                     yield _entry(entry.path, relative, status, real)
                 else:
-                    open_folders.append(self._listed(entry.path, relative + "/", real))
+                    open_folders.append(iter(self._listed(entry.path, relative + "/", real)))
 
-    def _listed(self, folder: str, prefix: str, real: str) -> Iterator[tuple[os.DirEntry[str], str, str]]:
-        """Yields the entries of a folder that are not ignored, each with its path inside the source and real path."""
+    def _listed(self, folder: str, prefix: str, real: str) -> list[tuple[os.DirEntry[str], str, str]]:
+        """Returns the entries of a folder that are not ignored, each with its path inside the source and real path."""
         try:
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError:
             self.missed.unreadable.append(prefix.rstrip("/"))
-            return
+            return []
         base = os.path.join(real, "")  # noqa: PTH118
         ignored = _BESIDE_BEIR if any(entry.name == _BEIR for entry in entries) else frozenset()
-        for entry in entries:
-            relative = prefix + entry.name
-            if entry.name not in ignored and not _is_ignored(entry.name, relative, self.rules.exclude):
-                yield entry, relative, base + entry.name
+        exclude = self.rules.exclude
+        return [
+            (entry, prefix + name, base + name)
+            for entry in entries
+            for name in [entry.name]
+            if name not in ignored and not _is_ignored(name, prefix + name, exclude)
+        ]
 
     def _behind(self, path: str, relative: str) -> Iterator[FileEntry]:
         """Yields the files that a link leads to, or records why it is not followed."""
@@ -228,7 +230,7 @@ def is_ignored(relative: str, exclude: Sequence[str]) -> bool:
 def _is_ignored(name: str, relative: str, exclude: Sequence[str]) -> bool:
     if name.startswith(".") or name in IGNORED or name.endswith(_MACHINE_MADE):
         return True
-    return any(fnmatch(relative, pattern) for pattern in exclude)
+    return bool(exclude) and any(fnmatch(relative, pattern) for pattern in exclude)
 
 
 def _target(link: str) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve._plain import constant
-from surefind.retrieve._terms import Terms, compiled
+from surefind.retrieve._terms import Terms, building
 from surefind.types import IntArray
 
 
@@ -75,23 +75,25 @@ def posted(known: dict[str, int], stream: Any, counts: Any, offsets: Any) -> tup
     """Returns the vocabulary and the postings of its terms: where each begins, the chunks and the frequencies. Terms
     are numbered in alphabetical order and unused terms are dropped, so that the index depends on the texts alone and
     not on the order in which they were added."""
-    df = compiled().count_postings(stream, offsets, len(known))
+    kernels = building(len(stream))
+    df = kernels.count_postings(stream, offsets, len(known))
     vocabulary = sorted(term for term, i in known.items() if df[i])
     kept = [known[term] for term in vocabulary]
     renumber = np.full(len(known), -1, np.int32)
     renumber[kept] = np.arange(len(vocabulary), dtype=np.int32)
     starts = np.concatenate([[0], np.cumsum(df[kept], dtype=np.int64)])
-    return vocabulary, starts, *compiled().fill_postings(renumber[stream], counts, offsets, starts)
+    return vocabulary, starts, *kernels.fill_postings(renumber[stream], counts, offsets, starts)
 
 
 def shaped(docs: Any, tfs: Any, lengths: IntArray) -> tuple[Any, IntArray, IntArray]:
     """Returns the shape of each posting, and the frequency and the chunk length of each shape."""
     kinds, kind = np.unique(lengths, return_inverse=True)
-    sizes = compiled().greatest_tfs(constant(docs), constant(tfs), kind, len(kinds)) + 1
+    kernels = building(len(docs))
+    sizes = kernels.greatest_tfs(constant(docs), constant(tfs), kind, len(kinds)) + 1
     firsts = np.cumsum(sizes) - sizes
     total = int(sizes.sum())
     shapes = np.empty(len(docs), np.uint16 if total <= 1 << 16 else np.uint32)
-    compiled().fill_shapes(constant(docs), constant(tfs), kind, firsts, shapes)
+    kernels.fill_shapes(constant(docs), constant(tfs), kind, firsts, shapes)
     shape_tfs = (np.arange(total) - np.repeat(firsts, sizes)).astype(np.int32)
     return shapes, shape_tfs, np.repeat(kinds, sizes).astype(np.int32)
 

@@ -104,16 +104,6 @@ def transpose(starts, docs, tfs, kept, n_docs):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def count_alive(starts, docs, alive):  # type: ignore[no-untyped-def]
-    """Counts the chunks that contain each term and are alive."""
-    df = np.zeros(len(starts) - 1, np.int64)
-    for t in range(len(df)):
-        for p in range(starts[t], starts[t + 1]):
-            df[t] += alive[docs[p]]
-    return df
-
-
-@njit(cache=True, nogil=True)
 def greatest_tfs(docs, tfs, kind, n_kinds):  # type: ignore[no-untyped-def]
     """The greatest frequency among the chunks of each kind; `kind` holds the kind of each chunk."""
     found = np.zeros(n_kinds, np.int64)

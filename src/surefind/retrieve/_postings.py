@@ -23,7 +23,7 @@ from surefind.blocks import Watch, watched
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve._counting import Merging, Saturation, Statistics, posted, read_terms, shaped
 from surefind.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices
-from surefind.retrieve._terms import compiled
+from surefind.retrieve._terms import building, compiled
 from surefind.retrieve._wording import Words, wording_of
 from surefind.spec import make
 from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
@@ -106,7 +106,8 @@ class Postings:
     def transposed(self, kept: IntArray, count: int) -> tuple[Any, Any, Any]:
         """The postings chunk by chunk: the offset of each chunk, terms and frequencies. `kept` has the new number of
         each chunk among `count`, or -1."""
-        found: tuple[Any, Any, Any] = compiled().transpose(self.starts, self.docs, constant(self.tfs), kept, count)
+        kernels = building(len(self.docs))
+        found: tuple[Any, Any, Any] = kernels.transpose(self.starts, self.docs, constant(self.tfs), kept, count)
         return found
 
     def use_all(self) -> None:

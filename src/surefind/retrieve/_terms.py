@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from surefind.protocols import Analyzer, Progress
+from surefind.retrieve import _plain_postings
+from surefind.retrieve._plain import suffices
 from surefind.types import IntArray
 
 _EVERY = 2000
@@ -22,6 +24,12 @@ def compiled() -> Any:
     from surefind.retrieve import _kernels
 
     return _kernels
+
+
+def building(size: int) -> Any:
+    """The functions that build an index with so many words or postings: the compiled kernels, or the same functions by
+    numpy where loading the kernels would take longer than the work."""
+    return _plain_postings if suffices(size, 1, "_kernels") else compiled()
 
 
 class Terms:
@@ -51,5 +59,5 @@ class Terms:
             terms.extend([known.setdefault(term, len(known)) for term in self._analyzer.terms(token)])
             firsts[i] = len(terms)
         stream = np.frombuffer(tokens, np.int32) if tokens else np.zeros(0, np.int32)
-        stream, lengths = compiled().expand(stream, sizes, firsts, np.array(terms, dtype=np.int32))
+        stream, lengths = building(len(stream)).expand(stream, sizes, firsts, np.array(terms, dtype=np.int32))
         return stream, lengths

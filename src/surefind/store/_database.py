@@ -17,7 +17,7 @@ from urllib.parse import quote
 from surefind.errors import NewerStoreError, OlderStoreError, StoreError
 from surefind.folders import private_folder
 from surefind.store._schema import SCHEMA, UPGRADES, VERSION
-from surefind.store.checksums import COLUMNS, COUNTED, checksum, register
+from surefind.store.checksums import COLUMNS, COUNTED, checksum, joined_checksum, joined_format, register
 from surefind.store.connection import Connection
 from surefind.store.failures import damaged, explained
 from surefind.store.lock import nothing_yet
@@ -74,6 +74,25 @@ class Database:
                 total += whole[0]
                 yield whole
         if total != expected:
+            raise self.damaged(f"the table {table} has lost rows")
+
+    def checked_keys(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """Does what `every` does, and yields only the key and these columns of each row. SQLite joins the values of a
+        row, which takes half of the time. For a writer: nobody else may change the table meanwhile."""
+        key, total = COUNTED[table], 0
+        names = ", ".join(COLUMNS[table])
+        joined = f"printf('{joined_format(table)}', {names})"
+        size = " + ".join(f"length(CAST({name} AS BLOB))" for name in COLUMNS[table])  # printf stops at a zero
+        found = self.db.execute(  # a BLOB is greater than any text: a text that has become one is not joined
+            f"SELECT checksum, CASE WHEN max({names}) < x'' THEN CAST({joined} AS BLOB) END, {size}, {key}, "
+            f"{', '.join(columns)} FROM {table} ORDER BY {key}"
+        )
+        for seal, text, length, *wanted in found:
+            if text is None or joined_checksum(text, table, length) != seal:
+                self.rows(table, f"WHERE {key} = ?", wanted[:1])  # a damaged row, or one with an odd value
+            total += wanted[0]
+            yield tuple(wanted)
+        if total != self.counter(table):
             raise self.damaged(f"the table {table} has lost rows")
 
     def counter(self, name: str) -> int:

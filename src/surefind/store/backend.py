@@ -208,6 +208,10 @@ class Backend(Protocol):
         earlier set had cost work. Returns the names of the retrievers whose indexes were built."""
         ...
 
+    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> None:
+        """Begins to check the indexes of a set, which `build` will use, while the writer reads files."""
+        ...
+
     def has(self, contents: int, layout: str) -> bool:
         """Returns whether a set was made searchable in this layout, by any retriever."""
         ...

@@ -221,16 +221,17 @@ class Catalogue:
     def files(self, source: Source, contents: int) -> dict[str, FileRow]:
         """Returns the files of a source by path: those in the set, and those whose documents were retired. A path can
         have both, as after a rollback; then the row describes the version that the set holds."""
+        select = "SELECT path, size, mtime_ns, seen_ns, sha256, reader, row FROM versions WHERE source = :q AND "
         live = f"row IN (SELECT version FROM members WHERE {LIVE})"
-        rows = self.db.execute(  # SQLite takes the bare columns from the row with the maximum
-            f"SELECT path, size, mtime_ns, seen_ns, sha256, reader, group_concat(row), max((({live}) << 40) + row) "
-            f"FROM versions WHERE source = :q AND (state = 'retired' OR {live}) GROUP BY path",
-            {"s": contents, "q": source.id},
-        )
-        return {
-            path: FileRow(path, size, mtime, seen, sha, reader, tuple(map(int, found.split(","))))
-            for path, size, mtime, seen, sha, reader, found, _ in rows
-        }
+        found: dict[str, FileRow] = {}
+        for condition in (f"{live} ORDER BY row DESC", f"state = 'retired' AND NOT {live} ORDER BY row DESC"):
+            rows = self.db.execute(select + condition, {"s": contents, "q": source.id})
+            for path, size, mtime, seen, sha, reader, row in rows:
+                if known := found.get(path):
+                    found[path] = known._replace(rows=(*known.rows, row))
+                else:
+                    found[path] = FileRow(path, size, mtime, seen, sha, reader, (row,))
+        return found
 
     # ------------------------------------------------------------ problems
 

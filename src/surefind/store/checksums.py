@@ -48,6 +48,19 @@ def checksum(*values: object) -> int:
     return zlib.crc32(text.encode())
 
 
+def joined_format(table: str) -> str:
+    """Returns the format with which SQLite joins the values of a row, as `checksum` does."""
+    return table + f"{_SEPARATOR}%s" * len(COLUMNS[table])
+
+
+def joined_checksum(text: bytes, table: str, length: int) -> int | None:
+    """Returns the checksum of a row whose values, with `length` bytes in all, were joined. None if the text is not that
+    of the values: one of them contains the separator, or was not joined as a whole."""
+    values = len(COLUMNS[table])
+    whole = len(text) == len(table) + values + length and text.count(_SEPARATOR.encode()) == values
+    return zlib.crc32(text) if whole else None
+
+
 def text_checksum(place: int, text: str | bytes) -> int:
     """Returns the checksum of a block of text, and of its key. Reading text takes most of a search's checks, and JSON
     would take ten times as long."""

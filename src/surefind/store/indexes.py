@@ -6,15 +6,18 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from surefind.abilities import ChecksBlocks, implements
 from surefind.blocks import MANIFEST, check_blocks, list_blocks
+from surefind.cores import usable_cores
 from surefind.errors import CorruptIndexError, SurefindError
 from surefind.protocols import Index, Retriever, Services
 from surefind.sealed import check_files, list_files, sealed, unsealed
+from surefind.workers import started
 
 FORMAT = 4
 """The format of the files. Increase it when the files change: an index of another format is never read or reused."""
@@ -40,6 +43,8 @@ class IndexStore:
         self.folder = folder
         self._known: set[str] = set()
         """The keys whose files were found to be sound. A writer asks several times, and a large index takes seconds."""
+        self._ahead: dict[str, Future[bool]] = {}
+        """The keys whose files are being checked."""
 
     def has(self, key: str) -> bool:
         """Returns whether an index exists, without checking its files."""
@@ -50,12 +55,33 @@ class IndexStore:
         if not self.has(key):
             return False
         if key not in self._known:
-            try:
-                self._verify(key)
-            except CorruptIndexError:
+            ahead = self._ahead.pop(key, None)
+            if not (ahead.result() if ahead else self._is_sound(key, usable_cores())):
                 return False
             self._known.add(key)
         return True
+
+    def check_ahead(self, keys: Iterable[str]) -> None:
+        """Begins to check indexes, one after the other, while the caller goes on. `sound` waits for the result."""
+        waiting: list[tuple[str, Future[bool]]] = [(key, Future()) for key in keys if key not in self._known]
+        self._ahead.update(waiting)
+
+        def check() -> None:
+            for key, result in waiting:
+                result.set_result(self._is_sound(key, max(1, usable_cores() - 1)))
+
+        started(check)
+
+    def _is_sound(self, key: str, threads: int) -> bool:
+        try:
+            self._verify(key, threads=threads)
+        except CorruptIndexError:
+            return False
+        return True
+
+    def _forget(self, key: str) -> None:
+        self._known.discard(key)
+        self._ahead.pop(key, None)
 
     def save(self, key: str, made: Saving, spec: str) -> None:
         """Writes an index into a temporary folder, flushes and renames it: a crash leaves all of it or nothing."""
@@ -70,7 +96,7 @@ class IndexStore:
         for path in aside.rglob("*"):
             _flush(path)
         final = self.folder / key
-        self._known.discard(key)
+        self._forget(key)
         shutil.rmtree(final, ignore_errors=True)
         aside.rename(final)
         _flush(self.folder)
@@ -83,7 +109,7 @@ class IndexStore:
     def read(self, key: str, load: Callable[[Path], Loaded], later: Collection[str] = ()) -> Loaded:
         """Checks the folder of an index and returns what `load` reads from it. Raises `CorruptIndexError`. Of large
         files in `later`, only the size is checked now."""
-        self._verify(key, later)
+        self._verify(key, later, usable_cores())
         try:
             return load(self.folder / key)
         except SurefindError:
@@ -91,7 +117,7 @@ class IndexStore:
         except Exception as error:  # just deleted, or made by hand: numpy, zipfile and faiss raise errors of their own
             raise CorruptIndexError(f"The index in {self.folder / key} cannot be read ({error}).") from error
 
-    def _verify(self, key: str, later: Collection[str] = ()) -> None:
+    def _verify(self, key: str, later: Collection[str] = (), threads: int = 1) -> None:
         folder = self.folder / key
         try:
             manifest = unsealed(json.loads((folder / MANIFEST).read_text(encoding="utf-8")), "format")
@@ -99,7 +125,7 @@ class IndexStore:
                 raise CorruptIndexError(f"The index in {folder} was written by another release of Surefind.")
             blocks = manifest["blocks"]
             check_files(folder, manifest["files"], blocks)
-            check_blocks(folder, {name: sums for name, sums in blocks.items() if name not in later})
+            check_blocks(folder, {name: sums for name, sums in blocks.items() if name not in later}, threads)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
 
@@ -112,7 +138,7 @@ class IndexStore:
 
     def drop(self, key: str) -> None:
         """Deletes an index. The manifest goes first, so that a half-deleted index does not count as existing."""
-        self._known.discard(key)
+        self._forget(key)
         (self.folder / key / MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(self.folder / key, ignore_errors=True)
 

@@ -1,10 +1,13 @@
-"""The rows of the catalogue as values: sources, files, problems, versions, generations, chunks."""
+"""The rows of the catalogue as values: sources, files, problems, versions, generations, chunks.
+
+Those of which a sync makes one for each file are named tuples, which take a third of the time.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from surefind.types import Place
 
@@ -25,8 +28,7 @@ class Source:
     """The commit that was fetched from the origin."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileRow:
+class FileRow(NamedTuple):
     """The recorded facts of a file, from which a sync sees whether it has changed."""
 
     path: str
@@ -56,8 +58,7 @@ class ProblemRow:
     reader: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """A version in a set of documents, with everything that a backend needs besides its chunks."""
 
     version: int

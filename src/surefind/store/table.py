@@ -25,6 +25,7 @@ from surefind.errors import PassageError
 from surefind.protocols import SKETCH
 from surefind.store.columns import Columns
 from surefind.store.rows import Member
+from surefind.store.versions import batched
 from surefind.types import PAD, IdArray, IntArray
 
 _CONTEXT_FORMAT = 2
@@ -32,6 +33,8 @@ _CONTEXT_FORMAT = 2
 _WRITTEN = re.compile(r"\bllm_")
 """Matches layouts in which a language model writes contexts. Such contexts can differ for the same document and layout,
 so they are part of the fingerprint."""
+_AT_ONCE = 10_000
+"""The documents that are hashed together."""
 _COLUMNS = ("version", "seq", "id", "start", "end", "parent_start", "parent_end")
 Longs = NDArray[np.int64]
 
@@ -198,8 +201,8 @@ def _fingerprint(layout: str, members: Sequence[Member], rows: Longs, contexts: 
     """Hashes the documents and the spans of their chunks. The layout's spec alone is not enough, since another release
     may cut the same text elsewhere."""
     digest = hashlib.blake2b(f"{layout}\0{_CONTEXT_FORMAT}".encode(), digest_size=16)
-    for member in members:
-        digest.update(f"{member.document}\0{member.content}\0".encode())
+    for some in batched(members, _AT_ONCE):
+        digest.update("".join(f"{member.document}\0{member.content}\0" for member in some).encode())
     digest.update(np.ascontiguousarray(rows[3:].T).tobytes())
     for context in contexts:
         digest.update(f"{context}\0".encode())

@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from surefind.errors import StoreError
 from surefind.store._database import Database
@@ -18,6 +18,7 @@ from surefind.store.checksums import COLUMNS, set_digest, text_checksum
 from surefind.store.rows import About, FileRow, Generation, Member, State, Version
 from surefind.types import Document, Place
 
+Item = TypeVar("Item")
 LIVE = "added <= :s AND removed > :s"
 """The SQL condition on a row of `members` that set :s holds the version."""
 _OF_SET = f"FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE} ORDER BY v.id, v.row"
@@ -179,7 +180,7 @@ class Versions:
 
     def check(self) -> None:
         """Checks every version, and the index by which versions are found."""
-        ids = [(row[1], row[0]) for row in self._database.every("versions")]
+        ids = [(id, row) for row, id in self._database.checked_keys("versions", "id")]
         found = self._db.execute("SELECT id, row FROM versions INDEXED BY versions_by_id ORDER BY id, row").fetchall()
         if found != sorted(ids, key=lambda pair: (pair[0].encode(), pair[1])):
             raise self._database.damaged("the index versions_by_id does not match its table")
@@ -330,7 +331,7 @@ def _blocks(version: int, start: int, end: int) -> range:
     return range(at + start // BLOCK, at + (end - 1) // BLOCK + 1) if end > start else range(0)
 
 
-def batched(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     """Yields the items in batches of `size`."""
     return (items[at : at + size] for at in range(0, len(items), size))
 

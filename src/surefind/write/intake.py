@@ -114,10 +114,12 @@ class Intake:
         the reason if its files could not be fetched again; `elsewhere` holds the real paths that other sources read."""
         missed = Missed()
         found = scan(source.root, self.files, self.reading.find, missed, elsewhere)
-        entries = [entry for entry in found if _within(entry.relative, below)]
+        entries = [entry for entry in found if not below or _within(entry.relative, below)]
         if source.origin:
             self._note_left_out(source, missed, result)
-        known = {p: row for p, row in self.catalogue.files(source, self.base).items() if _within(p, below)}
+        known = self.catalogue.files(source, self.base)
+        if below:
+            known = {path: row for path, row in known.items() if _within(path, below)}
         earlier = self.catalogue.problems(source)
         others = [p for p in earlier if below and not _within(p.file, below)]
         kept: dict[str, list[ProblemRow]] = {}

@@ -31,13 +31,14 @@ def workload(sizes: Sequence[int]) -> Workload:
 def sync_calls(
     settings: Settings,
     roots: Sequence[Path],
-    known: Mapping[Path, tuple[int, int]],
+    known: Callable[[], Mapping[Path, tuple[int, int]]],
     cut: bool,
     retrievers: Sequence[Retriever],
     missing: Callable[[Retriever], bool],
 ) -> list[Calls]:
     """Estimates the most LLM calls that a sync of these folders would make. `cut` says whether documents are cut in
-    this layout already, `missing` whether a retriever has no index. Repositories not fetched yet are not counted."""
+    this layout already, `missing` whether a retriever has no index. `known` returns the size and time of each file when
+    it was last read. Repositories not fetched yet are not counted."""
     layout = settings.layout
     stages = [stage for stage in (layout.chunk, *layout.enrich) if isinstance(stage, Priced)]
     extracting = {str(reader): (r, reader) for r in retrievers if (reader := paid_extractor(r))}.values()
@@ -46,7 +47,8 @@ def sync_calls(
     there = [root.resolve() for root in roots if root.exists()]
     entries = [e for root in there for e in scan(root, settings.files) if settings.readers.find(e.relative)]
     every = workload([entry.size for entry in entries])
-    new = workload([e.size for e in entries if not cut or known.get(e.path) != (e.size, e.mtime_ns)])
+    before = known() if cut else {}
+    new = workload([e.size for e in entries if before.get(e.path) != (e.size, e.mtime_ns)])
     estimates = [stage.llm_calls(new) for stage in stages]
     for retriever, reader in extracting:
         estimates.append(reader.llm_calls(new if cut and not missing(retriever) else every))

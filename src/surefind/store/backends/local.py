@@ -44,6 +44,8 @@ class LocalBackend:
         self.rows = ChunkRows(catalogue.database)
         self.indexes = IndexStore(catalogue.path.parent / "indexes")
         self.parts = Parts(self.indexes)
+        self._tables: dict[str, Table] = {}
+        """The tables that a writer has read or built: it uses each several times."""
 
     # ------------------------------------------------------------ writing
 
@@ -62,19 +64,31 @@ class LocalBackend:
             one.name for one in needed(retrievers) if self._build_one(contents, layout, table, one, services, report)
         ]
 
+    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> None:
+        specs = {PART, *(one.index_spec for one in needed(retrievers))}
+        recorded = self.rows.indexes()
+        self.indexes.check_ahead(key for key, *at, spec in recorded if at == [contents, layout] and spec in specs)
+
     def _table(self, contents: Contents, layout: str) -> Table:
         key = table_key(contents.number, layout)
         self.rows.record_index(key, contents.number, layout, TABLE)
         if self.indexes.has(key):
             try:
-                return self._load(key, contents)
+                return self._kept(key, contents)
             except CorruptIndexError:
                 self.indexes.drop(key)
         number, members = self.rows.layout(layout), contents.members()
         contexts = self.rows.contexts(number, members)
         table = Table.build(layout, members, self._chunk_rows(number, contents, layout, members), contexts)
         self.indexes.save(key, table, TABLE)
+        self._tables[key] = table
         return table
+
+    def _kept(self, key: str, contents: Contents) -> Table:
+        """Reads the table of a set, once."""
+        if key not in self._tables:
+            self._tables[key] = self._load(key, contents)
+        return self._tables[key]
 
     def _chunk_rows(self, number: int, contents: Contents, layout: str, members: Sequence[Member]) -> Longs:
         """Returns a row for every chunk of a set. Those of versions that an earlier table has are taken from there."""
@@ -99,7 +113,7 @@ class LocalBackend:
     def _table_of(self, number: int, layout: str) -> Table:
         """Reads the table of an earlier set. Raises `CorruptIndexError`."""
         contents = Contents(number, list, self._catalogue.digest(number))
-        return self._load(table_key(number, layout), contents)
+        return self._kept(table_key(number, layout), contents)
 
     def _build_one(
         self,
@@ -165,6 +179,7 @@ class LocalBackend:
         belong to a catalogue that no longer exists."""
         with self._catalogue.transaction():
             self.rows.delete(gone)
+        self._tables.clear()
         for key in self.indexes.list_keys():
             if (set_of(key) or 0) > after:
                 self.indexes.drop(key)
@@ -189,7 +204,7 @@ class LocalBackend:
         if number is None or not self.indexes.has(key):
             raise NotBuiltError(f"The documents are not cut by {layout} yet. Cut and index them with: surefind sync.")
         try:
-            table = self._load(key, contents)
+            table = self._tables.get(key) or self._load(key, contents)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
         return self.view(self.rows, self.parts, table, number, services, rules, self.isolated, self._once)
