@@ -65,13 +65,14 @@ class Writing:
         from surefind.files.git import GitOrigin, source
         from surefind.write.sync import sync
 
-        with self._writing(report=report, gate=self._gate(gate), ray=ray) as writer:
+        retrievers = self.retrievers() if index else []
+        with self._writing(report=report, gate=self._gate(gate), ray=ray, uses=retrievers) as writer:
             if not paths and not forget and not writer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
             wanted = [source(path, revision) for path in paths]
             made = sync(
                 writer,
-                self.retrievers() if index else [],
+                retrievers,
                 [path for path in wanted if isinstance(path, Path)],
                 [source(path) for path in forget],
                 [origin for origin in wanted if isinstance(origin, GitOrigin)],
@@ -160,6 +161,7 @@ class Writing:
         report: OnProgress | None = None,
         gate: Gate | None = None,
         ray: str = "",
+        uses: Sequence[Retriever] = (),
     ) -> Iterator[Writer]:
         from surefind.desk.moving import move_drafts
         from surefind.gate import admission
@@ -173,7 +175,7 @@ class Writing:
         admit = admission(gate, settings) if gate else None
         writer = Writer(
             self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit,
-            partial(backend_of, settings.store, isolated=settings.isolated),
+            partial(backend_of, settings.store, isolated=settings.isolated), uses,
         )  # fmt: skip
         with explaining(self.data), writer:
             if writer.catalogue.versions.waiting():

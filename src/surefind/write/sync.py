@@ -28,7 +28,6 @@ def sync(
     result = SyncReport()
     catalogue = writer.catalogue
     base = writer.begin()
-    writer.backend.check_ahead(catalogue.contents(), str(writer.layout), retrievers)
     sources = Sources(catalogue, writer.reading, base, writer.files, writer.report)
     dropped = sources.forgotten(forget)
     result.removed = sum(map(sources.remove_documents, dropped))

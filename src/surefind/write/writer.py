@@ -55,9 +55,11 @@ class Writer:
         report: OnProgress | None = None,
         gate: Callable[[Writer, int], None] | None = None,
         backend: Callable[[Catalogue], Backend] = LocalBackend,
+        uses: Sequence[Retriever] = (),
     ) -> None:
         """`gate` is called with each new set of documents before it is published, and raises an error to refuse it.
-        `backend` makes the backend that the chunks are written to."""
+        `backend` makes the backend that the chunks are written to. The indexes of the retrievers that the writer `uses`
+        are checked in the background from the start."""
         self.data = data
         self.layout = layout
         self.services = services
@@ -67,6 +69,7 @@ class Writer:
         self.report: OnProgress = report or (lambda what, done, total: None)
         self.gate = gate
         self._make_backend = backend
+        self._uses = uses
         self.author = this_user()
         self._stack = contextlib.ExitStack()
 
@@ -76,9 +79,10 @@ class Writer:
             self.catalogue = Catalogue(self.data)
             stack.callback(self.catalogue.close)
             stack.callback(self.catalogue.end_session)
+            self.backend = self._make_backend(self.catalogue)
+            self.backend.check_ahead(self.catalogue.contents(), str(self.layout), self._uses)
             self.catalogue.check()
             stack.enter_context(self.reading)
-            self.backend = self._make_backend(self.catalogue)
             self._stack = stack.pop_all()
         return self
 
