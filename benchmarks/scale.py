@@ -7,8 +7,9 @@
     python benchmarks/scale.py search WORK 100000      opening, latency, filters, access groups, recall
 
 WORK is a scratch folder. DATA holds collections in BEIR layout. The passages are recombined sentences: every file has
-ten sections of four sentences from one collection, metadata of which a filter keeps a tenth, and an access list in one
-file of five. The encoder is `scale_stage.Recombined`, which is declared to Surefind as a plugin.
+ten sections (another number with --sections) of four sentences from one collection, metadata of which a filter keeps a
+tenth, and an access list in one file of five. The encoder is `scale_stage.Recombined`, which is declared to Surefind as
+a plugin.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from _shared import machine
@@ -31,7 +33,7 @@ from _shared import machine
 SEED = 21
 SOURCES = ("cranfield", "hotpotqa-sub", "policyqa", "scifact", "squad2-dev-half", "covidqa-partial", "zoomcamp-faq")
 PER_SOURCE, QUERIES = 3_000, 40
-SECTIONS, SENTENCES = 10, 4
+SENTENCES = 4
 SETTINGS = """[sync]
 keep_generations = 2
 [search]
@@ -72,22 +74,47 @@ def _plain(text: str) -> bool:
     return re.match(r"[A-Za-z0-9(\"]", text) is not None and not re.match(r"\d+[.)]\s", text)
 
 
-def corpus(work: Path, passages: int) -> None:
+@dataclass(frozen=True)
+class Size:
+    """A corpus, and where it and its knowledge base are."""
+
+    work: Path
+    passages: int
+    sections: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.passages}" + (f"-by-{self.sections}" if self.sections != 10 else "")
+
+    @property
+    def docs(self) -> Path:
+        return self.work / f"docs-{self.name}"
+
+    def texts(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = json.loads((self.work / "sentences.json").read_text(encoding="utf-8"))["sources"]
+        return found
+
+    def home(self) -> Path:
+        folder = self.work / f"kb-{self.name}"
+        folder.mkdir(exist_ok=True)
+        (folder / "surefind.toml").write_text(SETTINGS, encoding="utf-8")
+        return folder
+
+
+def corpus(size: Size) -> None:
     """Writes the files. The first files of a larger corpus are those of a smaller one."""
-    texts = json.loads((work / "sentences.json").read_text(encoding="utf-8"))["sources"]
-    folder = work / f"docs-{passages}"
-    chance = random.Random(SEED)
-    for i in range(passages // SECTIONS):
-        path = folder / f"{i // 1000:03}" / f"{i:06}.md"
+    texts, chance = size.texts(), random.Random(SEED)
+    for i in range(size.passages // size.sections):
+        path = size.docs / f"{i // 1000:03}" / f"{i:06}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_file(i, texts, chance), encoding="utf-8")
+        path.write_text(_file(i, size.sections, texts, chance), encoding="utf-8")
 
 
-def _file(i: int, texts: dict[str, list[str]], chance: random.Random) -> str:
+def _file(i: int, sections: int, texts: dict[str, list[str]], chance: random.Random) -> str:
     source = chance.choice(SOURCES)
     acl = f"acl: [team{i % 3}]\n" if i % 5 == 0 else ""
     parts = [f"---\nshelf: {chance.randrange(10)}\nsource: {source}\n{acl}---\n# File {i} of {source}\n"]
-    for section in range(SECTIONS):
+    for section in range(sections):
         lines = chance.sample(texts[source], SENTENCES)
         parts.append(f"## Part {section}\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
@@ -132,20 +159,13 @@ def declare(work: Path) -> None:
     os.environ["SUREFIND_SCALE"] = str(work)
 
 
-def home(work: Path, passages: int) -> Path:
-    folder = work / f"kb-{passages}"
-    folder.mkdir(exist_ok=True)
-    (folder / "surefind.toml").write_text(SETTINGS, encoding="utf-8")
-    return folder
-
-
-def sync(work: Path, passages: int, *paths: Path) -> None:
+def build(size: Size) -> None:
     from surefind.kb import KnowledgeBase
 
     phases = Phases()
     started, used = time.perf_counter(), _processor()
-    with KnowledgeBase.open(home(work, passages)) as kb:
-        result = kb.sync(*paths, report=phases.report)
+    with KnowledgeBase.open(size.home()) as kb:
+        result = kb.sync(size.docs, report=phases.report)
     phases.report("end")
     print(
         f"{result.added} added, {result.changed} changed, {result.chunks} passages: "
@@ -154,44 +174,38 @@ def sync(work: Path, passages: int, *paths: Path) -> None:
     )
 
 
-def update(work: Path, passages: int) -> None:
+def update(size: Size) -> None:
     """Each sync and the status run in a process of their own, the start included."""
-    docs = work / f"docs-{passages}"
-    texts = json.loads((work / "sentences.json").read_text(encoding="utf-8"))["sources"]
-    chance = random.Random(int(time.time()))
-    _timed("nothing changed", work, passages)
+    texts, chance = size.texts(), random.Random(int(time.time()))
+    _timed("nothing changed", size, "sync")
     for _ in range(3):
-        (docs / "000" / "000500.md").write_text(_file(500, texts, chance), encoding="utf-8")
-        _timed("one changed file", work, passages)
-    for i in range(100):
-        path = docs / f"new-{int(time.time())}" / f"{i}.md"
+        (size.docs / "000" / "000500.md").write_text(_file(500, size.sections, texts, chance), encoding="utf-8")
+        _timed("one changed file", size, "sync")
+    for i in range(1000 // size.sections):
+        path = size.docs / f"new-{int(time.time())}" / f"{i}.md"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(_file(i, texts, chance), encoding="utf-8")
-    _timed("100 new files of ten passages", work, passages)
-    _timed("nothing changed", work, passages)
-    started, used = time.perf_counter(), _processor()
-    subprocess.run(
-        [sys.executable, "-m", "surefind", "status"], cwd=home(work, passages), check=True, capture_output=True
-    )
-    print(f"surefind status: {time.perf_counter() - started:.1f} s, processor {_processor() - used:.1f} s", flush=True)
+        path.write_text(_file(i, size.sections, texts, chance), encoding="utf-8")
+    _timed("1,000 new passages", size, "sync")
+    _timed("nothing changed", size, "sync")
+    _timed("status", size, "status")
 
 
-def _timed(what: str, work: Path, passages: int) -> None:
+def _timed(what: str, size: Size, command: str) -> None:
     started, used = time.perf_counter(), _processor()
-    command = [sys.executable, "-m", "surefind", "sync"]
-    done = subprocess.run(command, cwd=home(work, passages), check=True, capture_output=True, text=True)
+    run = [sys.executable, "-m", "surefind", command]
+    done = subprocess.run(run, cwd=size.home(), check=True, capture_output=True, text=True)
     clock, processor = time.perf_counter() - started, _processor() - used
     print(f"{what}: {clock:.1f} s, processor {processor:.1f} s ({done.stdout.splitlines()[0]})", flush=True)
 
 
-def search(work: Path, passages: int) -> None:
+def search(size: Size) -> None:
     from surefind import Access
     from surefind.kb import KnowledgeBase
 
-    queries = json.loads((work / "sentences.json").read_text(encoding="utf-8"))["queries"]
+    queries = json.loads((size.work / "sentences.json").read_text(encoding="utf-8"))["queries"]
     random.Random(SEED).shuffle(queries)
     started, used = time.perf_counter(), _processor()
-    with KnowledgeBase.open(home(work, passages)) as kb:
+    with KnowledgeBase.open(size.home()) as kb:
         reader, pipeline = kb.reader(), kb.pipeline()
         print(f"open: {time.perf_counter() - started:.2f} s, processor {_processor() - used:.2f} s")
         started, used = time.perf_counter(), _processor()
@@ -253,23 +267,18 @@ def _recall(reader, queries: list[str], retriever, access, what: str) -> None:  
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["sentences", "corpus", "build", "sync", "update", "search"])
-    parser.add_argument("folders", nargs="+")
+    parser.add_argument("what", choices=["sentences", "corpus", "build", "update", "search"])
+    parser.add_argument("folders", nargs="+", metavar="DATA WORK or WORK PASSAGES")
+    parser.add_argument("--sections", type=int, default=10, help="passages of each file")
     given = parser.parse_args()
     if given.what == "sentences":
         sentences(*map(Path, given.folders))
         return
-    work, passages = Path(given.folders[0]).resolve(), int(given.folders[1])
-    declare(work)
-    if given.what not in ("corpus", "sync"):
-        print(f"{given.what}, {passages} passages; {machine('surefind', 'numpy')}; load {os.getloadavg()[0]:.1f}")
-    {
-        "corpus": corpus,
-        "build": lambda work, passages: sync(work, passages, work / f"docs-{passages}"),
-        "sync": sync,
-        "update": update,
-        "search": search,
-    }[given.what](work, passages)
+    size = Size(Path(given.folders[0]).resolve(), int(given.folders[1]), given.sections)
+    declare(size.work)
+    if given.what != "corpus":
+        print(f"{given.what}, {size.name} passages; {machine('surefind', 'numpy')}; load {os.getloadavg()[0]:.1f}")
+    {"corpus": corpus, "build": build, "update": update, "search": search}[given.what](size)
 
 
 if __name__ == "__main__":

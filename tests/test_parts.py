@@ -13,16 +13,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from helpers import Home, ask
 from surefind import Access, spec
 from surefind.abilities import Part
 from surefind.errors import SurefindError
+from surefind.protocols import OnProgress
 from surefind.retrieve import _vectors
+from surefind.serve.cli import build
 from surefind.services import LocalServices
 from surefind.store import parts
 from surefind.store.indexes import IndexStore
-from surefind.store.parts import Piece, staying
+from surefind.store.parts import Parts, Piece, staying
 from surefind.types import EVERY, PAD, Chunk, Mask, Query
 
 WORDS = "cash card wire hold branch ledger audit policy escrow claim the of".split()
@@ -40,6 +43,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two chunks are enough for an index of parts, and parts are merged late."""
     monkeypatch.setattr(parts, "LEAST", 2)
     monkeypatch.setattr(parts, "SHARE", 1)
+    monkeypatch.setattr(parts, "MOST", 1)
     monkeypatch.setattr(parts, "_TIMES", 1)
     yield
 
@@ -111,15 +115,18 @@ edits = st.lists(
 
 @pytest.mark.usefixtures("toys", "small_parts")
 @settings(max_examples=10)
-@given(rounds=st.lists(edits, min_size=1, max_size=5))
-def test_syncs_that_add_parts_give_what_a_fresh_sync_gives(rounds: list[list[tuple[str, str | None]]]) -> None:
+@given(rounds=st.lists(st.tuples(edits, st.booleans()), min_size=1, max_size=5))
+def test_syncs_that_add_parts_give_what_a_fresh_sync_gives(
+    rounds: list[tuple[list[tuple[str, str | None]], bool]],
+) -> None:
+    """After some of the syncs, the parts are merged."""
     queries = ("cash", "card wire", "hold branch anchor")
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder), SETTINGS)
         for i in range(8):
             home.write(f"docs/anchor{i}.md", f"anchor cash {WORDS[i]}")
         home.sync("docs")
-        for number, changes in enumerate(rounds):
+        for number, (changes, merged) in enumerate(rounds):
             for name, text in changes:
                 if text is None:
                     (home.docs / name).unlink(missing_ok=True)
@@ -130,6 +137,16 @@ def test_syncs_that_add_parts_give_what_a_fresh_sync_gives(rounds: list[list[tup
             with fresh.open() as kb:
                 kb.sync(home.docs)
             assert home.answers(*queries) == fresh.answers(*queries)
+            if merged:
+                compact(home)
+                assert home.answers(*queries) == fresh.answers(*queries)
+
+
+def compact(home: Home, report: OnProgress | None = None) -> list[str]:
+    """Merges the parts of every index that has several."""
+    with pytest.MonkeyPatch.context() as patch, home.open() as kb:
+        patch.setattr(parts, "SHARE", 10**6)
+        return kb.compact(report)
 
 
 def filled(home: Home) -> Home:
@@ -214,6 +231,79 @@ def test_missing_part_is_noticed_and_rebuilt_by_sync(grown: Home) -> None:
     assert grown.answers("cash") == before
 
 
+def test_merged_parts_are_used_by_the_next_sync_and_old_generations_keep_theirs(grown: Home) -> None:
+    with grown.open() as kb:
+        assert kb.compact() == [], "too little is gone or outside the largest part"
+    before, files = grown.answers("cash", "number3"), {folder: keys_of(folder) for folder in joined_folders(grown)}
+    assert compact(grown) == ["bm25", "dense"]
+    assert compact(grown) == [], "it is done"
+    assert {folder: keys_of(folder) for folder in joined_folders(grown)} == files, "a reader may be using them"
+    assert grown.answers("cash", "number3") == before
+    grown.write("docs/07.md", "# Page 7\n\ncash wire number7\n", age=30)
+    grown.sync()
+    new = [folder for folder in joined_folders(grown) if folder not in files]
+    sizes = [[len(np.load(folder / f"places-{i}.npy")) for i in range(2)] for folder in new]
+    assert sizes == [[11, 1]] * 2, "the merged part, and one with the changed file"
+    with grown.open() as kb:
+        earlier = kb.reader_of(kb.generations()[-2].number)
+        assert earlier.search("number7", Access.public(), kb.pipeline()).hits
+    fresh = Home(grown.folder / "fresh", SETTINGS)
+    with fresh.open() as kb:
+        kb.sync(grown.docs)
+    assert grown.answers("cash", "number7") == fresh.answers("cash", "number7")
+
+
+def test_nothing_is_lost_if_merging_is_interrupted_or_its_result_damaged(grown: Home) -> None:
+    before = grown.answers("cash", "number3")
+
+    def stop(what: str, done: int, total: int) -> None:
+        if what == "Merging dense" and done == 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compact(grown, stop)
+    assert grown.answers("cash", "number3") == before
+    assert compact(grown) == ["dense"], "the other one is done"
+    for path in grown.folder.glob(".surefind/indexes/*/*.npy"):
+        if path.name in ("docs.npy", "vectors.npy") and len(np.load(path)) > 1:
+            path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    grown.write("docs/07.md", "# Page 7\n\ncash wire number7\n", age=30)
+    grown.sync()
+    fresh = Home(grown.folder / "fresh", SETTINGS)
+    with fresh.open() as kb:
+        kb.sync(grown.docs)
+    assert grown.answers("cash", "number7") == fresh.answers("cash", "number7")
+
+
+def test_sync_command_publishes_before_it_merges(grown: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The document is found while the parts are still being merged, by a reader that was opened meanwhile."""
+    monkeypatch.setattr(parts, "SHARE", 10**6)
+    grown.write("docs/07.md", "# Page 7\n\nzebra number7\n", age=30)
+    real, found = Parts.merge, []
+
+    def merging(self: Parts, *given: Any) -> str:
+        found.append(grown.found("zebra", pipeline="bm25"))
+        return real(self, *given)
+
+    monkeypatch.setattr(Parts, "merge", merging)
+    monkeypatch.chdir(grown.folder)
+    run = CliRunner().invoke(build(["sync"]), ["sync"])
+    assert run.exit_code == 0 and "1 changed" in run.output and len(found) == 2
+    assert all(hits == found[0] and hits for hits in found)
+    assert "Merging bm25" in run.output and run.output.index("1 changed") < run.output.index("Merging bm25")
+
+
+def test_sync_command_succeeds_if_merging_fails(grown: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: Parts, *given: Any) -> str:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(parts, "SHARE", 10**6)
+    monkeypatch.setattr(Parts, "merge", failing)
+    monkeypatch.chdir(grown.folder)
+    run = CliRunner().invoke(build(["sync"]), ["sync"])
+    assert run.exit_code == 0 and "not merged (No space left on device). The next sync tries again." in run.output
+
+
 def test_status_counts_the_bytes_of_all_parts(grown: Home) -> None:
     with grown.open() as kb:
         sizes = kb.status().indexes
@@ -258,8 +348,10 @@ def test_updated_approximate_index_has_exact_scores_and_finds_nearly_all(
     ("sizes", "gone", "added", "stays"),
     [
         ([100_000], 0, 10, [100_000]),
-        ([100_000], 30_000, 10, []),
-        ([100_000], 0, 40_000, []),
+        ([100_000], 60_000, 10, []),
+        ([100_000], 30_000, 10, [100_000]),
+        ([100_000], 0, 110_000, []),
+        ([100_000], 0, 40_000, [100_000]),
         ([100_000, 10], 0, 10, [100_000]),
         ([100_000, 10_000], 0, 10, [100_000, 10_000]),
         ([100_000, 10_000, 15], 0, 10, [100_000, 10_000]),

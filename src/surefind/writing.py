@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from surefind.protocols import OnProgress, Retriever
     from surefind.search.pipeline import Pipeline
     from surefind.services import LocalServices
+    from surefind.store.backends.local import LocalBackend
     from surefind.store.catalogue import Catalogue
     from surefind.store.rows import Generation
     from surefind.write.intake import SyncReport
@@ -42,6 +43,7 @@ class Writing:
         def catalogue(self) -> Catalogue: ...
         @property
         def desk(self) -> Desk: ...
+        def _backend(self) -> LocalBackend: ...
         def refresh(self) -> None: ...
         def has_cut(self, layout: Layout | None) -> bool: ...
         def missing(self, retrievers: Sequence[Retriever], layout: Layout | None = None) -> list[Retriever]: ...
@@ -106,6 +108,15 @@ class Writing:
             built = writer.build(contents, retrievers)
         self.refresh()
         return built
+
+    def compact(self, report: OnProgress | None = None) -> list[str]:
+        """Merges the parts that many syncs have left in the indexes of the configured pipelines, where it is worth the
+        time. The next sync uses the result; searches notice nothing. Returns the names of the merged indexes."""
+        wanted = self.retrievers()
+        if not self._backend().crowded(self.catalogue.contents(), str(self.settings.layout), wanted):
+            return []
+        with self._changing(report) as writer:
+            return writer.compact(wanted)
 
     def rollback(self, generation: int) -> Generation:
         """Commits a new generation with the documents of an earlier one, and returns the earlier one. Nothing is

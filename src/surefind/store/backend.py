@@ -212,6 +212,17 @@ class Backend(Protocol):
         """Begins to check the indexes of a set, which `build` will use, while the writer reads files."""
         ...
 
+    def crowded(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> list[Retriever]:
+        """Returns the retrievers, of these and the ones they use, for whose indexes `compact` has something to do."""
+        ...
+
+    def compact(
+        self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
+    ) -> list[str]:
+        """Merges what many small changes have left in the indexes of a set, for the set that will follow. Readers do
+        not wait and notice nothing. Returns the names of the retrievers whose indexes were merged."""
+        ...
+
     def has(self, contents: int, layout: str) -> bool:
         """Returns whether a set was made searchable in this layout, by any retriever."""
         ...

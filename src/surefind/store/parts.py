@@ -1,8 +1,9 @@
 """Indexes of several parts. A sync that changes little adds a small part to a large one, which stays as it is.
 
 An index folder either holds an index, or lists the folders of its parts (`parts.json`) with the place of each chunk of
-a part in the whole. A part is never changed: a chunk that is gone has no place any more. Parts are merged when they are
-small beside what is added, and all of them when too much of the largest one is gone or outside it.
+a part in the whole. A part is never changed: a chunk that is gone has no place any more. Small parts are merged with
+what is added. All parts are merged when too much of the largest one is gone or outside it. This takes long, so it is
+done after the index is published (`merge`): the result lies beside the parts, and the next index is made from it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ PARTS = "parts.json"
 LEAST = 20_000
 """The fewest chunks of an index that consists of parts. Below, all of it is written again in about a second."""
 SHARE = 4
-"""All parts are merged if more than one chunk in this many is gone from the largest part, or is outside it."""
+"""`merge` merges all parts if more than one chunk in this many is gone from the largest part, or is outside it."""
+MOST = 2
+"""As `SHARE`, for an index that is being made: if nobody called `merge`, or each time it was interrupted."""
 _TIMES = 2
 """A part is merged with the new chunks unless it is more than this many times as large."""
 
@@ -96,12 +99,45 @@ class Parts:
         keys = self.keys(folder.name)
         return [Piece(key, read_array(folder / f"places-{i}.npy", np.int32)) for i, key in enumerate(keys)]
 
+    def crowded(self, key: str) -> bool:
+        """Returns whether `merge` should merge the parts of an index, and has not done so."""
+        if not self.store.has(key) or self.store.has(_merged_key(key)):
+            return False
+        try:
+            pieces = self.store.read(key, self._pieces)
+        except CorruptIndexError:  # the next sync makes it again
+            return False
+        return len(pieces) > 1 and _scattered(pieces, sum(piece.alive for piece in pieces), SHARE)
+
+    def merge(
+        self,
+        key: str,
+        count: int,
+        chunks_at: Callable[[Longs], Sequence[Chunk]],
+        retriever: Growing,
+        services: Services,
+        progress: Progress,
+    ) -> str:
+        """Merges all parts of an index, for the index that will follow it. Returns the key of the result. Nothing that
+        a reader uses is changed."""
+        every = np.arange(count)
+        pieces = self.store.read(key, self._pieces)
+        made = retriever.build(
+            chunks_at(every), services, self._reuse(pieces, every, count, retriever, services), progress
+        )
+        self.store.save(_merged_key(key), made, retriever.index_spec)
+        return _merged_key(key)
+
     def left(self, key: str, count: int, origin: IntArray) -> list[Piece]:
         """Returns the sound parts of an earlier index of `count` chunks, with places in the new one. `origin` has the
-        earlier place of each chunk, or -1. An index without parts is one part; a damaged part is deleted."""
+        earlier place of each chunk, or -1. An index without parts, or whose parts were merged, is one part; a damaged
+        part is deleted."""
         now = np.full(count, -1, np.int32)
         now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
-        pieces = self.store.read(key, self._pieces) or [Piece(key, np.arange(count, dtype=np.int32))]
+        whole = _merged_key(key) if self.store.sound(_merged_key(key)) else key
+        pieces = (self.store.read(key, self._pieces) if whole == key else []) or [
+            Piece(whole, np.arange(count, dtype=np.int32))
+        ]
         found = []
         for piece in pieces:
             if not self.store.sound(piece.key):
@@ -164,10 +200,9 @@ def staying(pieces: Sequence[Piece], count: int) -> list[Piece]:
     into the new part."""
     if not pieces or count < LEAST:
         return []
-    largest, *smaller = sorted(pieces, key=lambda piece: piece.alive, reverse=True)
-    gone, outside = len(largest.places) - largest.alive, count - largest.alive
-    if gone * SHARE > len(largest.places) or outside * SHARE > count:
+    if _scattered(pieces, count, MOST):
         return []
+    largest, *smaller = sorted(pieces, key=lambda piece: piece.alive, reverse=True)
     added = count - sum(piece.alive for piece in pieces)
     kept = [largest]
     for piece in reversed(smaller):
@@ -176,6 +211,18 @@ def staying(pieces: Sequence[Piece], count: int) -> list[Piece]:
         else:
             kept.insert(1, piece)
     return kept
+
+
+def _scattered(pieces: Sequence[Piece], count: int, share: int) -> bool:
+    """Whether more than one chunk in `share` is gone from the largest part, or outside it."""
+    largest = max(pieces, key=lambda piece: piece.alive)
+    gone, outside = len(largest.places) - largest.alive, count - largest.alive
+    return gone * share > len(largest.places) or outside * share > count
+
+
+def _merged_key(key: str) -> str:
+    """The key of the result of merging the parts of an index."""
+    return hashlib.blake2b(f"{key} merged".encode(), digest_size=12).hexdigest()
 
 
 def _part_key(key: str, places: Longs) -> str:

@@ -88,6 +88,7 @@ def check_backend(
         _check_passages(shelf, first)
         second = _check_generations(shelf, first)
         _check_reopened(shelf, make, second)
+        _check_upkeep(shelf, second)
         _check_not_built(shelf, second)
         _check_sweep(shelf, first, second)
     finally:
@@ -210,6 +211,22 @@ def _check_reopened(shelf: _Shelf, make: Callable[[Catalogue], Backend], number:
         a, b = (_found(view, retriever, OWNER) for view in (shelf.open(number), again))
         same = np.array_equal(a.ids, b.ids) and np.allclose(a.scores, b.scores, atol=1e-5)
         rule(same, f"A backend that is opened again must return the same ids and scores: {retriever}.")
+
+
+def _check_upkeep(shelf: _Shelf, number: int) -> None:
+    """What a writer asks for besides: to check what it will use, and to merge what many sets have left."""
+    before = [_found(shelf.open(number), retriever, OWNER) for retriever in shelf.retrievers]
+    shelf.backend.check_ahead(number, LAYOUT, shelf.retrievers)
+    crowded = shelf.backend.crowded(number, LAYOUT, shelf.retrievers)
+    merged = shelf.backend.compact(
+        shelf.contents(number), LAYOUT, shelf.retrievers, shelf.services, lambda what, done, total: None
+    )
+    rule(merged == [one.name for one in crowded], "compact() must merge the indexes that crowded() returns.")
+    rule(not shelf.backend.crowded(number, LAYOUT, shelf.retrievers), "After compact(), no index must be crowded.")
+    for retriever, a in zip(shelf.retrievers, before, strict=True):
+        b = _found(shelf.open(number), retriever, OWNER)
+        same = np.array_equal(a.ids, b.ids) and np.allclose(a.scores, b.scores, atol=1e-5)
+        rule(same, f"compact() must not change what a set returns: {retriever}.")
 
 
 def _check_not_built(shelf: _Shelf, number: int) -> None:

@@ -128,6 +128,11 @@ class Writer:
         """Makes a set searchable by these retrievers. Returns the names of the retrievers whose indexes were built."""
         return self.backend.build(self.contents(contents), str(self.layout), retrievers, self.services, self.report)
 
+    def compact(self, retrievers: Sequence[Retriever]) -> list[str]:
+        """Merges what many syncs have left in the indexes of the current set. Returns the names of the retrievers."""
+        contents = self.contents(self.catalogue.contents())
+        return self.backend.compact(contents, str(self.layout), retrievers, self.services, self.report)
+
     def count(self, contents: int) -> int:
         """Returns the number of chunks of a set."""
         return len(self.backend.open(self.contents(contents), str(self.layout), self.services, ()))

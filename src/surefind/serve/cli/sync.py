@@ -72,6 +72,7 @@ def sync(
         _print(result, guard, as_json)
         if not as_json and (result.added or result.changed):
             _advise(base)
+        _compact(base, as_json)
         if watch:
             _watch(base, result, no_gate, as_json)
 
@@ -82,6 +83,20 @@ def _print(result: SyncReport, guard: Guard, as_json: bool) -> None:
         return
     show(result)
     guard.show()
+
+
+def _compact(base: KnowledgeBase, as_json: bool) -> None:
+    """Merges the parts of large indexes, which few syncs need. The result of the sync is shown before, because it is
+    published and stays so if the user stops here, or if this fails."""
+    from surefind.errors import LockedError, SurefindError
+
+    try:
+        with progress(quiet=as_json) as report:
+            base.compact(report)
+    except LockedError:
+        return  # another sync has begun, and will see to it
+    except (SurefindError, OSError) as error:
+        typer.echo(f"The parts of the indexes were not merged ({error}). The next sync tries again.", err=True)
 
 
 def _advise(base: KnowledgeBase) -> None:
@@ -122,6 +137,7 @@ def _again(base: KnowledgeBase, last: SyncReport, no_gate: bool, as_json: bool, 
             other_problems = (result.problems, result.skipped) != (last.problems, last.skipped)
             if result.added or result.changed or result.removed or other_problems:
                 _print(result, guard, as_json)
+            _compact(base, as_json)
             return result
         except LockedError:
             time.sleep(_RETRY_SECONDS)

@@ -147,6 +147,27 @@ class LocalBackend:
         self.rows.record_index(key, contents.number, layout, spec)
         return built
 
+    def crowded(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> list[Retriever]:
+        keys = {spec: key for key, *at, spec in self.rows.indexes() if at == [contents, layout]}
+        growing = [one for one in needed(retrievers) if implements(one, Growing) and one.index_spec in keys]
+        return [one for one in growing if self.parts.crowded(keys[one.index_spec])]
+
+    def compact(
+        self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
+    ) -> list[str]:
+        table = self._table(contents, layout)
+        chunks_at = partial(StoredChunks, self.rows, self.rows.layout(layout), table)
+        crowded = self.crowded(contents.number, layout, retrievers)
+        for one in crowded:
+            if implements(one, Growing):
+                progress = partial(report, f"Merging {one.name}")
+                progress(0, len(table))
+                key = index_key(table.fingerprint, one)
+                merged = self.parts.merge(key, len(table), chunks_at, one, services, progress)
+                self.rows.record_index(merged, contents.number, layout, PART)
+                progress(len(table), len(table))
+        return [one.name for one in crowded]
+
     def _earlier(self, layout: str, retriever: Retriever) -> Iterator[tuple[str, Table]]:
         """Yields the keys and tables of indexes with the same spec and layout, newest first. Damaged ones are skipped:
         reuse only saves time, and building from nothing gives the same index. So are those of interrupted writers,
