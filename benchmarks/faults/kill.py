@@ -2,10 +2,11 @@
 
     python benchmarks/faults/kill.py [--kills 200] [--seed 1] [--only NAME …]
 
-The commands are `sync` (a first one, with changed files, with removed files, with another chunker), `version publish`,
-`version retire`, `bench` and `train fusion`, on a part of examples/quillhaven, with BM25 and TF-IDF. Half of the kills
-come at a moment chosen evenly over the usual time of the command, half of them right after a file of `.surefind` has
-appeared or changed. A command that ended before its kill does not count. After each kill,
+The commands are `sync` (a first one, with changed files, with removed files, with another chunker, with indexes in
+parts that are merged at the end), `version publish`, `version retire`, `bench` and `train fusion`, on a part of
+examples/quillhaven, with BM25 and TF-IDF. Half of the kills come at a moment chosen evenly over the usual time of the
+command, half of them right after a file of `.surefind` has appeared or changed. A command that ended before its kill
+does not count. After each kill,
 
   1. a search answers exactly as before the command or as after it;
   2. `surefind doctor` finds nothing wrong that it did not find before the command;
@@ -37,6 +38,7 @@ from _forked import Running, computed, warm
 
 from surefind import Access, KnowledgeBase
 from surefind.errors import SurefindError
+from surefind.store import parts
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "quillhaven" / "sops"
 _LOOK = 0.002
@@ -71,6 +73,8 @@ class Scenario:
     prepare: Callable[[Workshop], None] = lambda shop: None
     synced: bool = True
     """Whether the knowledge base is synced before `prepare`."""
+    divided: bool = False
+    """Whether indexes as small as these consist of parts, which every sync merges after it has published."""
     final: bool = False
     """Whether the command can only be done once: if the kill came after the commit, doing it again is refused."""
 
@@ -184,6 +188,14 @@ def _change(shop: Workshop) -> None:
     (shop.docs / "note.md").write_text("# Note\n\nThe vault opens at nine.\n", encoding="utf-8")
 
 
+def _change_again(shop: Workshop) -> None:
+    """Leaves indexes that consist of a merged part, and changes files, so that the next sync adds parts to it."""
+    page = sorted(shop.docs.glob("*.md"))[-1]
+    page.write_text(page.read_text(encoding="utf-8") + "\n\n## Later\n\nTellers count twice.\n", encoding="utf-8")
+    shop.must("sync")
+    _change(shop)
+
+
 def _remove(shop: Workshop) -> None:
     for path in sorted(shop.docs.glob("*.md"))[:4]:
         path.unlink()
@@ -218,6 +230,7 @@ SCENARIOS = (
     Scenario("sync, changed files", ("sync",), _change),
     Scenario("sync, removed files", ("sync",), _remove),
     Scenario("sync, another chunker", ("sync",), lambda shop: shop.configure(OTHER_CHUNKER)),
+    Scenario("sync, parts merged", ("sync",), _change_again, divided=True),
     Scenario("version publish", ("version", "publish", "DRAFT"), _draft, final=True),
     Scenario("version retire", ("version", "retire", "DOCUMENT"), final=True),
     Scenario("bench", ("bench", "-p", "bm25", "-p", "tfidf", "-p", "p", "--exam", "mine", "--json"), _exam),
@@ -378,10 +391,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"seed {given.seed}, {given.kills} kills, Python {platform.python_version()}, {platform.machine()}", flush=True
     )
     warm()
+    usual = parts.LEAST, parts.SHARE  # the commands are forks of this process
     harmed, started = 0, time.perf_counter()
     for i, scenario in enumerate(chosen):
         count = given.kills // len(chosen) + (i < given.kills % len(chosen))
         chance = random.Random(f"{given.seed}/{scenario.name}")
+        parts.LEAST, parts.SHARE = (2, 10**6) if scenario.divided else usual
         harmed += _rounds(scenario, count, chance, not given.no_doctor) if count else 0
     minutes = (time.perf_counter() - started) / 60
     print(f"{given.kills - harmed} of {given.kills} kills did no harm, in {minutes:.1f} min")

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.sealed import sealed, unsealed
+from surefind.store import indexes
 from surefind.types import IdArray, Rankings
 
 _FORMAT = 10
+"""Increase it when results change for the same configuration. A new format of the indexes counts as well."""
 
 
 class RunCache:
@@ -27,7 +29,7 @@ class RunCache:
         """False: ignore stored results, compute everything again and overwrite them."""
 
     def key(self, *parts: object) -> str:
-        text = "\0".join([str(_FORMAT), *map(str, parts)])
+        text = "\0".join([f"{_FORMAT}.{indexes.FORMAT}", *map(str, parts)])
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
     def rankings(self, key: str) -> Rankings | None:
