@@ -69,16 +69,26 @@ def scan(
     takes: Callable[[str], object] = lambda name: True,
     missed: Missed | None = None,
     elsewhere: Set[str] = frozenset(),
+    below: str = "",
 ) -> Iterator[FileEntry]:
     """Yields every file below `root` once, except hidden files, tool folders and machine-made files.
 
     `takes` tells whether a file name has a reader. `elsewhere` holds the real paths that other sources read. What the
-    scan did not return is added to `missed`.
+    scan did not return is added to `missed`. With `below`, only the file or folder with this path inside the source is
+    wanted; others may be returned as well.
     """
+    missed, rules = missed or Missed(), rules or FileRules()
     if root.is_file():
         yield _entry(str(root), root.name, root.stat(), os.path.realpath(root))
         return
-    yield from _Scan(root, rules or FileRules(), takes, missed or Missed(), elsewhere).files()
+    part = Missed()
+    found = _Scan(root, rules, takes, part, elsewhere).part(below) if below else None
+    if found is None:
+        yield from _Scan(root, rules, takes, missed, elsewhere).files()
+        return
+    missed.unreadable += part.unreadable
+    missed.skipped += part.skipped
+    yield from found
 
 
 class _Scan:
@@ -107,6 +117,29 @@ class _Scan:
             waiting, self.links = self.links, []
             for path, relative in waiting:
                 yield from self._behind(path, relative)
+
+    def part(self, below: str) -> list[FileEntry] | None:
+        """Returns the files of a part of the source without looking at the rest; None if that is not possible: if there
+        are links, it depends on the rest under which name a file is read."""
+        path, real = os.path.join(self.root, below), os.path.join(self.real, below)  # noqa: PTH118
+        above = [os.path.join(self.real, str(step)) for step in PurePosixPath(below).parents]  # noqa: PTH118
+        if os.path.realpath(path) != real or not self.elsewhere.isdisjoint([real, *above]):
+            return None
+        if is_ignored(below, self.rules.exclude) or self._is_beside_beir(below):
+            return []
+        try:
+            status = os.stat(path)  # noqa: PTH116
+        except OSError:
+            return None
+        if stat.S_ISREG(status.st_mode):
+            return [_entry(path, below, status, real)]
+        found = list(self._walk(path, below + "/", real))
+        return None if self.links else found
+
+    def _is_beside_beir(self, relative: str) -> bool:
+        """Whether the path is, or is below, a file or folder with the questions of a BEIR corpus."""
+        steps = (PurePosixPath(relative), *PurePosixPath(relative).parents)
+        return any(step.name in _BESIDE_BEIR and (self.root / step.parent / _BEIR).exists() for step in steps)
 
     def _walk(self, top: str, prefix: str, real: str) -> Iterator[FileEntry]:
         """Yields the files below a folder, in the order of their names."""

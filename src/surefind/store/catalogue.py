@@ -218,14 +218,17 @@ class Catalogue:
         self.db.execute("DELETE FROM sources WHERE id = ?", (source.id,))
         self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
 
-    def files(self, source: Source, contents: int) -> dict[str, FileRow]:
+    def files(self, source: Source, contents: int, below: str = "") -> dict[str, FileRow]:
         """Returns the files of a source by path: those in the set, and those whose documents were retired. A path can
-        have both, as after a rollback; then the row describes the version that the set holds."""
+        have both, as after a rollback; then the row describes the version that the set holds. With `below`, returns
+        only the file with this path, or the files in the folder with it."""
         select = "SELECT path, size, mtime_ns, seen_ns, sha256, reader, row FROM versions WHERE source = :q AND "
+        if below:
+            select += "(path = :b OR substr(path, 1, length(:b) + 1) = :b || '/') AND "
         live = f"row IN (SELECT version FROM members WHERE {LIVE})"
         found: dict[str, FileRow] = {}
         for condition in (f"{live} ORDER BY row DESC", f"state = 'retired' AND NOT {live} ORDER BY row DESC"):
-            rows = self.db.execute(select + condition, {"s": contents, "q": source.id})
+            rows = self.db.execute(select + condition, {"s": contents, "q": source.id, "b": below})
             for path, size, mtime, seen, sha, reader, row in rows:
                 if known := found.get(path):
                     found[path] = known._replace(rows=(*known.rows, row))

@@ -113,13 +113,11 @@ class Intake:
         """Brings the catalogue up to date with a source, or only with its files below the path `below`. `stale_for` is
         the reason if its files could not be fetched again; `elsewhere` holds the real paths that other sources read."""
         missed = Missed()
-        found = scan(source.root, self.files, self.reading.find, missed, elsewhere)
+        found = scan(source.root, self.files, self.reading.find, missed, elsewhere, below)
         entries = [entry for entry in found if not below or _within(entry.relative, below)]
         if source.origin:
             self._note_left_out(source, missed, result)
-        known = self.catalogue.files(source, self.base)
-        if below:
-            known = {path: row for path, row in known.items() if _within(path, below)}
+        known = self.catalogue.files(source, self.base, below)
         earlier = self.catalogue.problems(source)
         others = [p for p in earlier if below and not _within(p.file, below)]
         kept: dict[str, list[ProblemRow]] = {}
