@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from helpers import Home, ask
 from surefind import blocks, spec
 from surefind.errors import CorruptIndexError, NotBuiltError
+from surefind.search import current
 from surefind.services import LocalServices
 from surefind.store import streamed
 from surefind.store.indexes import IndexStore
@@ -146,6 +148,51 @@ def test_search_and_doctor_find_a_damaged_block_and_sync_repairs_it(
     home.sync()
     with home.open() as kb:
         assert all(ask(kb, word, pipeline="bm25").hits for word in WORDS)
+
+
+def test_reader_that_found_damage_searches_again_after_the_repair(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a server does: its process goes on, and another one syncs. The generation stays the same."""
+    monkeypatch.setattr(blocks, "LARGE", 200)
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    monkeypatch.setattr(current, "_RETRY_SECONDS", 0.0)
+    for i in range(60):
+        home.write(f"docs/{i}.md", f"# Page {i}\n\ncash {' '.join(WORDS)} number{i}\n")
+    home.sync("docs")
+    path = next(home.folder.rglob("docs.npy"))
+    rare = json.loads((path.parent / "vocabulary.json").read_text()).index("number30")
+    with home.open() as kb:
+        assert ask(kb, "cash", pipeline="bm25").hits
+        flip(path, 128 + 4 * int(np.load(path.parent / "starts.npy")[rare]))
+        with pytest.raises(CorruptIndexError, match="surefind sync"):
+            for i in range(60):
+                ask(kb, f"number{i}", pipeline="bm25")
+        home.sync()
+        assert all(ask(kb, f"number{i}", pipeline="bm25").hits for i in range(60))
+
+
+@pytest.mark.usefixtures("toys", "small_blocks")
+def test_rows_that_are_longer_than_a_block_are_checked_whole(tmp_path: Path) -> None:
+    array = np.arange(4 * 300, dtype=np.int64).reshape(4, 300)  # 2,400 bytes a row, in blocks of 256
+    np.save(tmp_path / "rows.npy", array)
+    (tmp_path / blocks.MANIFEST).write_text(json.dumps({"blocks": blocks.list_blocks(tmp_path)}), encoding="utf-8")
+    flip(tmp_path / "rows.npy", 128 + 2400 + 1200)
+    watch = blocks.watched(tmp_path / "rows.npy", np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    assert watch is not None
+    watch.use_rows(np.array([0, 3]))
+    with pytest.raises(CorruptIndexError):
+        watch.use_rows(np.array([1]))
+
+
+@pytest.mark.usefixtures("toys")
+def test_whoever_waits_for_a_check_that_fails_gets_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    services, retriever = LocalServices(), spec.make("retrieve", "bm25")
+    store = IndexStore(tmp_path)
+    for key in ("one", "other"):
+        store.save(key, retriever.build(chunks_of(10), services), "bm25")
+    monkeypatch.setattr(IndexStore, "_verify", lambda self, key, **given: (_ for _ in ()).throw(MemoryError(key)))
+    store.check_ahead(["one", "other"])
+    with pytest.raises(MemoryError):
+        store.sound("other")
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])

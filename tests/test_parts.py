@@ -24,7 +24,9 @@ from surefind.retrieve import _vectors
 from surefind.serve.cli import build
 from surefind.services import LocalServices
 from surefind.store import parts
-from surefind.store.indexes import IndexStore
+from surefind.store.backends.local import LocalBackend
+from surefind.store.catalogue import Catalogue
+from surefind.store.indexes import PART, IndexStore
 from surefind.store.parts import Parts, Piece, staying
 from surefind.types import EVERY, PAD, Chunk, Mask, Query
 
@@ -219,6 +221,78 @@ def test_damaged_part_is_noticed_and_rebuilt_by_sync(grown: Home, which: str) ->
         ask(kb, "cash")
     grown.sync()
     assert grown.answers("cash", "number3") == before
+
+
+def test_sync_repairs_the_large_part_of_an_index(tmp_path: Path, toys: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the parts that users have: when the large one is gone, what is left is so little that all is built again."""
+    monkeypatch.setattr(parts, "LEAST", 2)
+    home = filled(Home(tmp_path, SETTINGS))
+    before = home.answers("cash", "number3")
+    for folder in joined_folders(home):
+        shutil.rmtree(folder.parent / keys_of(folder)[0])
+    assert home.sync().rebuilt == ["bm25", "dense"]
+    assert home.answers("cash", "number3") == before
+
+
+def test_interrupted_set_leaves_no_record_of_its_indexes(grown: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number is used again, and then its indexes would count as those of the next set."""
+    for i in range(6):
+        grown.write(f"docs/x{i}.md", f"# New {i}\n\ncash brandnew {i}\n")
+    with monkeypatch.context() as patch, grown.open() as kb, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Catalogue, "commit", lambda self, *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        kb.sync()
+    for i in range(6):
+        (grown.docs / f"x{i}.md").unlink()
+    grown.write("docs/07.md", "# Page 7\n\ncash finished number7\n", age=20)
+    grown.sync()
+    with grown.open() as kb:
+        backend = LocalBackend(kb.catalogue)
+        recorded = [(number, spec) for _, number, _, spec in backend.rows.indexes() if spec != PART]
+    assert len(recorded) == len({*recorded}), "one index of each kind for each set"
+
+
+def test_failed_write_leaves_nothing_on_a_full_disk(grown: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    indexes = grown.folder / ".surefind" / "indexes"
+    with monkeypatch.context() as patch:
+        patch.setattr("surefind.store.indexes.list_blocks", full)
+        for i in range(2):
+            grown.write("docs/07.md", f"# Page 7\n\ncash full{i} number7\n", age=30 - i)
+            with pytest.raises(SurefindError, match="full"):
+                grown.sync()
+    assert not list(indexes.glob(".writing-*"))
+    (indexes / ".writing-left-by-a-kill").mkdir()
+    (indexes / ".DS_Store").write_bytes(b"not ours")
+    grown.sync()
+    assert not list(indexes.glob(".writing-*")) and grown.answers("full1")
+
+
+def test_chunks_of_a_deleted_version_go_with_the_next_sync(grown: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that is stopped while it deletes has deleted versions, and not their chunks."""
+    for i in range(3):
+        grown.write("docs/07.md", f"# Page 7\n\ncash version{i} number7\n", age=30 - i)
+        grown.sync()
+    grown.write("docs/07.md", "# Page 7\n\ncash last number7\n", age=20)
+    with monkeypatch.context() as patch, grown.open() as kb, pytest.raises(KeyboardInterrupt):
+        patch.setattr(LocalBackend, "sweep", lambda self, *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        kb.sync()
+    orphans = "SELECT count(*) FROM chunks WHERE version NOT IN (SELECT row FROM versions)"
+    with grown.open() as kb:
+        assert kb.catalogue.db.execute(orphans).fetchone()[0]
+    grown.sync()
+    with grown.open() as kb:
+        assert not kb.catalogue.db.execute(orphans).fetchone()[0]
+
+
+def test_damaged_list_of_parts_is_told_by_status_as_well(grown: Home) -> None:
+    for folder in joined_folders(grown):
+        (folder / parts.PARTS).write_bytes(b"\xff[]")
+    with grown.open() as kb:
+        assert kb.status().indexes
+    grown.sync()
+    assert grown.answers("cash")
 
 
 def test_missing_part_is_noticed_and_rebuilt_by_sync(grown: Home) -> None:

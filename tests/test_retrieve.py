@@ -155,6 +155,21 @@ def test_an_index_built_without_kernels_has_the_same_bits(size: int, monkeypatch
             assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs), name
 
 
+@pytest.mark.parametrize("allowed", [1.0, 0.3])
+def test_a_query_gets_the_same_chunks_alone_and_among_many(allowed: float) -> None:
+    """Many vectors are equal, so that the last places are ties."""
+    rng = np.random.default_rng(6)
+    vectors = np.repeat(rng.standard_normal((60, 48)), 20, axis=0).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index, allow = Vectors(vectors, None), Mask(rng.random(len(vectors)) < allowed)  # type: ignore[arg-type]
+    points = rng.standard_normal((40, 48)).astype(np.float32)
+    for k in (1, 7, 30):
+        together = index.nearest(points, k, allow)
+        for i, point in enumerate(points):
+            alone = index.nearest(point[None], k, allow)
+            assert np.array_equal(together.ids[i], alone.ids[0]) and np.array_equal(together.scores[i], alone.scores[0])
+
+
 def test_kernels_are_used_once_they_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not _plain.suffices(10, 1, "_kernels"), "this process has loaded them"
     monkeypatch.delitem(sys.modules, "surefind.retrieve._kernels")

@@ -138,7 +138,8 @@ class Watch:
     def use_rows(self, rows: NDArray[Any]) -> None:
         """Checks the blocks of single rows."""
         starts = self._header + rows.astype(np.int64) * self._row
-        blocks = np.unique(np.concatenate([starts // BLOCK, (starts + self._row - 1) // BLOCK]))
+        steps = [*range(0, self._row, BLOCK), self._row - 1]  # a row may be longer than a block
+        blocks = np.unique(np.concatenate([(starts + step) // BLOCK for step in steps]))
         fresh = blocks[~self._intact[blocks]]
         if len(fresh):
             self._verify(fresh)

@@ -213,6 +213,11 @@ class KnowledgeBase(Writing, Drafting):
         with explaining(self.data):
             return self._backend().sizes(self.catalogue.contents(), str(layout or self.settings.layout))
 
+    def folders(self, generation: int) -> list[Path]:
+        """Returns the folders of the indexes of a generation. They stay as they are while a reader of it is in use."""
+        with explaining(self.data):
+            return self._backend().folders(self.catalogue.kept(generation).contents)
+
     def generations(self) -> list[Generation]:
         """Returns the generations that are kept, oldest first."""
         with explaining(self.data):

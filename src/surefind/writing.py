@@ -65,6 +65,7 @@ class Writing:
         `gate` is asked before the result is published; it is required if the settings say `gate = true`. `ray` is the
         address of a Ray cluster that prepares the files."""
         from surefind.files.git import GitOrigin, source
+        from surefind.store.cache import remove
         from surefind.write.sync import sync
 
         retrievers = self.retrievers() if index else []
@@ -79,6 +80,8 @@ class Writing:
                 [source(path) for path in forget],
                 [origin for origin in wanted if isinstance(origin, GitOrigin)],
             )
+        if not ray:  # an earlier sync on a cluster may have been stopped, and what it prepared is of no more use
+            remove(self._checkpoint)
         self.refresh()
         return made
 
@@ -196,8 +199,12 @@ class Writing:
     def _on_cluster(self, address: str) -> Reading:
         from surefind.write.cluster import ClusterReading
 
-        checkpoint = self.data / "cache" / "prepared.db"
-        return ClusterReading(self.settings.readers, self.settings.limits, address, checkpoint)
+        return ClusterReading(self.settings.readers, self.settings.limits, address, self._checkpoint)
+
+    @property
+    def _checkpoint(self) -> Path:
+        """What a sync on a cluster has prepared, until it is done."""
+        return self.data / "cache" / "prepared.db"
 
     def _changing(
         self, report: OnProgress | None = None, gate: Gate | None = None

@@ -18,7 +18,7 @@ from surefind.sealed import sealed, unsealed
 from surefind.store import indexes
 from surefind.types import IdArray, Rankings
 
-_FORMAT = 10
+_FORMAT = 11
 """Increase it when results change for the same configuration. A new format of the indexes counts as well."""
 
 

@@ -196,14 +196,14 @@ class Bench:
         return self.cache.key("retrieve", *scope, retriever, stamp_of(retriever, self.kb.services), *audience)
 
     def audience(self, plan: Plan, contender: Contender) -> tuple[str, ...]:
-        """The part of a cache key that tells audiences apart: a hash of the documents that this one may read. It is
-        empty if the audience may read all of them."""
-        view = self.view(contender)
+        """The part of a cache key that tells audiences apart: a hash of the documents that this one may read, unless it
+        may read all of them; and the backend, unless it is the local one."""
+        view, where = self.view(contender), self.kb.settings.store.elsewhere
         if not view.withheld(plan.access):
-            return ()
+            return where
         names = "\n".join(sorted(view.admitted(plan.access)))
         isolated = ("isolated",) if self.kb.settings.isolated else ()
-        return (hashlib.blake2b(names.encode(), digest_size=8).hexdigest(), *isolated)
+        return (hashlib.blake2b(names.encode(), digest_size=8).hexdigest(), *isolated, *where)
 
     def _retrieve(self, plan: Plan, contender: Contender, retriever: Retriever, queries: Sequence[Query]) -> Rankings:
         key = self.run_key(plan, contender, retriever)

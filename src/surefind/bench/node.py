@@ -1,12 +1,14 @@
 """Ranks the questions of an exam on a node of a Ray cluster: the task that `bench.spread` sends there.
 
-A node gets a copy of the knowledge base, once, and keeps it in a temporary folder. What a ranking costs ends in the
-copy's cache of runs; the task returns these files, and their names are hashes of everything that they depend on.
+A node gets a copy of the knowledge base, once, and keeps it in a temporary folder until the benchmark has ended
+(`forget_here`). What a ranking costs ends in the copy's cache of runs; the task returns these files, and their names
+are hashes of everything that they depend on.
 """
 
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 import tempfile
 from pathlib import Path
@@ -50,12 +52,31 @@ def _files(folder: Path) -> dict[str, Path]:
 def _opened(stamp: str, packed: bytes) -> KnowledgeBase:
     """Unpacks a knowledge base, once for all tasks of this process. `stamp` is a hash of it."""
     if stamp not in _KNOWN:
-        _KNOWN[stamp] = _unpacked(packed)
+        folder = _folder(stamp)
+        if not folder.exists():
+            _unpack(packed, folder)
+        _KNOWN[stamp] = KnowledgeBase.open(folder)
     return _KNOWN[stamp]
 
 
-def _unpacked(packed: bytes) -> KnowledgeBase:
-    folder = Path(tempfile.mkdtemp(prefix="surefind-bench-"))
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="data")
-    return KnowledgeBase.open(folder)
+def forget_here(stamp: str) -> None:
+    """Deletes this node's copy of a knowledge base."""
+    shutil.rmtree(_folder(stamp), ignore_errors=True)
+
+
+def _folder(stamp: str) -> Path:
+    """The folder that the processes of a node share. Nobody who does not know the documents can guess its name."""
+    return Path(tempfile.gettempdir()) / f"surefind-bench-{stamp}"
+
+
+def _unpack(packed: bytes, folder: Path) -> None:
+    """Unpacks beside the folder and renames: another process of the node may do the same."""
+    aside = Path(tempfile.mkdtemp(prefix="surefind-bench-"))
+    try:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            archive.extractall(aside, filter="data")
+        aside.rename(folder)
+    except OSError:
+        shutil.rmtree(aside, ignore_errors=True)
+        if not folder.exists():
+            raise

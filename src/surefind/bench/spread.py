@@ -8,6 +8,7 @@ here, where the budget is.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import sqlite3
@@ -18,17 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from surefind.bench.engine import Bench
-from surefind.bench.node import rank_here
+from surefind.bench.node import forget_here, rank_here
 from surefind.bench.plan import Contender, Plan
 from surefind.config import FILE_NAME
 from surefind.kb import KnowledgeBase
 from surefind.protocols import Priced
 from surefind.store.catalogue import NAME
-from surefind.write.cluster import connect
+from surefind.write.cluster import check_versions, connect, nodes
 
 _RETRIES = 3
-_SHIPPED = ("indexes", "models")
-"""The folders below .surefind that a ranking needs besides the catalogue."""
+_PATIENCE = 30.0
+"""Seconds that a node may take to delete its copy of the knowledge base."""
 
 
 def spread(address: str) -> Callable[[Bench, Plan], None]:
@@ -39,6 +40,7 @@ def spread(address: str) -> Callable[[Bench, Plan], None]:
         if groups:
             ray = connect(address)
             try:
+                check_versions(ray, address)
                 _ranked(ray, bench, plan, groups)
             finally:
                 ray.shutdown()
@@ -49,6 +51,22 @@ def spread(address: str) -> Callable[[Bench, Plan], None]:
 def _ranked(ray: Any, bench: Bench, plan: Plan, groups: list[list[Contender]]) -> None:
     packed = _packed(bench.kb)
     stamp, shipped = hashlib.blake2b(packed, digest_size=16).hexdigest(), ray.put(packed)
+    try:
+        _wait(ray, bench, plan, groups, stamp, shipped)
+    finally:
+        _forget(ray, stamp)
+
+
+def _forget(ray: Any, stamp: str) -> None:
+    """Deletes the copies on the nodes."""
+    task = ray.remote(num_cpus=0)(forget_here)
+    asked = [task.options(scheduling_strategy=node).remote(stamp) for node in nodes(ray)]
+    with contextlib.suppress(ray.exceptions.RayError):  # a node that is lost has lost its copy, or cannot be reached
+        ray.get(asked, timeout=_PATIENCE)
+
+
+def _wait(ray: Any, bench: Bench, plan: Plan, groups: list[list[Contender]], stamp: str, shipped: Any) -> None:
+    """Sends a task for each group, and takes the results as they come."""
     task = ray.remote(max_retries=_RETRIES, num_cpus=1)(rank_here)
     waiting = [
         task.remote(shipped, stamp, [_described(one) for one in group], plan.exam, plan.measures, plan.access)
@@ -99,8 +117,10 @@ def _groups(bench: Bench, plan: Plan) -> list[list[Contender]]:
 
 
 def _packed(kb: KnowledgeBase) -> bytes:
-    """Packs everything that a ranking needs. SQLite makes a whole copy of the catalogue, whoever writes to it."""
-    made = io.BytesIO()
+    """Packs everything that a ranking needs. SQLite makes a whole copy of the catalogue, whoever writes to it. The
+    reader keeps a sync from deleting the folders of its set meanwhile."""
+    made, reader = io.BytesIO(), kb.reader()
+    shipped = [*kb.folders(reader.generation), kb.data / "models"]
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=made, mode="w:gz", compresslevel=1) as archive:
         copy = Path(folder) / NAME
         source, target = sqlite3.connect(kb.catalogue.path), sqlite3.connect(copy)
@@ -110,9 +130,9 @@ def _packed(kb: KnowledgeBase) -> bytes:
             source.close()
             target.close()
         archive.add(copy, f"{kb.data.name}/{NAME}")
-        for name in _SHIPPED:
-            if (kb.data / name).exists():
-                archive.add(kb.data / name, f"{kb.data.name}/{name}")
+        for path in shipped:
+            if path.exists():
+                archive.add(path, f"{kb.data.name}/{path.relative_to(kb.data)}")
         for name in (FILE_NAME, "prompts"):
             if (kb.folder / name).exists():
                 archive.add(kb.folder / name, name)

@@ -106,8 +106,18 @@ class Vectors:
         if self.cells is not None or len(points) <= _FEW_QUERIES:
             scores, found = self._scan(points, k, allow, allowed)
         else:
-            scores, found = self._flat.search(points, k, params=_parameters(allow))
+            scores, found = self._searched(points, k, allow, allowed)
         return _tidy(found, scores, k)
+
+    def _searched(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
+        """Finds candidates for many points at once, and ranks them as `_scan` does: so a point gets the same chunks and
+        scores, whatever is asked with it."""
+        _, found = self._flat.search(points, min(allowed, 2 * k + 100), params=_parameters(allow))
+        scores = np.full(found.shape, -np.inf, np.float32)
+        for i, (point, places) in enumerate(zip(points, found, strict=True)):
+            there = places >= 0
+            scores[i, there] = rescored(self.rows(places[there]), point)
+        return scores, found
 
     def _scan(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
         """Finds candidates in the bfloat16 copy and ranks them in float32."""

@@ -29,6 +29,8 @@ class Current:
         self._opening = threading.Lock()
         self._tried, self._again = 0, 0.0
         """The generation that was last opened in the background, and the time from which it may be tried again."""
+        self._repaired = 0.0
+        """The time from which a reader that found damage may be opened again."""
         self._closed = False
         self._thread: threading.Thread | None = None
         self.problem = ""
@@ -38,6 +40,9 @@ class Current:
         """Returns the reader for a new request. If there is a newer generation, it is opened in the background."""
         reader = self._reader
         if reader is None:
+            return self.refresh()
+        if reader.damaged and time.monotonic() > self._repaired:  # a sync may have repaired what it could not read
+            self._repaired = time.monotonic() + _RETRY_SECONDS
             return self.refresh()
         newest = self._newest()
         due = newest != self._tried or time.monotonic() > self._again
@@ -51,7 +56,7 @@ class Current:
         """Returns the reader of the newest generation, and opens it first if necessary."""
         with self._opening:
             reader = self._reader
-            if reader is None or reader.generation != self._newest():
+            if reader is None or reader.damaged or reader.generation != self._newest():
                 reader = self._reader = self._open(reader)
                 self.problem = ""
             return reader

@@ -8,12 +8,19 @@ As long as the reader object is in use it holds a lease on its generation, so th
 
 from __future__ import annotations
 
+import contextlib
 import re
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from surefind.access import Access
-from surefind.errors import NotFoundError, NothingIndexedError, PassageError, QueryError
+from surefind.errors import (
+    CorruptIndexError,
+    NotFoundError,
+    NothingIndexedError,
+    PassageError,
+    QueryError,
+)
 from surefind.protocols import Retriever, Services
 from surefind.search.extent import Extent
 from surefind.search.hits import PARENT, hits_of, passage_hit
@@ -45,6 +52,8 @@ class Reader:
         self._catalogue = catalogue
         self._contents = generation.contents
         self._services = services
+        self.damaged = False
+        """Whether a search found an index damaged. A sync repairs it for readers that are opened later."""
         weakref.finalize(self, lease.release)
 
     @property
@@ -73,7 +82,7 @@ class Reader:
         check_query(query, k, offset, min_confidence)
         if not len(self.view):
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
-        with explaining(self._catalogue.path.parent):
+        with explaining(self._catalogue.path.parent), self._noticing():
             run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
             hits = hits_of(query, run, self.view, access, k, offset, extent)
             whole = hits if extent == PARENT and not offset else hits_of(query, run, self.view, access, 1)
@@ -95,6 +104,14 @@ class Reader:
             known_words=sure.known_words,
             closest=closest,
         )
+
+    @contextlib.contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except CorruptIndexError:
+            self.damaged = True
+            raise
 
     def missing(self, retrievers: Iterable[Retriever]) -> list[Retriever]:
         """Returns the retrievers, of these and the ones they use, that have no index of this generation."""

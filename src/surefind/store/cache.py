@@ -29,6 +29,12 @@ _SUFFIXES = ("", "-wal", "-shm")
 Values = tuple[Any, ...]
 
 
+def remove(path: Path) -> None:
+    """Deletes the file of a cache that is not open."""
+    for suffix in _SUFFIXES:
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
 class Cache:
     """Stores rows by key. `columns` are the columns besides the key, as SQL declares them.
 

@@ -89,6 +89,11 @@ class ChunkRows:
             self._db.executemany(f"DELETE FROM chunks WHERE layout = {layout} AND version = ?", lost)
             self._db.executemany(f"DELETE FROM chunked WHERE layout = {layout} AND version = ?", lost)
 
+    def orphans(self) -> list[int]:
+        """Returns the versions that have chunks and do not exist any more: a writer was stopped while it deleted."""
+        found = self._db.execute("SELECT DISTINCT version FROM chunked WHERE version NOT IN (SELECT row FROM versions)")
+        return [version for (version,) in found]
+
     def rows(self, layout: int, contents: int) -> Numbers:
         """Returns a row for every chunk of a set, in order of place. Raises `DamagedError` if the chunks of a version
         are not those that were stored."""
@@ -233,6 +238,10 @@ class ChunkRows:
         """Returns (key, set, layout spec, index spec) of every index, newest set last."""
         rows = self._database.rows("indexes", "ORDER BY contents")
         return [(key, contents, layout, spec) for key, contents, layout, spec in rows]
+
+    def forget_later_indexes(self, contents: int) -> None:
+        """Deletes the records of indexes of sets after this one, which was the last to be committed."""
+        self._db.execute("DELETE FROM indexes WHERE contents > ?", (contents,))
 
     def forget_indexes(self, keep: Iterable[int]) -> None:
         """Deletes the records of indexes whose sets are not kept."""

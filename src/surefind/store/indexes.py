@@ -68,7 +68,10 @@ class IndexStore:
 
         def check() -> None:
             for key, result in waiting:
-                result.set_result(self._is_sound(key, max(1, usable_cores() - 1)))
+                try:
+                    result.set_result(self._is_sound(key, max(1, usable_cores() - 1)))
+                except BaseException as error:  # whoever waits for the result gets the error
+                    result.set_exception(error)
 
         started(check)
 
@@ -79,6 +82,10 @@ class IndexStore:
             return False
         return True
 
+    def is_unfinished(self, key: str) -> bool:
+        """Returns whether this is what is left of an index that was being written."""
+        return key.startswith(_ASIDE)
+
     def _forget(self, key: str) -> None:
         self._known.discard(key)
         self._ahead.pop(key, None)
@@ -88,18 +95,25 @@ class IndexStore:
         aside = self.folder / f"{_ASIDE}{key}"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-        made.save(aside)
-        blocks = list_blocks(aside)
-        files = list_files(aside, blocks)
-        manifest = sealed({"format": FORMAT, "spec": spec, "files": files, "blocks": blocks})
-        (aside / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        for path in aside.rglob("*"):
-            _flush(path)
+        try:
+            self._write(aside, made, spec)
+        except BaseException:  # a full disk would stay full
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
         final = self.folder / key
         self._forget(key)
         shutil.rmtree(final, ignore_errors=True)
         aside.rename(final)
         _flush(self.folder)
+
+    def _write(self, folder: Path, made: Saving, spec: str) -> None:
+        made.save(folder)
+        blocks = list_blocks(folder)
+        files = list_files(folder, blocks)
+        manifest = sealed({"format": FORMAT, "spec": spec, "files": files, "blocks": blocks})
+        (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        for path in (*folder.rglob("*"), folder):
+            _flush(path)
 
     def load(self, key: str, retriever: Retriever, services: Services) -> Index:
         """Checks and loads the index of a retriever. Large files that the index checks itself are left to it."""
@@ -126,7 +140,7 @@ class IndexStore:
             blocks = manifest["blocks"]
             check_files(folder, manifest["files"], blocks)
             check_blocks(folder, {name: sums for name, sums in blocks.items() if name not in later}, threads)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
 
     def size(self, key: str) -> int:
@@ -134,7 +148,7 @@ class IndexStore:
         return sum(path.stat().st_size for path in (self.folder / key).rglob("*") if path.is_file())
 
     def list_keys(self) -> list[str]:
-        return [path.name for path in self.folder.iterdir()] if self.folder.exists() else []
+        return [path.name for path in self.folder.iterdir() if path.is_dir()] if self.folder.exists() else []
 
     def drop(self, key: str) -> None:
         """Deletes an index. The manifest goes first, so that a half-deleted index does not count as existing."""

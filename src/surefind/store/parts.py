@@ -70,7 +70,10 @@ class Parts:
     def keys(self, key: str) -> list[str]:
         """Returns the keys of the parts of an index; none if it has none."""
         path = self.store.folder / key / PARTS
-        return [str(one) for one in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
+        try:
+            return [str(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError):  # it has none, or is damaged, which its checksum shows
+            return []
 
     def has(self, key: str) -> bool:
         """Returns whether an index exists, without checking its files."""
@@ -166,7 +169,7 @@ class Parts:
         merged = [piece for piece in pieces if piece not in kept]
         if len(others) or not kept:
             own = _part_key(key, others) if kept else key
-            if not self.store.sound(own):
+            if self.keys(own) or not self.store.sound(own):  # an index of parts cannot be one of its own parts
                 reuse = self._reuse(merged, others, count, retriever, services)
                 made = retriever.build(chunks_at(others), services, reuse, progress)
                 self.store.save(own, made, retriever.index_spec)

@@ -18,6 +18,11 @@ class StoreSettings:
     token_env: str = ""
     """The environment variable with the token of the server."""
 
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """The backend and its address, unless it is the local one: for keys of results that depend on it."""
+        return () if self.backend == "local" else (self.backend, self.uri)
+
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise UsageError(f"backend must be one of {', '.join(BACKENDS)}, not {self.backend!r}.")

@@ -25,7 +25,7 @@ from surefind.files.limits import Limits
 from surefind.files.opening import read_bytes
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
-from surefind.store.cache import Cache
+from surefind.store.cache import Cache, remove
 from surefind.write.children import settings_of
 from surefind.write.node import installed_version, prepared_here
 from surefind.write.prepare import Prepared, Task, from_data
@@ -75,6 +75,29 @@ def cpus(ray: Any) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
+def check_versions(ray: Any, address: str) -> None:
+    """Raises `StoreError` if a node has another version of Surefind, or none: its results would differ."""
+    ask = ray.remote(num_cpus=0)(installed_version)
+    for node in nodes(ray):
+        try:
+            version = ray.get(ask.options(scheduling_strategy=node).remote(), timeout=_PATIENCE)
+        except Exception as error:  # the package may be missing there, or too old to have the function
+            version = f"none that answers ({type(error).__name__})"
+        if version != __version__:
+            raise StoreError(
+                f"A node of the Ray cluster {address} has Surefind {version}, and this machine has {__version__}. "
+                "Install the same version everywhere."
+            )
+
+
+def nodes(ray: Any) -> list[Any]:
+    """Returns a scheduling strategy for each node that is alive."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    alive = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    return [NodeAffinitySchedulingStrategy(node_id=node, soft=False) for node in alive]
+
+
 class ClusterReading(Reading):
     """Does what `Reading` does, on the nodes of a cluster."""
 
@@ -92,7 +115,7 @@ class ClusterReading(Reading):
         self._ray = connect(self._address)
         self._task = self._ray.remote(max_retries=_RETRIES, num_cpus=1)(prepared_here).remote
         try:
-            self._check_versions()
+            check_versions(self._ray, self._address)
         except BaseException:
             self._ray.shutdown()
             raise
@@ -105,8 +128,7 @@ class ClusterReading(Reading):
             self._calls.wait_for(lambda: not self._waiting_calls)
         self._checkpoint.close()
         if kind is None:
-            for suffix in ("", "-wal", "-shm"):
-                self._checkpoint.path.with_name(self._checkpoint.path.name + suffix).unlink(missing_ok=True)
+            remove(self._checkpoint.path)
         self._ray.shutdown()
 
     def read(self, reader: Reader, path: Path, id: str, layout: str = "", real: str = "") -> Prepared:
@@ -157,20 +179,3 @@ class ClusterReading(Reading):
     def _check_ended(self) -> None:
         if self._ended:
             raise SourceError("was not read: the sync has ended")
-
-    def _check_versions(self) -> None:
-        """Raises `StoreError` if a node has another version of Surefind, or none: it would prepare files otherwise."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        ask = self._ray.remote(num_cpus=0)(installed_version)
-        for node in [node["NodeID"] for node in self._ray.nodes() if node["Alive"]]:
-            there = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-            try:
-                version = self._ray.get(ask.options(scheduling_strategy=there).remote(), timeout=_PATIENCE)
-            except Exception as error:  # the package may be missing there, or too old to have the function
-                version = f"none that answers ({type(error).__name__})"
-            if version != __version__:
-                raise StoreError(
-                    f"A node of the Ray cluster {self._address} has Surefind {version}, and this machine has "
-                    f"{__version__}. Install the same version everywhere."
-                )

@@ -151,7 +151,7 @@ class Writer:
             return
         try:
             self.gate(self, contents)
-        except Exception:
+        except BaseException:
             self._undo()
             self.sweep()
             raise

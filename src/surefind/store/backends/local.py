@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -199,10 +200,11 @@ class LocalBackend:
         """Deletes the leftovers of an interrupted writer. Sets are found by the names of their folders, since they may
         belong to a catalogue that no longer exists."""
         with self._catalogue.transaction():
-            self.rows.delete(gone)
+            self.rows.delete([*gone, *self.rows.orphans()])
+            self.rows.forget_later_indexes(after)
         self._tables.clear()
         for key in self.indexes.list_keys():
-            if (set_of(key) or 0) > after:
+            if (set_of(key) or 0) > after or self.indexes.is_unfinished(key):
                 self.indexes.drop(key)
 
     def sweep(self, keep: Collection[int], gone: Sequence[int]) -> None:
@@ -229,6 +231,11 @@ class LocalBackend:
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
         return self.view(self.rows, self.parts, table, number, services, rules, self.isolated, self._once)
+
+    def folders(self, contents: int) -> list[Path]:
+        """Returns the folders that a set needs, in all layouts."""
+        keys = {key for key, number, *_ in self.rows.indexes() if number == contents and self.indexes.has(key)}
+        return [self.indexes.folder / key for key in sorted(keys)]
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
         return {

@@ -73,9 +73,6 @@ class Record:
     words: Statistics | None = None
     """The statistics of `bm25`."""
 
-    def first_of(self, version: int) -> int:
-        return int(self.firsts[np.searchsorted(self.versions, version)])
-
     @property
     def expression(self) -> str:
         """The expression for the rows of this set. Where all versions of an earlier set are gone, it excludes that set

@@ -28,7 +28,8 @@ def key_of(version: Any, seq: Any) -> Any:
 
 def digest(*parts: str) -> int:
     """Hashes some texts to a positive number of 63 bits."""
-    joined = b"".join(len(part.encode()).to_bytes(8, "little") + part.encode() for part in parts)
+    encoded = [part.encode(errors="surrogatepass") for part in parts]  # a group may come from anywhere
+    joined = b"".join(len(part).to_bytes(8, "little") + part for part in encoded)
     return int.from_bytes(hashlib.blake2b(joined, digest_size=8).digest()) >> 1
 
 
