@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -39,10 +41,31 @@ TOYS = {
 }
 
 
+_numbers = count()
+
+
+def pytest_collection_finish() -> None:
+    """What the test modules hold stays until the end, so the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new folder. The fixture of pytest looks at the folders of all earlier tests to find a free name, which takes
+    longer than many tests."""
+    name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name[:30])
+    folder = tmp_path_factory.getbasetemp() / "tests" / f"{next(_numbers)}_{name}"
+    folder.mkdir(0o700, parents=True)
+    return folder.resolve()
+
+
 @pytest.fixture(autouse=True)
 def _own_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or changes the servers that the user has confirmed."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+    folder = tmp_path_factory.getbasetemp() / "config" / str(next(_numbers))
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
 
 
 @pytest.fixture
