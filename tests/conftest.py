@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from helpers import Home
 from llm_server import LLMServer, serving
+from model_memory import remembering
 from surefind import spec
 from surefind.files.readers import Readers
 from surefind.net import endpoint
@@ -66,6 +67,14 @@ def _own_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
     folder = tmp_path_factory.getbasetemp() / "config" / str(next(_numbers))
     folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+
+
+@pytest.fixture(scope="module")
+def remembered_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The bundled models compute each vector and each score once in a run of the tests."""
+    folder = tmp_path_factory.getbasetemp()
+    with remembering((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "models.db"):
+        yield
 
 
 @pytest.fixture
