@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,12 @@ from model_memory import remembering
 from surefind import spec
 from surefind.files.readers import Readers
 from surefind.net import endpoint
+from surefind.serve.auth.keys import Keys
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from http_helpers import Rights, Served
 
 if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
@@ -75,6 +82,43 @@ def remembered_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     folder = tmp_path_factory.getbasetemp()
     with remembering((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "models.db"):
         yield
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The knowledge base that `server` serves."""
+    from http_helpers import a_bank
+
+    return a_bank(Home(tmp_path_factory.mktemp("bank")))
+
+
+@pytest.fixture(scope="module")
+def rights() -> Rights:
+    """The scopes and the groups of the callers of `server`. A server without callers is open."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def keys(bank: Home, rights: Rights) -> dict[str, str]:
+    """The key of each caller."""
+    store = Keys(bank.folder / ".surefind")
+    return {name: store.create(name, scopes, groups)[1] for name, (scopes, groups) in rights.items()}
+
+
+@pytest.fixture(scope="module")
+def server(bank: Home, keys: dict[str, str]) -> Iterator[Served]:
+    from http_helpers import serving
+
+    with serving(bank.folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from web_helpers import browsing
+
+    with browsing() as found:
+        yield found
 
 
 @pytest.fixture
