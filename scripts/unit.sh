@@ -5,11 +5,15 @@ set -eu
 memory=/dev/shm
 needed=4000000
 free=$(df -Pk "$memory" 2> /dev/null | awk 'NR == 2 { print $4 }')
-if [ "${free:-0}" -gt "$needed" ] && [ -w "$memory" ]; then
-  TMPDIR=$(mktemp -d "$memory/surefind-tests.XXXXXX")
-  export TMPDIR
-  trap 'rm -rf "$TMPDIR"' EXIT
+if [ "${free:-0}" -gt "$needed" ] && work=$(mktemp -d "$memory/surefind-tests.XXXXXX"); then
+  trap 'rm -rf "$work"' EXIT
   trap 'exit 130' INT TERM
+  printf '#!/bin/sh\n' > "$work/program"
+  chmod +x "$work/program"
+  # Some systems run no programs there, and some tests need that.
+  if "$work/program" 2> /dev/null; then
+    export TMPDIR="$work"
+  fi
 fi
 # A process more than there are cores, because many tests wait for something. A library that starts a thread for each
 # core as well would make them wait for each other.
