@@ -46,11 +46,8 @@ types: $(DEV)
 compiled: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet tests/test_contracts.py -k 'retriever or fuser'
 
-# A process more than there are cores, because many tests wait for something. A library that starts a thread for each
-# core as well would make them wait for each other.
 unit: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --dist loadfile --no-loadscope-reorder \
-	  --numprocesses $$($(BIN)/python -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
+	BIN=$(BIN) sh scripts/unit.sh
 
 # A user's install: no development tools, not editable, run from another folder.
 smoke:

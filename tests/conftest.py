@@ -1,20 +1,30 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from helpers import Home
 from llm_server import LLMServer, serving
+from model_memory import remembering
 from surefind import spec
 from surefind.files.readers import Readers
 from surefind.net import endpoint
+from surefind.serve.auth.keys import Keys
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from http_helpers import Rights, Served
 
 if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
@@ -39,10 +49,76 @@ TOYS = {
 }
 
 
+_numbers = count()
+
+
+def pytest_collection_finish() -> None:
+    """What the test modules hold stays until the end, so the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new folder. The fixture of pytest looks at the folders of all earlier tests to find a free name, which takes
+    longer than many tests."""
+    name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name[:30])
+    folder = tmp_path_factory.getbasetemp() / "tests" / f"{next(_numbers)}_{name}"
+    folder.mkdir(0o700, parents=True)
+    return folder.resolve()
+
+
 @pytest.fixture(autouse=True)
 def _own_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or changes the servers that the user has confirmed."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+    folder = tmp_path_factory.getbasetemp() / "config" / str(next(_numbers))
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+
+
+@pytest.fixture(scope="module")
+def remembered_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The bundled models compute each vector and each score once in a run of the tests."""
+    folder = tmp_path_factory.getbasetemp()
+    with remembering((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "models.db"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The knowledge base that `server` serves."""
+    from http_helpers import a_bank
+
+    return a_bank(Home(tmp_path_factory.mktemp("bank")))
+
+
+@pytest.fixture(scope="module")
+def rights() -> Rights:
+    """The scopes and the groups of the callers of `server`. A server without callers is open."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def keys(bank: Home, rights: Rights) -> dict[str, str]:
+    """The key of each caller."""
+    store = Keys(bank.folder / ".surefind")
+    return {name: store.create(name, scopes, groups)[1] for name, (scopes, groups) in rights.items()}
+
+
+@pytest.fixture(scope="module")
+def server(bank: Home, keys: dict[str, str]) -> Iterator[Served]:
+    from http_helpers import serving
+
+    with serving(bank.folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from web_helpers import browsing
+
+    with browsing() as found:
+        yield found
 
 
 @pytest.fixture

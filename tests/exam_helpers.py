@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from helpers import EXAMPLE
 from surefind.exam.known_item import generate
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.ingest.markdown import Markdown
-from surefind.serve.cli import main
+from surefind.serve import cli
 from surefind.types import Document
 
 QUESTIONS = EXAMPLE.parent / "questions.jsonl"
@@ -85,6 +86,17 @@ class Ran:
 
 command_of = cache(typer.main.get_command)
 """The commands as typer makes them from an app. A process does this once; it takes longer than most commands."""
+_make_program = cli.build
+
+
+@cache
+def _program(modules: tuple[str, ...]) -> typer.Typer:
+    return _make_program(modules)
+
+
+def program_of(modules: Iterable[str]) -> typer.Typer:
+    """The program with the commands of these modules, the same one every time."""
+    return _program(tuple(modules))
 
 
 def surefind(*words: str | Path, kb: Path | None = None) -> Ran:
@@ -94,12 +106,13 @@ def surefind(*words: str | Path, kb: Path | None = None) -> Ran:
     code: Any = 0
     with (
         mock.patch.object(sys, "argv", argv),
+        mock.patch.object(cli, "build", program_of),
         mock.patch.object(typer.main, "get_command", command_of),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
         try:
-            main()
+            cli.main()
         except SystemExit as stop:
             code = stop.code or 0
     return Ran(code, out.getvalue(), err.getvalue())

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,10 @@ retrieve = ["bm25"]
 [pipelines.counts]
 retrieve = ["tfidf"]
 """
+
+
+Rights = Mapping[str, tuple[Sequence[str], Sequence[str]]]
+"""The scopes and the groups of callers, by their names."""
 
 
 @dataclass

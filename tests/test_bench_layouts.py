@@ -35,6 +35,8 @@ from surefind.retrieve.bm25 import BM25
 from surefind.types import Document
 from surefind.write.layout import Layout
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 LAYOUTS = [
     "fixed(tokens=50, overlap=10, unit=tokens)",
     "markdown(tokens=80, min_tokens=20) + headings",

@@ -41,6 +41,8 @@ from surefind.search.pipeline import Pipeline
 from surefind.testing import rankings_of
 from surefind.types import Query, Rankings
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 TEXTS = ("bm25", "bm25(k1=0, b=0)", "bm25 + bm25(k1=0, b=0) >> rrf(k=[10, 60])")
 MEASURES = ("nDCG@10", "R@5", "RR@10:span", "P@5:chunk", "T1EM", "BC")
 

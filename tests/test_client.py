@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
 
 import pytest
 
 from helpers import Home
-from http_helpers import Served, a_bank, serving
+from http_helpers import Served
 from surefind.access import Access
 from surefind.client import AsyncClient, Client
 from surefind.errors import RefusedError
-
-
-@pytest.fixture(scope="module")
-def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return a_bank(Home(tmp_path_factory.mktemp("bank")))
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home) -> Iterator[Served]:
-    with serving(bank.folder) as found:
-        yield found
 
 
 def test_both_clients_give_the_hits_of_python(bank: Home, server: Served) -> None:

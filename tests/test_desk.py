@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from desk_editor import content, edit
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind import Access, KnowledgeBase
 from surefind.desk import review
 from surefind.desk.people import same_person
-from surefind.desk.store import Content, Desk
+from surefind.desk.store import Desk
 from surefind.desk.values import Base
 from surefind.errors import ConflictError, SourceError, UsageError
 from surefind.store.catalogue import Catalogue
@@ -44,10 +45,6 @@ def fees(home: Home) -> Home:
     home.write("docs/pay.md", "---\nacl: [hr]\nowner: ada\n---\nThe salary is 1.\n")
     home.sync("docs")
     return home
-
-
-def content(text: str, name: str = "fees.md") -> Content:
-    return Content(name, text.encode(), text, "Fees", (), len(text))
 
 
 def made(desk: Desk, text: str = "one", author: str = "ada") -> int:
@@ -98,21 +95,6 @@ def test_empty_desk_has_no_file_and_nothing_in_it(tmp_path: Path) -> None:
     assert not (tmp_path / ".surefind").exists()
 
 
-def _edit(data: Path, number: int, name: str, times: int) -> None:
-    """Saves `times` texts, each on the newest revision, again and again until it is taken."""
-    desk = Desk(data)
-    for count in range(times):
-        while True:
-            newest = desk.revision(number)
-            try:
-                desk.save(number, newest.number, content(f"{newest.data.decode()} {name}{count}"), name)
-                break
-            except ConflictError:
-                continue
-        desk.add(f"{name}.md", content(f"{name}{count}"), name, Base())
-    desk.close()
-
-
 @settings(max_examples=4, deadline=None)
 @given(st.integers(2, 4), st.integers(1, 8))
 def test_no_update_and_no_draft_is_lost_when_processes_write_at_once(
@@ -123,7 +105,7 @@ def test_no_update_and_no_draft_is_lost_when_processes_write_at_once(
     number = made(desk, "begin")
     names = [f"p{at}" for at in range(processes)]
     run = multiprocessing.get_context("spawn")
-    started = [run.Process(target=_edit, args=(data, number, name, times)) for name in names]
+    started = [run.Process(target=edit, args=(data, number, name, times)) for name in names]
     for process in started:
         process.start()
     for process in started:
@@ -139,7 +121,7 @@ def test_no_update_and_no_draft_is_lost_when_processes_write_at_once(
 
 def test_threads_share_a_desk(desk: Desk) -> None:
     number = made(desk, "begin")
-    threads = [threading.Thread(target=_edit, args=(desk.database.path.parent, number, f"t{at}", 5)) for at in range(6)]
+    threads = [threading.Thread(target=edit, args=(desk.database.path.parent, number, f"t{at}", 5)) for at in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -21,6 +21,8 @@ from helpers import EXAMPLE
 from surefind import testing
 from surefind.serve.cli import app
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 INDEX = ROOT / "docs" / "README.md"

@@ -30,6 +30,8 @@ from surefind.exam.library import Library
 from surefind.exam.store import ExamStore
 from surefind.types import Query
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 QUESTIONS = ["when is the wire cutoff", "ctr deadline on a holiday", "courtesy pay limit", "who approves sick leave"]
 PAIR = ("-p", "bm25(k1=1.5, b=0.75)", "-p", "tfidf()")
 RESTRICTED = "---\nacl: [board]\n---\n# Sale\n\nThe wire cutoff moves to the buyer after the sale of the branch.\n"

@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,18 @@ TOPIC = re.compile(r"surefind help ([a-z][\w/-]*)")
 
 def messages(path: Path) -> list[str]:
     """Every text of a module that is no docstring."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    said = {
-        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return [node.value for node in found if id(node) not in said]
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said
+    ]
+
+
+@cache
+def known_topics() -> set[str]:
+    return {*help.topics(), *(name.stem for name in (ROOT / "src/surefind/serve/cli").glob("[a-z]*.py"))}
 
 
 def test_every_page_is_listed_once() -> None:
@@ -125,9 +132,8 @@ def _everything(terminal: int, seconds: float = 60) -> str:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
 def test_messages_point_to_topics_that_exist(path: Path) -> None:
-    known = {*help.topics(), *(name.stem for name in (ROOT / "src/surefind/serve/cli").glob("[a-z]*.py"))}
     text = "\n".join(messages(path))
-    assert set(TOPIC.findall(text)) <= known
+    assert set(TOPIC.findall(text)) <= known_topics()
     if "testing" not in path.parts:
         assert re.findall(r"docs/[\w/-]+\.md", text) == []
 

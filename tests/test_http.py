@@ -21,17 +21,6 @@ from surefind.access import Access
 from surefind.kb import KnowledgeBase
 
 
-@pytest.fixture(scope="module")
-def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return a_bank(Home(tmp_path_factory.mktemp("bank")))
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home) -> Iterator[Served]:
-    with serving(bank.folder) as found:
-        yield found
-
-
 @pytest.fixture
 def http(server: Served) -> Iterator[httpx.Client]:
     with server.client() as client:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from exam_helpers import surefind
 from helpers import Home
-from http_helpers import SETTINGS, Served, a_bank, serving
+from http_helpers import SETTINGS, Rights, Served, a_bank, serving
 from surefind.errors import ConfigError, StoreError, UsageError
 from surefind.serve.auth.caller import NotAuthenticatedError
 from surefind.serve.auth.gatekeeper import Gatekeeper, TooManyError
@@ -312,21 +312,13 @@ def bank(tmp_path_factory: pytest.TempPathFactory, provider: _Provider) -> Home:
 
 
 @pytest.fixture(scope="module")
-def keys(bank: Home) -> dict[str, str]:
-    store = Keys(bank.folder / ".surefind")
-    made = {
+def rights() -> Rights:
+    return {
         "reader": (["read"], []),
         "hr": (["read"], ["hr"]),
         "writer": (["read", "write"], []),
         "admin": (["admin"], ["*"]),
     }
-    return {name: store.create(name, scopes, groups)[1] for name, (scopes, groups) in made.items()}
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home, keys: dict[str, str]) -> Iterator[Served]:
-    with serving(bank.folder) as found:
-        yield found
 
 
 def _documents(server: Served, key: str) -> set[str]:

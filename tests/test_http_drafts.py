@@ -9,33 +9,24 @@ import httpx
 import pytest
 
 from helpers import Home
-from http_helpers import Served, a_bank, serving
-from surefind.serve.auth.keys import Keys
+from http_helpers import Rights, Served
 
 
 @pytest.fixture(scope="module")
-def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return a_bank(Home(tmp_path_factory.mktemp("bank")))
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home) -> Iterator[tuple[Served, dict[str, str]]]:
-    keys = Keys(bank.folder / ".surefind")
-    people = {
-        "ada": keys.create("ada", ["read", "write", "review"])[1],
-        "bob": keys.create("bob", ["read", "write", "review"])[1],
-        "writer": keys.create("writer", ["read", "write"])[1],
-        "hr": keys.create("hr", ["read", "write", "review"], ["hr"])[1],
-        "reader": keys.create("reader", ["read"])[1],
+def rights() -> Rights:
+    every = ["read", "write", "review"]
+    return {
+        "ada": (every, []),
+        "bob": (every, []),
+        "writer": (["read", "write"], []),
+        "hr": (every, ["hr"]),
+        "reader": (["read"], []),
     }
-    with serving(bank.folder) as found:
-        yield found, people
 
 
 @pytest.fixture
-def people(server: tuple[Served, dict[str, str]]) -> Iterator[dict[str, httpx.Client]]:
-    served, keys = server
-    clients = {name: served.client(key) for name, key in keys.items()}
+def people(server: Served, keys: dict[str, str]) -> Iterator[dict[str, httpx.Client]]:
+    clients = {name: server.client(key) for name, key in keys.items()}
     yield clients
     for client in clients.values():
         client.close()

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
-import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
 
-from helpers import Home
-from http_helpers import Served, a_bank, serving
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(a_bank(Home(tmp_path_factory.mktemp("bank"))).folder) as found:
-        yield found
+from http_helpers import Served
 
 
 def test_no_request_breaks_the_server(server: Served) -> None:

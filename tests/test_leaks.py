@@ -27,6 +27,8 @@ from surefind.serve.auth.keys import Keys
 from surefind.serve.http.app import create_app
 from surefind.serve.http.settings import ServeSettings
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 QUERY = "What does the Zebra Vault of Quillon Bank hold about the salary?"
 SECRET = re.compile(r"hushword\d", re.IGNORECASE)
 RETRIEVERS = {

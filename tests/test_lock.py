@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import distribution, packages_distributions
 from itertools import product
 from pathlib import Path
@@ -103,6 +104,7 @@ def test_each_requirement_has_one_pin_in_its_range(where: dict[str, str]) -> Non
 # ---------------------------------------------------------------- types
 
 
+@cache
 def imported() -> set[str]:
     """The top-level modules that src/ imports, without the standard library and our own."""
     names: set[str] = set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from helpers import Home
 from surefind.calibrate.page import render as calibration_page
 from surefind.serve.cli import app
 from surefind.study.html import render as study_page
-from web_helpers import BROWSER, browsing, fits
+from web_helpers import BROWSER, fits
 
 pytestmark = list(BROWSER)
 
@@ -30,12 +29,6 @@ retrieve = ["bm25"]
 retrieve = ["bm25", "tfidf"]
 fuse = "weighted(weights=[0.123456, 0.876544], missing=score)"
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,8 @@ from surefind.study.values import Column
 from surefind.train import alpha
 from surefind.train.crossfit import cross_fitted
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 THINGS = "cash cheque wire loan card deposit vault ledger audit teller branch mortgage receipt statement fee".split()
 PEOPLE = ("Mia Reyes", "Tom Hale", "Ada Stone")
 FACTS = (

@@ -20,6 +20,8 @@ from surefind.study.studies.cascade import _paper as paper
 from surefind.study.studies.cascade._measure import tune
 from surefind.train.material import simplex
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 KINDS = ("plain", "coded")
 
 

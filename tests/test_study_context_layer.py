@@ -12,6 +12,8 @@ import pytest
 from exam_helpers import Ran, copy_few, surefind
 from helpers import WORDS, Home
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:

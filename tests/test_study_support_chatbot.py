@@ -22,6 +22,8 @@ from surefind.kb import KnowledgeBase
 from surefind.study.studies.support_chatbot import _measure as measure
 from surefind.study.studies.support_chatbot import _paper as paper
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 OTHER = 'prefixed(model=minilm, query="find: ", passage="text: ")'
 WORDS_OF = ("study", "support-chatbot", "--exam", "mine", "--questions", "9", "--json")
 

@@ -33,6 +33,8 @@ from surefind.services import LocalServices
 from surefind.testing import MemoryView, rankings_of
 from surefind.types import Chunk, Mask, Query, Wording
 
+pytestmark = pytest.mark.usefixtures("remembered_models")
+
 HYBRID = """
 [search]
 pipeline = "hybrid"

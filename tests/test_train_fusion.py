@@ -6,8 +6,9 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,8 @@ from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.store.lock import training_lock
 from surefind.testing import FUSER_ROWS, check_rankings, rankings_of
-from surefind.train.alpha import fit_mlp, r_squared
+from surefind.train.alpha import Fitted, fit_mlp, r_squared
 from surefind.train.fusion import MODELS, train_fusion
-from surefind.train.gain import fit_ndcg
 from surefind.train.judge import Row, compare, verdict
 from surefind.train.material import Half, Material, best_static, gather
 from surefind.train.weights import search, train_weights
@@ -41,15 +41,19 @@ from surefind.types import Query, Rankings
 from surefind.write.layout import Layout
 from toy_stages import ToyEmbedder
 
-pytest.importorskip("sklearn")
-pytest.importorskip("xgboost")
-
 PAIR = ["bm25", "tfidf"]
 (NDCG,) = parse_measures(["nDCG@10"])
 
 
 def quiet(what: str, done: int, total: int) -> None:
     pass
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _packages() -> None:
+    """Imported where the tests run, and not by every process that collects them."""
+    pytest.importorskip("sklearn")
+    pytest.importorskip("xgboost")
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +79,12 @@ def material(kb: KnowledgeBase, exam: Exam) -> Material:
 
 
 @pytest.fixture(scope="module")
+def fitted(material: Material) -> Callable[[str], Fitted]:
+    """Models by their names, each fitted once on `material`."""
+    return cache(lambda model: MODELS[model](material, quiet))
+
+
+@pytest.fixture(scope="module")
 def trained(kb: KnowledgeBase, exam: Exam) -> dict[str, dict[str, Any]]:
     models = ("ridge", "xgboost", "ndcg", "lambdamart")
     return {model: train_fusion(kb, exam, model, PAIR, missing="score") for model in models}
@@ -90,11 +100,13 @@ def test_the_halves_are_those_of_the_exam(material: Material, exam: Exam) -> Non
 
 
 @pytest.mark.parametrize("model", ["ridge", "ndcg", "lambdamart"])
-def test_the_held_out_half_changes_nothing_that_is_learned(material: Material, model: str) -> None:
+def test_the_held_out_half_changes_nothing_that_is_learned(
+    material: Material, fitted: Callable[[str], Fitted], model: str
+) -> None:
     """Fitted beside another held-out half, the model gives the same weights."""
     half = material.held
     few = half.taken(np.arange(5))
-    fits = [MODELS[model](m, quiet).predictor for m in (material, replace(material, held=few))]
+    fits = [fitted(model).predictor, MODELS[model](replace(material, held=few), quiet).predictor]
     found = [p.fuse(half.texts, half.rankings, material.embed, 10).ids for p in fits]
     assert np.array_equal(*found)
     assert np.array_equal(*(best_static(m)[1] for m in (material, replace(material, held=few))))
@@ -363,8 +375,8 @@ def test_mlp_reads_the_vectors_of_the_queries(material: Material, tmp_path: Path
     assert np.array_equal(again.weights(half.texts, half.rankings, embed), weights)
 
 
-def test_ndcg_is_not_below_static_where_it_was_chosen(material: Material) -> None:
-    assert fit_ndcg(material, quiet).metrics["expected_gain"] >= 0
+def test_ndcg_is_not_below_static_where_it_was_chosen(fitted: Callable[[str], Fitted]) -> None:
+    assert fitted("ndcg").metrics["expected_gain"] >= 0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -12,9 +11,8 @@ import httpx
 import pytest
 
 from helpers import Home
-from http_helpers import SETTINGS, Served, a_bank, serving
-from surefind.serve.auth.keys import Keys
-from web_helpers import accessible, browsing, fits, needs_browser, visiting
+from http_helpers import SETTINGS, Rights, Served, a_bank, serving
+from web_helpers import accessible, fits, needs_browser, visiting
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,27 +34,15 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def keys(bank: Home) -> dict[str, str]:
-    made = Keys(bank.folder / ".surefind")
+def rights() -> Rights:
+    every = ["read", "write", "review"]
     return {
-        "ada": made.create("ada", ["read", "write", "review"])[1],
-        "bob": made.create("bob", ["read", "write", "review"])[1],
-        "writer": made.create("writer", ["read", "write"])[1],
-        "reader": made.create("reader", ["read"])[1],
-        "hr": made.create("hr", ["read", "write", "review"], ["hr"])[1],
+        "ada": (every, []),
+        "bob": (every, []),
+        "writer": (["read", "write"], []),
+        "reader": (["read"], []),
+        "hr": (every, ["hr"]),
     }
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home, keys: dict[str, str]) -> Iterator[Served]:
-    with serving(bank.folder) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 def _get(server: Served, key: str, path: str) -> httpx.Response:

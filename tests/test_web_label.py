@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from helpers import Home
-from http_helpers import Served, a_bank, serving
+from http_helpers import Rights, Served, a_bank, serving
 from surefind.exam.labels import Labels, agreement
 from surefind.exam.store import ExamStore
-from surefind.serve.auth.keys import Keys
 from surefind.serve.cli import app
 from surefind.serve.web.judging import in_words, judge_name
-from web_helpers import accessible, browsing, fits, needs_browser, visiting
+from web_helpers import accessible, fits, needs_browser, visiting
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -40,23 +39,9 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def keys(bank: Home) -> dict[str, str]:
-    store = Keys(bank.folder / ".surefind")
+def rights() -> Rights:
     both = ["read", "review"]
-    rights = {"anna": (both, ["hr"]), "bert b": (both, ["hr"]), "carla": (both, []), "reader": (["read"], ["hr"])}
-    return {name: store.create(name, scopes, groups)[1] for name, (scopes, groups) in rights.items()}
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home, keys: dict[str, str]) -> Iterator[Served]:
-    with serving(bank.folder) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
+    return {"anna": (both, ["hr"]), "bert b": (both, ["hr"]), "carla": (both, []), "reader": (["read"], ["hr"])}
 
 
 @pytest.fixture

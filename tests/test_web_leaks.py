@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 from collections import deque
-from collections.abc import Iterator
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -13,8 +12,7 @@ import pytest
 
 from exam_helpers import surefind
 from helpers import Home
-from http_helpers import Served, a_bank, serving
-from surefind.serve.auth.keys import Keys
+from http_helpers import Rights, Served, a_bank
 
 HTML = {"Accept": "text/html"}
 SECRET = re.compile("zebra|secretkey|Restricted report")
@@ -43,17 +41,8 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def keys(bank: Home) -> dict[str, str]:
-    with bank.open() as kb:
-        made = Keys(kb.data)
-        found = {" ".join(scopes): made.create(" ".join(scopes), scopes)[1] for scopes in SCOPES}
-        return found | {"hr": made.create("hr", ["admin"], ["hr"])[1]}
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home, keys: dict[str, str]) -> Iterator[Served]:
-    with serving(bank.folder) as found:
-        yield found
+def rights() -> Rights:
+    return {" ".join(scopes): (scopes, []) for scopes in SCOPES} | {"hr": (["admin"], ["hr"])}
 
 
 def _crawl(http: httpx.Client, most: int = 250) -> dict[str, str]:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import httpx
@@ -15,13 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from helpers import Home
-from http_helpers import Served, a_bank, serving
-from surefind.serve.auth.keys import Keys
+from http_helpers import Rights, Served, a_bank
 from surefind.serve.cli import app
 from surefind.serve.editing import save_settings, shown_settings, undo_change
 from surefind.serve.web.policy import script_hashes
 from surefind.store.lock import writer_lock
-from web_helpers import accessible, browsing, fits, needs_browser, visiting
+from web_helpers import accessible, fits, needs_browser, visiting
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -50,22 +48,8 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def keys(bank: Home) -> dict[str, str]:
-    store = Keys(bank.folder / ".surefind")
-    rights = {"reader": (["read"], []), "reviewer": (["read", "review"], []), "hr": (["read", "review"], ["hr"])}
-    return {name: store.create(name, scopes, groups)[1] for name, (scopes, groups) in rights.items()}
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home, keys: dict[str, str]) -> Iterator[Served]:
-    with serving(bank.folder) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
+def rights() -> Rights:
+    return {"reader": (["read"], []), "reviewer": (["read", "review"], []), "hr": (["read", "review"], ["hr"])}
 
 
 def get(server: Served, key: str, path: str) -> httpx.Response:

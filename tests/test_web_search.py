@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import httpx
@@ -15,7 +14,7 @@ from http_helpers import SETTINGS, Served, a_bank, serving
 from surefind.exam.feedback import FeedbackLog
 from surefind.exam.store import ExamStore
 from surefind.serve.auth.keys import Keys
-from web_helpers import accessible, browsing, needs_browser, visiting
+from web_helpers import accessible, needs_browser, visiting
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -31,18 +30,6 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
     home.write("docs/long.md", f"# {'W' * 300}\n\nThe longwire is at https://example.com/{'x' * 400}\n")
     home.write("docs/rtl.md", "# העברה\n\nמועד אחרון להעברה rtlwire הוא שלוש.\n")
     return a_bank(home)
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home) -> Iterator[Served]:
-    with serving(bank.folder) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 def _get(server: Served, path: str, **headers: str) -> httpx.Response:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from helpers import Home
-from http_helpers import SETTINGS, Served, a_bank, serving
+from http_helpers import SETTINGS, Rights, Served, a_bank, serving
 from surefind.serve.auth.keys import Keys
-from web_helpers import accessible, browsing, fits, needs_browser, visiting
+from web_helpers import accessible, fits, needs_browser, visiting
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -21,27 +20,8 @@ HTML = {"Accept": "text/html"}
 
 
 @pytest.fixture(scope="module")
-def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return a_bank(Home(tmp_path_factory.mktemp("bank")))
-
-
-@pytest.fixture(scope="module")
-def keys(bank: Home) -> dict[str, str]:
-    store = Keys(bank.folder / ".surefind")
-    rights = {"admin": (["admin"], ["*"]), "reviewer": (["read", "write", "review"], ["*"])}
-    return {name: store.create(name, scopes, groups)[1] for name, (scopes, groups) in rights.items()}
-
-
-@pytest.fixture(scope="module")
-def server(bank: Home, keys: dict[str, str]) -> Iterator[Served]:
-    with serving(bank.folder) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
+def rights() -> Rights:
+    return {"admin": (["admin"], ["*"]), "reviewer": (["read", "write", "review"], ["*"])}
 
 
 def text_of(bank: Home) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -129,6 +130,12 @@ def _data(text: str, where: str) -> dict[str, Any]:
         raise ConfigError(f"{where} is not valid TOML: {error}.") from None
 
 
+@cache
+def _built_in() -> Mapping[str, Any]:
+    """The tables of the template, which are the defaults."""
+    return tomllib.loads(TEMPLATE)
+
+
 class _SettingsReader:
     def __init__(self, text: str, where: str, data: dict[str, Any]) -> None:
         self.text = text
@@ -146,7 +153,7 @@ class _SettingsReader:
                 raise self.error("", table, f"{table} must be a table: write [{table}] above its lines.")
             if table in _TABLES:
                 self.check(table, content, _TABLES[table])
-        defaults = {table: tomllib.loads(TEMPLATE)[table] for table in _TABLES}
+        defaults = _built_in()
         merged = {table: {**defaults[table], **self.data.get(table, {})} for table in _TABLES}
         pipelines = self.pipelines()
         name = merged["search"]["pipeline"]
@@ -299,7 +306,7 @@ class _SettingsReader:
             raise self.error("store", str(error).partition(" ")[0], str(error)) from None
 
     def pipelines(self) -> dict[str, Pipeline]:
-        given = self.data.get("pipelines") or tomllib.loads(TEMPLATE)["pipelines"]
+        given = self.data.get("pipelines") or _built_in()["pipelines"]
         made = {}
         for name, content in given.items():
             table = f"pipelines.{name}"

@@ -1,0 +1,28 @@
+"""Edits a draft in a process of its own. It imports little, because it is started many times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from surefind.desk.store import Content, Desk
+from surefind.desk.values import Base
+from surefind.errors import ConflictError
+
+
+def content(text: str, name: str = "fees.md") -> Content:
+    return Content(name, text.encode(), text, "Fees", (), len(text))
+
+
+def edit(data: Path, number: int, name: str, times: int) -> None:
+    """Saves `times` texts, each on the newest revision, again and again until it is taken."""
+    desk = Desk(data)
+    for count in range(times):
+        while True:
+            newest = desk.revision(number)
+            try:
+                desk.save(number, newest.number, content(f"{newest.data.decode()} {name}{count}"), name)
+                break
+            except ConflictError:
+                continue
+        desk.add(f"{name}.md", content(f"{name}{count}"), name, Base())
+    desk.close()
