@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,12 @@ pytest.importorskip("milvus_lite", reason="surefind[milvus] is not installed: ma
 from exam_helpers import surefind
 from helpers import Home
 from surefind.access import Access
+from surefind.bench.engine import Bench
+from surefind.bench.plan import Contender, Plan
 from surefind.errors import ConfigError, MissingPartError, NotBuiltError, UsageError
+from surefind.exam.model import Exam, ExamQuery, Judgment
+from surefind.measure.names import Measure
+from surefind.store.backends.milvus.server import Server
 
 pytestmark = pytest.mark.usefixtures("toys")
 PIPELINES = """
@@ -159,3 +165,28 @@ def test_missing_package_is_named(home: Home, monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setitem(sys.modules, "pymilvus", None)
     with pytest.raises(MissingPartError, match=r"pip install 'surefind\[milvus\]'"):
         Server(str(tmp_path / "kb.db")).collections("")
+
+
+def test_benchmark_asks_milvus_and_not_the_results_of_the_local_backend(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    real = Server.search
+
+    def search(self: Server, *given: Any, **named: Any) -> Any:
+        asked.append(1)
+        return real(self, *given, **named)
+
+    monkeypatch.setattr(Server, "search", search)
+    written(home)
+    found = []
+    for settings in (PIPELINES, MILVUS):
+        home.configure(settings)
+        home.sync("docs")
+        with home.open() as kb:
+            judged = tuple(ExamQuery(f"q{i}", f"cash report {i}", (Judgment(f"{i}.md"),)) for i in (0, 5))
+            plan = Plan((Contender("both", kb.pipeline("both")),), Exam("x", judged), (Measure("nDCG", 10),))
+            asked.clear()
+            found.append(Bench(kb).rank(plan).rankings[0])
+    assert asked, "the second benchmark is of another backend"
+    assert found[0].ids.tolist() == found[1].ids.tolist()

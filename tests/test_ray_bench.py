@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,22 @@ def test_every_ranking_comes_from_the_cluster(home: Home, cluster: Cluster, monk
         for contender in plan.contenders:
             monkeypatch.setattr(type(bench.view(contender)), "search", searched)
         assert len(bench.rank(plan).rankings) == len(plan.contenders)
+
+
+def test_nodes_keep_no_copy_and_need_no_other_generation(home: Home, cluster: Cluster) -> None:
+    """A copy has all documents, restricted ones too. Only the indexes of the current set are sent."""
+    copies = lambda: list(Path(tempfile.gettempdir()).glob("surefind-bench-*"))  # noqa: E731
+    before = copies()
+    written(home)
+    home.write("docs/3.md", "# Vault number 3\n\nThe teller counts drawer 3 again.", age=20)
+    home.sync()
+    kb, plan = plan_of(home)
+    with kb:
+        every = {path.name for path in (kb.data / "indexes").iterdir()}
+        sent = {path.name for path in kb.folders(kb.reader().generation)}
+        assert sent < every
+        run_bench(kb, plan, "bench", ray=cluster.address)
+    assert copies() == before
 
 
 def test_lost_node_changes_nothing(home: Home, cluster: Cluster, tmp_path: Path) -> None:

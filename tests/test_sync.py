@@ -488,3 +488,14 @@ def test_index_is_not_mistaken_for_that_of_the_same_documents_cut_elsewhere(
     with two.open() as kb:
         hits = ask(kb, "two").hits
         assert [(hit.document, hit.text) for hit in hits] == [("c.md", "two")]
+
+
+def test_what_a_stopped_sync_on_a_cluster_prepared_is_deleted_by_the_next_one(home: Home) -> None:
+    """It holds the text of files, which may have been deleted since."""
+    left = home.folder / ".surefind" / "cache" / "prepared.db"
+    home.write("docs/a.md", "alpha")
+    left.parent.mkdir(parents=True)
+    for suffix in ("", "-wal", "-shm"):
+        left.with_name(left.name + suffix).write_bytes(b"prepared")
+    home.sync("docs")
+    assert not list(left.parent.glob("prepared.db*"))
