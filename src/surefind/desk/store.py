@@ -206,7 +206,7 @@ class Desk:
                 (number,),
             ).fetchone()
             if row is None:
-                raise self._no_draft(db, number)
+                raise no_draft(number)
             return tuple(json.loads(row[0]))
 
     def keeps(self, number: int) -> bool:
@@ -249,18 +249,13 @@ class Desk:
         found = self._drafts(db, "WHERE d.number = ?", (number,))
         if found and found[0].state in OPEN:
             return found[0]
-        raise self._no_draft(db, number)
+        raise no_draft(number)
 
     def _draft(self, db: sqlite3.Connection, number: int) -> Draft:
         found = self._drafts(db, "WHERE d.number = ?", (number,))
         if not found:
-            raise self._no_draft(db, number)
+            raise no_draft(number)
         return found[0]
-
-    def _no_draft(self, db: sqlite3.Connection, number: int) -> UsageError:
-        waiting = self._drafts(db, f"WHERE d.state IN {_WAITING} ORDER BY d.number DESC LIMIT 20")
-        listed = ", ".join(f"{draft.number} ({draft.document})" for draft in waiting) or "none"
-        return UsageError(f"Version {number} is not a draft. Drafts: {listed}.")
 
     def _drafts(self, db: sqlite3.Connection, where: str, values: Sequence[object] = ()) -> list[Draft]:
         found = []
@@ -300,8 +295,14 @@ class Desk:
     def _row(self, db: sqlite3.Connection, columns: str, number: int) -> tuple[Any, ...]:
         row: tuple[Any, ...] | None = db.execute(f"SELECT {columns} FROM drafts WHERE number = ?", (number,)).fetchone()
         if row is None:
-            raise self._no_draft(db, number)
+            raise no_draft(number)
         return row
+
+
+def no_draft(number: int, state: str = "") -> UsageError:
+    """Returns the error for a number that is not an open draft. It names no other draft: the caller may not see them."""
+    about = f" It is {state}." if state else ""
+    return UsageError(f"Version {number} is not a draft.{about} List the drafts with: surefind version list.")
 
 
 def note(db: sqlite3.Connection, number: int, who: str, what: str, revision: int) -> None:
