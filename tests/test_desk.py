@@ -349,6 +349,8 @@ def test_draft_keeps_the_access_list_and_on_demand_the_metadata_of_its_document(
         (document,) = kb.documents(Access.of("hr"))[1:]
         assert (document.text, document.acl, document.metadata["owner"]) == ("The salary is 3.", ("hr",), "ada")
         opened = kb.draft_of("pay.md", b"---\nacl: [public]\n---\nThe salary is 4.", author="x")
+        assert not kb.may_read_draft(opened.number, Access.public()), "the document is restricted until then"
+        kb.publish(opened.number)
         assert kb.may_read_draft(opened.number, Access.public())
 
 

@@ -90,3 +90,58 @@ def test_errors_do_not_list_the_drafts_of_others(bank: Bank) -> None:
         answer = bank.ask("writer", "POST", f"/v1/drafts/{gone}/{what}")
         assert answer.status_code == 400 and "not a draft" in answer.text
         assert "layoffs" not in answer.text and str(hidden) not in answer.json()["detail"]
+
+
+def test_restricted_document_is_replaced_only_by_reviewers_who_may_read_it(bank: Bank) -> None:
+    number = bank.upload("writer", "hr/pay.md", "---\nacl: [public]\n---\nOverwritten.\n")
+    assert bank.ask("writer", "POST", f"/v1/drafts/{number}/submit").status_code == 200
+    assert number not in [one["number"] for one in bank.ask("ada", "GET", "/v1/drafts").json()["drafts"]]
+    for what in ("approve", "publish", "return"):
+        answer = bank.ask("ada", "POST", f"/v1/drafts/{number}/{what}", json={"revision": 1})
+        assert answer.status_code == 404, what
+    assert bank.ask("ada", "POST", "/v1/jobs", json={"kind": "publish", "version": number}).status_code == 404
+    approved = bank.ask("hr", "POST", f"/v1/drafts/{number}/approve", json={"revision": 1})
+    assert approved.json()["state"] == "approved"
+
+
+def test_reviewer_does_not_publish_their_own_draft_of_a_document_that_they_may_not_read(bank: Bank) -> None:
+    number = bank.upload("ada", "hr/pay.md", "---\nacl: [public]\n---\nOverwritten.\n")
+    bank.ask("ada", "POST", f"/v1/drafts/{number}/submit")
+    assert bank.ask("hr", "POST", f"/v1/drafts/{number}/approve", json={"revision": 1}).status_code == 200
+    assert bank.ask("ada", "POST", f"/v1/drafts/{number}/publish").status_code == 403
+
+
+def test_revision_is_shown_by_its_own_access_list(bank: Bank) -> None:
+    number = bank.upload("hr", "new.md", "---\nacl: [hr]\n---\nThe zebra is 1.\n")
+    said = {"revision": 1, "line": 1, "text": "The zebra is wrong."}
+    assert bank.ask("hr", "POST", f"/v1/drafts/{number}/comments", json=said).status_code == 201
+    bank.save("hr", number, 1, "---\nacl: [public]\n---\nNothing.\n")
+    assert bank.ask("ada", "GET", f"/v1/drafts/{number}").json()["comments"] == []
+    assert "zebra" not in bank.ask("ada", "GET", f"/drafts/{number}").text
+    for path in ("/v1/drafts/{}?revision=1", "/drafts/{}?revision=1", "/drafts/{}?revision=2&since=1"):
+        assert bank.ask("ada", "GET", path.format(number)).status_code == 404, path
+        assert "zebra" in bank.ask("hr", "GET", path.format(number)).text, path
+    assert bank.ask("ada", "POST", f"/v1/drafts/{number}/comments", json=said).status_code == 404
+    assert bank.ask("ada", "GET", f"/v1/drafts/{number}?revision=2").status_code == 200
+
+
+def test_author_does_not_see_a_later_revision_that_is_restricted(bank: Bank) -> None:
+    number = bank.upload("writer", "new.md", "An idea.\n")
+    bank.save("hr", number, 1, "---\nacl: [hr]\n---\n# The zebra\n\nIt is 1.\n")
+    for path in ("/v1/drafts", "/drafts", "/v1/drafts/{}", "/drafts/{}", "/drafts/{}/edit", "/drafts/{}/chunks"):
+        assert "zebra" not in bank.ask("writer", "GET", path.format(number)).text, path
+    assert bank.ask("writer", "GET", f"/v1/drafts/{number}").status_code == 404
+
+
+def test_draft_is_hidden_from_who_may_not_read_its_document_any_more(bank: Bank) -> None:
+    others, own = bank.upload("bob", "wires.md", "The okapi is 4 pm.\n"), bank.upload("ada", "wires.md", "Mine.\n")
+    assert "okapi" in bank.ask("ada", "GET", f"/v1/drafts/{others}").text
+    bank.home.write("docs/wires.md", "---\nacl: [hr]\n---\n# Wires\n\nThe zebra of wires.\n")
+    bank.sync()
+    for path in ("/v1/drafts/{}", "/drafts/{}", "/v1/drafts/{}/preview"):
+        assert bank.ask("ada", "GET", path.format(others)).status_code == 404, path
+    assert bank.ask("ada", "GET", f"/v1/drafts/{own}").json()["text"] == "Mine.\n", "authors see what they wrote"
+    page = bank.ask("ada", "GET", f"/drafts/{own}").text
+    assert "Mine." in page and "zebra" not in page and "newer version" not in page
+    assert bank.ask("ada", "POST", f"/v1/drafts/{own}/publish").status_code == 403
+    assert "newer version" in bank.ask("hr", "GET", f"/drafts/{own}").text

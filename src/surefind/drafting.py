@@ -247,16 +247,19 @@ class Drafting:
         """Returns the published version of a document as the desk shows it; empty if the document is new."""
         return self._published(document)[0].text
 
-    def may_read_draft(self, number: int, access: Access) -> bool:
-        """Returns whether a caller may read a draft, by its access list and the rules for its name."""
+    def may_read_draft(self, number: int, access: Access, revision: int | None = None) -> bool:
+        """Returns whether a caller may read a revision of a draft, by default the newest: by its access list, by that
+        of the document as it is published now, and by the rules for its name."""
         from surefind.access import access_lists
 
         document = self.desk.get(number).document
-        names = [document]
+        owned, names = [self.desk.signed(number, revision)[1]], [document]
         with contextlib.suppress(NothingIndexedError):
-            version = self.catalogue.versions.find(document, self.catalogue.contents())
-            names += [self.catalogue.versions.file_of(version)[1]] if version else []
-        lists = access_lists(self.desk.acl(number), names, self.settings.access)
+            versions = self.catalogue.versions
+            if version := versions.find(document, self.catalogue.contents()):
+                names.append(versions.file_of(version)[1])
+                owned.append(versions.document(version).acl)
+        lists = [one for own in owned for one in access_lists(own, names, self.settings.access)]
         return access.admits(one.groups for one in lists)
 
     # ------------------------------------------------------------ helpers

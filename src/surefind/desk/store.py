@@ -197,17 +197,16 @@ class Desk:
             version, content, key = self._row(db, "base, base_content, base_text", number)
             return Base(version, content, fetch(db, key, self.database.path).decode())
 
-    def acl(self, number: int) -> tuple[str, ...]:
-        """Returns who may read the newest revision of a draft."""
+    def signed(self, number: int, revision: int | None = None) -> tuple[str, tuple[str, ...]]:
+        """Returns who wrote a revision of a draft, by default the newest, and its access list."""
         with self.database.reading() as db:
+            wanted = revision or self._draft(db, number).revision
             row = db.execute(
-                "SELECT r.acl FROM drafts d JOIN revisions r ON r.draft = d.number AND r.number = d.revision "
-                "WHERE d.number = ?",
-                (number,),
+                "SELECT author, acl FROM revisions WHERE draft = ? AND number = ?", (number, wanted)
             ).fetchone()
             if row is None:
-                raise no_draft(number)
-            return tuple(json.loads(row[0]))
+                raise UsageError(f"Draft {number} has no revision {wanted}.")
+            return row[0], tuple(json.loads(row[1]))
 
     def keeps(self, number: int) -> bool:
         """Returns whether a draft keeps the metadata of its document."""
@@ -300,7 +299,7 @@ class Desk:
 
 
 def no_draft(number: int, state: str = "") -> UsageError:
-    """Returns the error for a number that is not an open draft. It names no other draft: the caller may not see them."""
+    """Returns the error for a number that is not an open draft. It names no others: the caller may not see them."""
     about = f" It is {state}." if state else ""
     return UsageError(f"Version {number} is not a draft.{about} List the drafts with: surefind version list.")
 
