@@ -20,6 +20,7 @@ PEOPLE: dict[str, tuple[list[str], list[str]]] = {
     "bob": (["read", "write", "review"], []),
     "writer": (["read", "write"], []),
     "hr": (["read", "write", "review"], ["hr"]),
+    "admin": (["admin"], []),
     "boss": (["admin"], ["*"]),
 }
 """Callers by name: their scopes and groups."""

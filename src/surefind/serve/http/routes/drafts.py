@@ -25,6 +25,7 @@ from surefind.serve.http.drafting import (
     seen_revision,
     sees,
 )
+from surefind.serve.http.job_view import job_data
 from surefind.serve.http.preview import draft_preview
 from surefind.serve.http.service import Served, Service
 
@@ -178,7 +179,7 @@ async def approve(number: Number, given: RevisionRequest, request: Request, serv
 async def publish_draft(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Starts a job that publishes a draft. It needs as many approvals as [desk] in surefind.toml says."""
     caller = await service.caller(request, "review")
-    return (await publish(service, caller, number)).as_data()
+    return job_data(await publish(service, caller, number), caller)
 
 
 @router.get("/v1/drafts/{number}/preview", summary="Preview a draft")
