@@ -146,3 +146,30 @@ def test_draft_is_hidden_from_who_may_not_read_its_document_any_more(bank: Bank)
     assert "Mine." in page and "zebra" not in page and "newer version" not in page
     assert bank.ask("ada", "POST", f"/v1/drafts/{own}/publish").status_code == 403
     assert "newer version" in bank.ask("hr", "GET", f"/drafts/{own}").text
+
+
+# ---------------------------------------------------------------- earlier generations
+
+
+def test_withdrawn_text_is_not_read_from_an_earlier_generation(bank: Bank) -> None:
+    passage = bank.ask("ada", "GET", "/v1/search?q=cutoff").json()["hits"][0]["id"]
+    bank.home.write("docs/wires.md", "---\nacl: [hr]\n---\n# Wires\n\nThe cutoff of wires is 5 pm.\n")
+    bank.sync()
+    paths = ("/v1/documents?generation=1", "/v1/documents/wires.md?generation=1", "/v1/search?q=cutoff&generation=1",
+             f"/v1/passages/{passage}?generation=1")  # fmt: skip
+    for path in paths:
+        answer = bank.ask("ada", "GET", path)
+        assert answer.status_code == 404 and "3 pm" not in answer.text, path
+        assert bank.ask("ada", "GET", path.replace("generation=1", "generation=77")).status_code == 404, path
+        assert "wires.md" in bank.ask("hr", "GET", path).text, path
+
+
+def test_list_is_continued_on_an_earlier_generation_if_nothing_was_withdrawn(bank: Bank) -> None:
+    bank.home.write("docs/other.md", "# Other\n\nAnother cutoff.\n")
+    bank.home.write("docs/wires.md", "# Wires\n\nThe cutoff of wires is 5 pm.\n")
+    bank.sync()
+    assert "3 pm" in bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=1").text
+    (bank.home.folder / "docs/other.md").unlink()
+    bank.sync()
+    assert bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=2").status_code == 404, "it was deleted"
+    assert "3 pm" in bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=1").text

@@ -78,7 +78,7 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     k = min(service.kb.settings.k, settings.max_k) if wanted.k is None else wanted.k
     if k > settings.max_k:
         raise QueryError(f"k may be {settings.max_k} at most, not {k}.")
-    reader = service.reader(wanted.generation)
+    reader = service.reader_for(caller, wanted.generation)
     pipeline, access = service.pipeline(wanted.pipeline, caller), caller.access(wanted.where)
     extent = Extent.parse(wanted.text, wanted.max_chars)
     least = service.kb.settings.min_confidence if wanted.min_confidence is None else wanted.min_confidence
