@@ -123,17 +123,22 @@ class Drafting:
 
     def rebase(self, number: int, author: str = "") -> Draft:
         """Puts the text of a draft on the version of the document that is published now. It is a new revision, so it
-        needs a new approval."""
+        needs a new approval, and has the access list of the one before: the newer version may be open to more people."""
         draft = self.desk.get(number)
         found = self.desk.revision(number, draft.revision)
-        content, base = self._taken(found.name, found.data, draft.document, self.desk.keeps(number))
+        content, base = self._taken(found.name, found.data, draft.document, self.desk.keeps(number), found.acl)
         what = "put the text on the newer version"
         return self.desk.save(number, draft.revision, content, author or _this_user(), base, what)
 
     def restore(self, version: int, author: str = "") -> Draft:
-        """Makes a draft with the text of a kept version of a document."""
+        """Makes a draft with the text and the access list of a kept version of a document. If its file does not name
+        that list, because the version had it from an earlier one, the draft is Markdown that names it."""
+        from surefind.desk.source import shown, text_name
+
         document, name, data = self.source_of(version)
         content, base = self._taken(name, data, document.id, False)
+        if document.acl and content.acl != document.acl:
+            content, base = self._taken(text_name(document.id), shown(document).encode(), document.id, False)
         what = f"made the draft from version {version}"
         return self.desk.add(document.id, content, author or _this_user(), base, what=what)
 
@@ -264,8 +269,11 @@ class Drafting:
 
     # ------------------------------------------------------------ helpers
 
-    def _taken(self, name: str, data: bytes, document: str, keeps: bool) -> tuple[Content, Base]:
-        """Reads the file of a draft as it will be published. Returns it, and the published version."""
+    def _taken(
+        self, name: str, data: bytes, document: str, keeps: bool, acl: tuple[str, ...] = ()
+    ) -> tuple[Content, Base]:
+        """Reads the file of a draft as it will be published, with this access list, if there is one. Returns it, and
+        the published version."""
         from surefind.desk.source import shown
         from surefind.desk.store import Content
         from surefind.desk.taking import check_document, check_name, completed, read
@@ -274,7 +282,7 @@ class Drafting:
         check_document(document)
         base, before = self._published(document)
         with self._reading() as reading:
-            made = completed(read(reading, name, data, document), before, keeps)
+            made = completed(read(reading, name, data, document), before, keeps, acl)
         return Content(name, data, shown(made), made.title, made.acl, len(made.text)), base
 
     def _published(self, document: str) -> tuple[Base, Document | None]:

@@ -43,7 +43,8 @@ def ready(writer: Writer, desk: Desk, number: int, needed: int = 0) -> Ready:
     check_approved(draft, needed)
     revision = desk.revision(number, draft.revision)
     now, before = base_of(writer.catalogue, draft.document)
-    made = completed(read(writer.reading, revision.name, revision.data, draft.document), before, desk.keeps(number))
+    read_again = read(writer.reading, revision.name, revision.data, draft.document)
+    made = completed(read_again, before, desk.keeps(number), revision.acl)
     found = Ready(draft, revision, made, now)
     if now.content != desk.base(number).content and not found.is_published:
         raise outdated(draft, now)
