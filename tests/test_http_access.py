@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from helpers import Home
+from helpers import WORDS, Home
 from surefind.kb import KnowledgeBase
+from surefind.search.reader import Reader
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http.app import create_app
+from surefind.serve.http.service import Service
+from surefind.types import SearchResult
 
 PEOPLE: dict[str, tuple[list[str], list[str]]] = {
     "ada": (["read", "write", "review"], []),
@@ -30,8 +34,10 @@ PAY = "---\nacl: [hr]\n---\n# Pay\n\nThe zebra is 9,000.\n"
 class Bank:
     """A knowledge base with a public and a restricted document, and a server of it in this process."""
 
-    def __init__(self, home: Home, kb: KnowledgeBase, client: TestClient, keys: dict[str, str]) -> None:
-        self.home, self.kb, self.client, self._keys = home, kb, client, keys
+    def __init__(
+        self, home: Home, kb: KnowledgeBase, client: TestClient, keys: dict[str, str], service: Service
+    ) -> None:
+        self.home, self.kb, self.client, self._keys, self.service = home, kb, client, keys, service
 
     def ask(self, name: str, method: str, path: str, **more: Any) -> Any:
         """Returns the answer to a request of this caller."""
@@ -76,8 +82,9 @@ def bank(home: Home) -> Iterator[Bank]:
 def serving(home: Home) -> Iterator[Bank]:
     with home.open() as kb:
         keys = {name: Keys(kb.data).create(name, *given)[1] for name, given in PEOPLE.items()}
-        with TestClient(create_app(kb)) as client:
-            yield Bank(home, kb, client, keys)
+        app: Any = create_app(kb)
+        with TestClient(app) as client:
+            yield Bank(home, kb, client, keys, app._app.state.service)
 
 
 # ---------------------------------------------------------------- drafts
@@ -173,3 +180,58 @@ def test_list_is_continued_on_an_earlier_generation_if_nothing_was_withdrawn(ban
     bank.sync()
     assert bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=2").status_code == 404, "it was deleted"
     assert "3 pm" in bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=1").text
+
+
+# ---------------------------------------------------------------- access rules that change
+
+RULE = '\n[[access]]\npath = "wires.md"\ngroups = ["hr"]\n'
+
+
+def _restrict(bank: Bank) -> None:
+    """What an admin does who restricts a document while requests run."""
+    bank.home.configure(WORDS + RULE)
+    assert bank.service.reload()
+
+
+def test_answer_that_was_computed_under_earlier_rules_is_not_given_again(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, times = Reader.search, []
+
+    def slow(self: Reader, *given: Any) -> SearchResult:
+        found = real(self, *given)
+        if given[0] == "cutoff" and not times:  # a new server searches by itself, too
+            times.append(1)
+            _restrict(bank)
+        return found
+
+    monkeypatch.setattr(Reader, "search", slow)
+    assert "3 pm" in bank.ask("ada", "GET", "/v1/search?q=cutoff").text, "it began before"
+    assert bank.ask("ada", "GET", "/v1/search?q=cutoff").json()["hits"] == []
+    assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 404
+
+
+def test_reader_with_earlier_rules_is_not_kept_for_its_generation(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, times = bank.service._remember, []
+
+    def late(*given: Any) -> None:
+        if not times:
+            times.append(1)
+            _restrict(bank)
+        real(*given)
+
+    monkeypatch.setattr(bank.service, "_remember", late)
+    bank.ask("ada", "GET", "/v1/search?q=cutoff")
+    bank.home.write("docs/other.md", "# Other\n")
+    bank.sync()
+    assert bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=1").json()["hits"] == []
+
+
+def test_rules_apply_as_soon_as_they_are_saved(bank: Bank) -> None:
+    mark = re.search(r'name="mark" value="([^"]+)"', bank.ask("boss", "GET", "/settings").text)
+    assert mark
+    saved = bank.ask("boss", "POST", "/settings", data={"mark": mark[1], "text": WORDS + RULE})
+    assert saved.status_code == 303
+    assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 404
+    assert bank.ask("boss", "POST", "/settings/undo").status_code == 303
+    assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 200

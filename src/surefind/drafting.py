@@ -123,7 +123,7 @@ class Drafting:
 
     def rebase(self, number: int, author: str = "") -> Draft:
         """Puts the text of a draft on the version of the document that is published now. It is a new revision, so it
-        needs a new approval, and has the access list of the one before: the newer version may be open to more people."""
+        needs a new approval. It has the access list of the one before: the newer version may be open to more people."""
         draft = self.desk.get(number)
         found = self.desk.revision(number, draft.revision)
         content, base = self._taken(found.name, found.data, draft.document, self.desk.keeps(number), found.acl)
