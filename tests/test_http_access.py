@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from helpers import WORDS, Home
+from surefind.errors import StoreError
 from surefind.kb import KnowledgeBase
+from surefind.search import current
 from surefind.search.reader import Reader
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http.app import create_app
@@ -235,3 +239,52 @@ def test_rules_apply_as_soon_as_they_are_saved(bank: Bank) -> None:
     assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 404
     assert bank.ask("boss", "POST", "/settings/undo").status_code == 303
     assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 200
+
+
+# ---------------------------------------------------------------- a new generation
+
+
+def test_first_request_long_after_a_sync_sees_the_new_generation(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current, "BEHIND_SECONDS", 0.2)
+    assert "3 pm" in bank.ask("ada", "GET", "/v1/documents/wires.md").text
+    bank.home.write("docs/wires.md", "---\nacl: [hr]\n---\n# Wires\n\nThe cutoff of wires is 5 pm.\n")
+    bank.home.sync("docs")
+    time.sleep(0.3)
+    assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 404
+
+
+def test_request_waits_for_a_generation_that_opens_slowly_only_when_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current, "BEHIND_SECONDS", 1.0)
+    newest, opened = [1], list[int]()
+
+    def slowly(before: Any) -> Any:
+        time.sleep(2.0 if before else 0)
+        opened.append(newest[0])
+        return SimpleNamespace(generation=newest[0])
+
+    one = current.Current(lambda: newest[0], slowly)
+    assert one.get().generation == 1
+    newest[0] = 2
+    began = time.monotonic()
+    while (found := one.get().generation) == 1 and time.monotonic() - began < 0.8:
+        time.sleep(0.05)
+    assert (found, opened) == (1, [1]), "meanwhile, requests are answered from the one before"
+    time.sleep(1.2 - (time.monotonic() - began))
+    assert (one.get().generation, opened) == (2, [1, 2])
+    one.close()
+
+
+def test_generation_that_cannot_be_opened_stops_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current, "BEHIND_SECONDS", 0.0)
+    newest = [1]
+
+    def fails(before: Any) -> Any:
+        if before:
+            raise StoreError("It is damaged.")
+        return SimpleNamespace(generation=1)
+
+    one = current.Current(lambda: newest[0], fails)
+    one.get()
+    newest[0] = 2
+    assert (one.get().generation, one.problem) == (1, "It is damaged.")
+    one.close()
