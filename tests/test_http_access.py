@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind.errors import StoreError
+from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.search import current
 from surefind.search.reader import Reader
@@ -288,3 +290,35 @@ def test_generation_that_cannot_be_opened_stops_no_request(monkeypatch: pytest.M
     newest[0] = 2
     assert (one.get().generation, one.problem) == (1, "It is damaged.")
     one.close()
+
+
+# ---------------------------------------------------------------- figures of exams
+
+
+def test_preview_counts_only_questions_that_the_caller_may_see(bank: Bank) -> None:
+    bank.home.write(
+        "asked.csv", "question,document\nwhat is the zebra of pay?,hr/pay.md\nwhen is the cutoff of wires?,wires.md\n"
+    )
+    ran = surefind("exam", "import", bank.home.folder / "asked.csv", "--name", "staff", kb=bank.home.folder)
+    assert ran.code == 0, ran.err
+    number = bank.upload("ada", "wires.md", "Nothing is said any more.\n")
+    for name, asked, before in (("ada", 1, 1.0), ("boss", 2, 1.0), ("ada", 1, 1.0)):
+        found = bank.ask(name, "GET", f"/v1/drafts/{number}/preview").json()["questions"]
+        assert (found["asked"], found["before"], len(found["lost"])) == (asked, before, 1), name
+    assert [
+        bank.ask(n, "GET", f"/v1/drafts/{number}/preview").json()["questions"]["after"] for n in ("ada", "boss")
+    ] == [
+        0.0,
+        0.5,
+    ]
+
+
+def test_agreement_counts_only_questions_that_the_caller_may_see(bank: Bank) -> None:
+    bank.home.write(
+        "asked.csv", "question,document\nwhat is the zebra of pay?,hr/pay.md\nwhen is the cutoff of wires?,wires.md\n"
+    )
+    assert surefind("exam", "import", bank.home.folder / "asked.csv", "--name", "own", kb=bank.home.folder).code == 0
+    ExamStore(bank.kb.data / "exams").candidates("own").collect(["when is the cutoff of wires?"], "test")
+    for name, shown in (("ada", "1 question"), ("boss", "2 questions")):
+        page = bank.ask(name, "GET", "/label/own/agreement?made=1").text
+        assert f"with {shown}." in page, name
