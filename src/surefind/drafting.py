@@ -102,17 +102,16 @@ class Drafting:
         return self.desk.add(document, content, author or _this_user(), base, keep_metadata)
 
     def _earlier(self, version: int, document: str) -> Base:
-        """Returns a version of a document that is not published any more, to base a draft on."""
+        """Returns a version of a document that is not published any more, to base a draft on. A draft of a version that
+        was deleted, or is of another document, is out of date: its author puts it on the newer version."""
         from surefind.desk.taking import base_from
         from surefind.desk.values import Base
 
         try:
             found = self.catalogue.versions.document(version)
-        except StoreError:  # it was deleted
+        except StoreError:
             return Base(version, "gone")
-        if found.id != document:
-            raise UsageError(f"Version {version} is not a version of {document}.")
-        return base_from(version, found)
+        return base_from(version, found) if found.id == document else Base(version, "gone")
 
     def save(self, number: int, edited: int, data: bytes, author: str = "", name: str = "") -> Draft:
         """Saves a new revision of a draft. `edited` is the revision that was changed; if there is a newer one,

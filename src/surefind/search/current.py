@@ -2,8 +2,8 @@
 
 The next generation is opened in the background, with the indexes and masks that were in use. A request ends on the
 reader it began with. A request that may have come more than `BEHIND_SECONDS` after a commit waits for the new
-generation: documents may have been withdrawn. If the next generation cannot be opened, searches continue on the current one, and
-`problem` says why.
+generation: documents may have been withdrawn. If the next generation cannot be opened, searches continue on the current
+one, and `problem` says why.
 """
 
 from __future__ import annotations
