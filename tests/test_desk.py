@@ -331,6 +331,8 @@ def test_draft_keeps_the_access_list_and_on_demand_the_metadata_of_its_document(
         (document,) = kb.documents(Access.of("hr"))[1:]
         assert (document.text, document.acl, document.metadata["owner"]) == ("The salary is 3.", ("hr",), "ada")
         opened = kb.draft_of("pay.md", b"---\nacl: [public]\n---\nThe salary is 4.", author="x")
+        assert not kb.may_read_draft(opened.number, Access.public()), "the document is restricted until then"
+        kb.publish(opened.number)
         assert kb.may_read_draft(opened.number, Access.public())
 
 
@@ -479,3 +481,38 @@ def test_doctor_finds_damage_in_the_desk(fees: Home) -> None:
     path.write_bytes(b"not a database" * 500)
     with KnowledgeBase.open(fees.folder) as kb, pytest.raises(Exception, match=r"The desk in .*desk\.db is damaged"):
         kb.drafts()
+
+
+def test_restored_version_keeps_the_access_list_that_it_inherited(fees: Home) -> None:
+    with fees.open() as kb:
+        inherited = kb.draft_of("pay.md", b"The salary is 2.", author="x").number
+        kb.publish(inherited)
+        version = kb.history("pay.md")[0].number
+        kb.publish(kb.draft_of("pay.md", b"---\nacl: [public]\n---\nNothing.", author="x").number)
+        restored = kb.restore(version, "x").number
+        assert kb.desk.revision(restored).acl == ("hr",)
+        assert not kb.may_read_draft(restored, Access.public())
+        kb.publish(restored)
+        assert [(d.text, d.acl) for d in kb.documents(Access.owner()) if d.id == "pay.md"] == [
+            ("The salary is 2.", ("hr",))
+        ]
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_rebase_opens_no_draft_of_a_document_that_was_opened(fees: Home, keeps: bool) -> None:
+    with fees.open() as kb:
+        number = kb.draft_of("pay.md", b"The salary is 2.", author="x", keep_metadata=keeps).number
+        kb.publish(kb.draft_of("pay.md", b"---\nacl: [public]\n---\nNothing.", author="x").number)
+        kb.rebase(number, "x")
+        assert (kb.desk.revision(number).acl, kb.desk.revision(number).data) == (("hr",), b"The salary is 2.")
+        assert not kb.may_read_draft(number, Access.public())
+        kb.publish(number)
+        assert not [d for d in kb.documents(Access.public()) if "salary" in d.text]
+
+
+def test_rebase_follows_a_document_that_was_restricted(fees: Home) -> None:
+    with fees.open() as kb:
+        number = kb.draft_of("fees.md", b"A wire costs 3.", author="x").number
+        kb.publish(kb.draft_of("fees.md", b"---\nacl: [hr]\n---\nA wire costs 4.", author="x").number)
+        kb.rebase(number, "x")
+        assert kb.desk.revision(number).acl == ("hr",) and kb.desk.revision(number).data == b"A wire costs 3."

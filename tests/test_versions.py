@@ -571,12 +571,12 @@ def test_version_that_is_no_draft_cannot_be_reviewed_or_published(two: Home) -> 
     published = history(two, "b.md")[0].number
     with two.open() as kb:
         for number in (published, 0, -1, 999):
-            with pytest.raises(UsageError, match=rf"Version {number} is not a draft\. Drafts: {waiting} \(a.md\)\."):
+            with pytest.raises(UsageError, match=f"Version {number} is not a draft. List the drafts"):
                 kb.review(number)
             with pytest.raises(UsageError, match=f"Version {number} is not a draft"):
                 kb.publish(number)
         assert kb.publish(waiting) == 2
-        with pytest.raises(UsageError, match=r"is not a draft\. It is published\. Drafts: none\."):
+        with pytest.raises(UsageError, match=r"is not a draft\. It is published\."):
             kb.publish(waiting)
         assert [generation.number for generation in kb.generations()] == [1, 2]
 

@@ -102,17 +102,16 @@ class Drafting:
         return self.desk.add(document, content, author or _this_user(), base, keep_metadata)
 
     def _earlier(self, version: int, document: str) -> Base:
-        """Returns a version of a document that is not published any more, to base a draft on."""
+        """Returns a version of a document that is not published any more, to base a draft on. A draft of a version that
+        was deleted, or is of another document, is out of date: its author puts it on the newer version."""
         from surefind.desk.taking import base_from
         from surefind.desk.values import Base
 
         try:
             found = self.catalogue.versions.document(version)
-        except StoreError:  # it was deleted
+        except StoreError:
             return Base(version, "gone")
-        if found.id != document:
-            raise UsageError(f"Version {version} is not a version of {document}.")
-        return base_from(version, found)
+        return base_from(version, found) if found.id == document else Base(version, "gone")
 
     def save(self, number: int, edited: int, data: bytes, author: str = "", name: str = "") -> Draft:
         """Saves a new revision of a draft. `edited` is the revision that was changed; if there is a newer one,
@@ -123,17 +122,22 @@ class Drafting:
 
     def rebase(self, number: int, author: str = "") -> Draft:
         """Puts the text of a draft on the version of the document that is published now. It is a new revision, so it
-        needs a new approval."""
+        needs a new approval. It has the access list of the one before: the newer version may be open to more people."""
         draft = self.desk.get(number)
         found = self.desk.revision(number, draft.revision)
-        content, base = self._taken(found.name, found.data, draft.document, self.desk.keeps(number))
+        content, base = self._taken(found.name, found.data, draft.document, self.desk.keeps(number), found.acl)
         what = "put the text on the newer version"
         return self.desk.save(number, draft.revision, content, author or _this_user(), base, what)
 
     def restore(self, version: int, author: str = "") -> Draft:
-        """Makes a draft with the text of a kept version of a document."""
+        """Makes a draft with the text and the access list of a kept version of a document. If its file does not name
+        that list, because the version had it from an earlier one, the draft is Markdown that names it."""
+        from surefind.desk.source import shown, text_name
+
         document, name, data = self.source_of(version)
         content, base = self._taken(name, data, document.id, False)
+        if document.acl and content.acl != document.acl:
+            content, base = self._taken(text_name(document.id), shown(document).encode(), document.id, False)
         what = f"made the draft from version {version}"
         return self.desk.add(document.id, content, author or _this_user(), base, what=what)
 
@@ -247,22 +251,28 @@ class Drafting:
         """Returns the published version of a document as the desk shows it; empty if the document is new."""
         return self._published(document)[0].text
 
-    def may_read_draft(self, number: int, access: Access) -> bool:
-        """Returns whether a caller may read a draft, by its access list and the rules for its name."""
+    def may_read_draft(self, number: int, access: Access, revision: int | None = None) -> bool:
+        """Returns whether a caller may read a revision of a draft, by default the newest: by its access list, by that
+        of the document as it is published now, and by the rules for its name."""
         from surefind.access import access_lists
 
         document = self.desk.get(number).document
-        names = [document]
+        owned, names = [self.desk.signed(number, revision)[1]], [document]
         with contextlib.suppress(NothingIndexedError):
-            version = self.catalogue.versions.find(document, self.catalogue.contents())
-            names += [self.catalogue.versions.file_of(version)[1]] if version else []
-        lists = access_lists(self.desk.acl(number), names, self.settings.access)
+            versions = self.catalogue.versions
+            if version := versions.find(document, self.catalogue.contents()):
+                names.append(versions.file_of(version)[1])
+                owned.append(versions.document(version).acl)
+        lists = [one for own in owned for one in access_lists(own, names, self.settings.access)]
         return access.admits(one.groups for one in lists)
 
     # ------------------------------------------------------------ helpers
 
-    def _taken(self, name: str, data: bytes, document: str, keeps: bool) -> tuple[Content, Base]:
-        """Reads the file of a draft as it will be published. Returns it, and the published version."""
+    def _taken(
+        self, name: str, data: bytes, document: str, keeps: bool, acl: tuple[str, ...] = ()
+    ) -> tuple[Content, Base]:
+        """Reads the file of a draft as it will be published, with this access list, if there is one. Returns it, and
+        the published version."""
         from surefind.desk.source import shown
         from surefind.desk.store import Content
         from surefind.desk.taking import check_document, check_name, completed, read
@@ -271,7 +281,7 @@ class Drafting:
         check_document(document)
         base, before = self._published(document)
         with self._reading() as reading:
-            made = completed(read(reading, name, data, document), before, keeps)
+            made = completed(read(reading, name, data, document), before, keeps, acl)
         return Content(name, data, shown(made), made.title, made.acl, len(made.text)), base
 
     def _published(self, document: str) -> tuple[Base, Document | None]:

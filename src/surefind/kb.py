@@ -129,7 +129,7 @@ class KnowledgeBase(Writing, Drafting):
 
     def reader(self, layout: Layout | None = None) -> Reader:
         """Returns the reader of the current generation. If another process has committed a newer generation, it is
-        opened in the background and a later call returns it; `refresh` waits for it."""
+        opened in the background and a later call returns it; a call that may be more than 5 s late waits for it."""
         with explaining(self.data):
             return self._current(layout).get()
 

@@ -7,7 +7,8 @@ the draft does not touch comes from the caches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from surefind.bench.drift import Drift, measure_drift
 from surefind.bench.standing import has_standing_exam, standing_exam
@@ -27,15 +28,19 @@ class Preview:
     """Why it was not asked."""
 
 
-def preview(kb: KnowledgeBase, number: int) -> Preview:
-    """Asks the standing exam as if a draft was published. Holds the writer's lock, and leaves nothing behind."""
+def preview(kb: KnowledgeBase, number: int, only: Collection[str] | None = None) -> Preview:
+    """Asks the standing exam as if a draft was published; with `only`, the questions with these ids. Holds the writer's
+    lock, and leaves nothing behind."""
     if not has_standing_exam(kb):
         return Preview(None, "There is no exam yet. Make one with: surefind exam generate.")
     if any(isinstance(stage, Priced) for stage in kb.pipeline().stages):
         return Preview(None, "The default pipeline asks a language model, so the exam is asked when it is published.")
 
     def look(before: Reader, after: Reader) -> Drift:
-        return measure_drift(kb, standing_exam(kb, before), before, after)
+        exam = standing_exam(kb, before)
+        if only is not None:
+            exam = replace(exam, queries=tuple(query for query in exam.queries if query.id in only))
+        return measure_drift(kb, exam, before, after)
 
     try:
         return Preview(kb.trial(number, look))

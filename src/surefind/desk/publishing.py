@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from surefind.desk.review import check_approved
 from surefind.desk.source import shown
-from surefind.desk.store import Desk
+from surefind.desk.store import Desk, no_draft
 from surefind.desk.taking import base_of, completed, read
 from surefind.desk.values import OPEN, Base, Draft, Revision
-from surefind.errors import ConflictError, UsageError
+from surefind.errors import ConflictError
 from surefind.protocols import Retriever
 from surefind.store.versions import content_hash
 from surefind.types import Document
@@ -39,11 +39,12 @@ def ready(writer: Writer, desk: Desk, number: int, needed: int = 0) -> Ready:
     `ConflictError` if another version of the document was published since the draft was made."""
     draft = desk.get(number)
     if draft.state not in OPEN:
-        raise UsageError(f"Version {number} is not a draft. It is {draft.state}. Drafts: {_listed(desk)}.")
+        raise no_draft(number, draft.state)
     check_approved(draft, needed)
     revision = desk.revision(number, draft.revision)
     now, before = base_of(writer.catalogue, draft.document)
-    made = completed(read(writer.reading, revision.name, revision.data, draft.document), before, desk.keeps(number))
+    read_again = read(writer.reading, revision.name, revision.data, draft.document)
+    made = completed(read_again, before, desk.keeps(number), revision.acl)
     found = Ready(draft, revision, made, now)
     if now.content != desk.base(number).content and not found.is_published:
         raise outdated(draft, now)
@@ -94,7 +95,3 @@ def outdated(draft: Draft, now: Base) -> ConflictError:
         f"surefind version diff {draft.number}. Then put your text on the newer version: surefind version rebase "
         f"{draft.number}."
     )
-
-
-def _listed(desk: Desk) -> str:
-    return ", ".join(f"{one.number} ({one.document})" for one in desk.waiting()[:20]) or "none"

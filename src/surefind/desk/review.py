@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from surefind.desk.people import same_person
-from surefind.desk.store import Desk, authors_of, note, timestamp
+from surefind.desk.store import Desk, authors_of, no_draft, note, timestamp
 from surefind.desk.values import OPEN, Comment, Draft
 from surefind.errors import ConflictError, NotFoundError, UsageError
 
@@ -75,7 +75,7 @@ def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
     with desk.database.writing() as db:
         row = db.execute("SELECT state, revision FROM drafts WHERE number = ?", (number,)).fetchone()
         if row is None or row[0] not in OPEN:
-            raise UsageError(f"Version {number} is not a draft.")
+            raise no_draft(number)
         state, newest = row
         if not reviewer.strip():
             raise UsageError("An approval needs the name of the reviewer: set SUREFIND_AUTHOR.")

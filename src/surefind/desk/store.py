@@ -197,17 +197,16 @@ class Desk:
             version, content, key = self._row(db, "base, base_content, base_text", number)
             return Base(version, content, fetch(db, key, self.database.path).decode())
 
-    def acl(self, number: int) -> tuple[str, ...]:
-        """Returns who may read the newest revision of a draft."""
+    def signed(self, number: int, revision: int | None = None) -> tuple[str, tuple[str, ...]]:
+        """Returns who wrote a revision of a draft, by default the newest, and its access list."""
         with self.database.reading() as db:
+            wanted = revision or self._draft(db, number).revision
             row = db.execute(
-                "SELECT r.acl FROM drafts d JOIN revisions r ON r.draft = d.number AND r.number = d.revision "
-                "WHERE d.number = ?",
-                (number,),
+                "SELECT author, acl FROM revisions WHERE draft = ? AND number = ?", (number, wanted)
             ).fetchone()
             if row is None:
-                raise self._no_draft(db, number)
-            return tuple(json.loads(row[0]))
+                raise UsageError(f"Draft {number} has no revision {wanted}.")
+            return row[0], tuple(json.loads(row[1]))
 
     def keeps(self, number: int) -> bool:
         """Returns whether a draft keeps the metadata of its document."""
@@ -249,18 +248,13 @@ class Desk:
         found = self._drafts(db, "WHERE d.number = ?", (number,))
         if found and found[0].state in OPEN:
             return found[0]
-        raise self._no_draft(db, number)
+        raise no_draft(number)
 
     def _draft(self, db: sqlite3.Connection, number: int) -> Draft:
         found = self._drafts(db, "WHERE d.number = ?", (number,))
         if not found:
-            raise self._no_draft(db, number)
+            raise no_draft(number)
         return found[0]
-
-    def _no_draft(self, db: sqlite3.Connection, number: int) -> UsageError:
-        waiting = self._drafts(db, f"WHERE d.state IN {_WAITING} ORDER BY d.number DESC LIMIT 20")
-        listed = ", ".join(f"{draft.number} ({draft.document})" for draft in waiting) or "none"
-        return UsageError(f"Version {number} is not a draft. Drafts: {listed}.")
 
     def _drafts(self, db: sqlite3.Connection, where: str, values: Sequence[object] = ()) -> list[Draft]:
         found = []
@@ -300,8 +294,14 @@ class Desk:
     def _row(self, db: sqlite3.Connection, columns: str, number: int) -> tuple[Any, ...]:
         row: tuple[Any, ...] | None = db.execute(f"SELECT {columns} FROM drafts WHERE number = ?", (number,)).fetchone()
         if row is None:
-            raise self._no_draft(db, number)
+            raise no_draft(number)
         return row
+
+
+def no_draft(number: int, state: str = "") -> UsageError:
+    """Returns the error for a number that is not an open draft. It names no others: the caller may not see them."""
+    about = f" It is {state}." if state else ""
+    return UsageError(f"Version {number} is not a draft.{about} List the drafts with: surefind version list.")
 
 
 def note(db: sqlite3.Connection, number: int, who: str, what: str, revision: int) -> None:

@@ -80,12 +80,12 @@ def base_from(version: int, document: Document) -> Base:
     return Base(version, content_hash(document), shown(document))
 
 
-def completed(made: Document, before: Document | None, keeps: bool) -> Document:
+def completed(made: Document, before: Document | None, keeps: bool, acl: tuple[str, ...] = ()) -> Document:
     """Gives a draft without an access list that of its document. A file that was made elsewhere often has none, and
     would open a restricted document; `acl: [public]` opens it on purpose. With `keeps`, the draft has the metadata of
-    its document, too."""
-    if before is None:
-        return made
-    if keeps:
-        return replace(made, metadata=before.metadata, acl=before.acl)
-    return made if made.acl else replace(made, acl=before.acl)
+    its document, too. With `acl`, which was decided before, it has that list."""
+    if before is not None and keeps:
+        made = replace(made, metadata=before.metadata, acl=before.acl)
+    elif before is not None and not made.acl:
+        made = replace(made, acl=before.acl)
+    return replace(made, acl=acl) if acl else made

@@ -1,8 +1,9 @@
 """The current reader of a layout. One assignment replaces it by the reader of the next generation, once that is open.
 
 The next generation is opened in the background, with the indexes and masks that were in use. A request ends on the
-reader it began with. If the next generation cannot be opened, searches continue on the current one, and `problem` says
-why.
+reader it began with. A request that may have come more than `BEHIND_SECONDS` after a commit waits for the new
+generation: documents may have been withdrawn. If the next generation cannot be opened, searches continue on the current
+one, and `problem` says why.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable
 from surefind.errors import SurefindError
 from surefind.search.reader import Reader
 
+BEHIND_SECONDS = 5.0
+"""The time after the commit of a generation in which requests may still be answered from the one before."""
 _RETRY_SECONDS = 2.0
 """The time to wait before trying again to open a generation that could not be opened."""
 
@@ -29,6 +32,8 @@ class Current:
         self._opening = threading.Lock()
         self._tried, self._again = 0, 0.0
         """The generation that was last opened in the background, and the time from which it may be tried again."""
+        self._known = 0.0
+        """A time at which the reader was the newest one. A newer generation was committed after it."""
         self._repaired = 0.0
         """The time from which a reader that found damage may be opened again."""
         self._closed = False
@@ -37,35 +42,55 @@ class Current:
         """The reason why the newest generation could not be opened; empty if there was no problem."""
 
     def get(self) -> Reader:
-        """Returns the reader for a new request. If there is a newer generation, it is opened in the background."""
+        """Returns the reader for a new request. If there is a newer generation, it is opened in the background. The
+        request waits for it if that generation may be older than `BEHIND_SECONDS`."""
         reader = self._reader
-        if reader is None:
-            return self.refresh()
-        if reader.damaged and time.monotonic() > self._repaired:  # a sync may have repaired what it could not read
+        if reader is not None and reader.damaged and time.monotonic() > self._repaired:
             self._repaired = time.monotonic() + _RETRY_SECONDS
-            return self.refresh()
-        newest = self._newest()
+            return self.refresh()  # a sync may have repaired what it could not read
+        while reader is not None:
+            now = time.monotonic()
+            newest = self._newest()
+            if newest == reader.generation:
+                self._known = max(self._known, now)
+                return reader
+            self._begin(newest)
+            failed = self._tried == newest and self.problem
+            if failed or now - self._known <= BEHIND_SECONDS:
+                return reader
+            with self._opening:
+                opened = self._reader
+            if opened is reader:
+                return reader  # the new generation cannot be opened
+            reader = opened
+        return self.refresh()
+
+    def _begin(self, newest: int) -> None:
+        """Begins to open the newest generation, unless something is being opened or it failed a moment ago."""
         due = newest != self._tried or time.monotonic() > self._again
-        if newest != reader.generation and due and self._opening.acquire(blocking=False):
+        if due and self._opening.acquire(blocking=False):
+            if newest != self._tried:
+                self.problem = ""
             self._tried, self._again = newest, time.monotonic() + _RETRY_SECONDS
             self._thread = threading.Thread(target=self._in_background, name="surefind-open", daemon=True)
             self._thread.start()
-        return reader
 
     def refresh(self) -> Reader:
         """Returns the reader of the newest generation, and opens it first if necessary."""
         with self._opening:
-            reader = self._reader
+            reader, now = self._reader, time.monotonic()
             if reader is None or reader.damaged or reader.generation != self._newest():
                 reader = self._reader = self._open(reader)
                 self.problem = ""
+            self._known = now
             return reader
 
     def _in_background(self) -> None:
+        now = time.monotonic()
         try:
             reader = self._open(self._reader)
             if not self._closed:
-                self._reader = reader
+                self._reader, self._known = reader, now
             self.problem = ""
         except Exception as error:  # whatever the error, searches continue on the current reader
             self.problem = str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"

@@ -80,9 +80,20 @@ def saved_report(data: Path, caller: Caller, kind: str, id: str) -> tuple[Saved,
     for one in _all(data):
         if (one.kind, one.id) == (kind, id) and one.admits(caller):
             content = read_data(one.path)
-            content.get("corpus", {}).pop("withheld", None)  # the number of documents that the readers may not read
-            return one, content
+            return one, content if EVERYTHING in caller.groups else reduced(content)
     raise NotFoundError(f"There is no report {id!r} for your groups.")
+
+
+def reduced(content: dict[str, Any]) -> dict[str, Any]:
+    """Returns a report without what its readers may not know: how many documents, passages and questions were left out
+    or are there in all, and where the server keeps its files."""
+    kept = {key: value for key, value in content.items() if key != "page"}
+    for part, hidden in (("corpus", ("withheld", "chunks")), ("exam", ("dropped",))):
+        if isinstance(content.get(part), dict):
+            kept[part] = {key: value for key, value in content[part].items() if key not in hidden}
+    if isinstance(content.get("command"), str):
+        kept["command"] = content["command"].partition(" --kb ")[0]
+    return kept
 
 
 def _all(data: Path) -> Iterator[Saved]:

@@ -1,16 +1,17 @@
 """Who may do what with a draft, for the routes and pages of the server.
 
-Authors see their own drafts, and reviewers those that they may read. An author may have written about a document that
-they may not read, so what the document says now is shown only to callers who may read it.
+Authors see the revisions that they wrote. Reviewers and other authors see the revisions that they may read, if they may
+also read the document as it is published now. An author may have written about a document that they may not read, so
+what the document says now is shown only to callers who may read it.
 """
 
 from __future__ import annotations
 
 from surefind.access import Access
 from surefind.desk.difference import Line, difference
-from surefind.desk.review import check_approved
+from surefind.desk.review import check_approved, comments
 from surefind.desk.source import decoded, is_text
-from surefind.desk.values import Draft, Revision
+from surefind.desk.values import Comment, Draft, Revision
 from surefind.errors import NotFoundError, UsageError
 from surefind.serve.auth.caller import Caller, ForbiddenError
 from surefind.serve.http.jobs import Job
@@ -21,12 +22,20 @@ _COMPARED = 2_000_000
 
 
 def sees(service: Service, caller: Caller, draft: Draft) -> bool:
-    """Returns whether a caller may see a draft: its authors, and reviewers who may read it."""
-    return caller.name in service.kb.desk.authors(draft.number) or reviews(service, caller, draft)
+    """Returns whether a caller may see a draft: its authors and reviewers, if they may see its newest revision."""
+    known = caller.may("review") or caller.name in service.kb.desk.authors(draft.number)
+    return known and sees_revision(service, caller, draft.number)
+
+
+def sees_revision(service: Service, caller: Caller, number: int, revision: int | None = None) -> bool:
+    """Returns whether a caller wrote a revision of a draft, by default the newest, or may read it."""
+    wrote = service.kb.desk.signed(number, revision)[0] == caller.name
+    return wrote or service.kb.may_read_draft(number, caller.access(), revision)
 
 
 def reviews(service: Service, caller: Caller, draft: Draft) -> bool:
-    """Returns whether a caller may review a draft, if somebody else wrote it."""
+    """Returns whether a caller may review a draft, if somebody else wrote it. Publishing it replaces the document, so
+    they must be able to read that, too."""
     return caller.may("review") and service.kb.may_read_draft(draft.number, caller.access())
 
 
@@ -40,6 +49,20 @@ def seen(service: Service, caller: Caller, number: int) -> Draft:
     if not sees(service, caller, draft):
         raise missing
     return draft
+
+
+def seen_revision(service: Service, caller: Caller, number: int, revision: int | None = None) -> Revision:
+    """Returns a revision of a draft, by default the newest. Raises `NotFoundError` if the caller may not see it."""
+    if not sees_revision(service, caller, number, revision):
+        raise NotFoundError(f"There is no revision {revision} of draft {number} among those you may see.")
+    return service.kb.desk.revision(number, revision)
+
+
+def seen_comments(service: Service, caller: Caller, number: int) -> list[Comment]:
+    """Returns the comments on the revisions of a draft that the caller may see: comments quote what they are about."""
+    said = comments(service.kb.desk, number)
+    known = {one for one in {one.revision for one in said} if sees_revision(service, caller, number, one)}
+    return [one for one in said if one.revision in known]
 
 
 def reviewed(service: Service, caller: Caller, number: int) -> Draft:
@@ -69,17 +92,17 @@ def compared(service: Service, caller: Caller, draft: Draft, revision: Revision)
         before = _replaced(service, caller, draft)
     else:
         before = published_text(service, caller, draft.document)
-    if service.kb.may_read_draft(draft.number, caller.access()):
+    if service.kb.may_read_draft(draft.number, caller.access(), revision.number):
         return before, revision.text
     return before, decoded(revision.data) if is_text(revision.name) else ""
 
 
 def lines_to_comment(service: Service, caller: Caller, draft: Draft, revision: int) -> int:
-    """Returns how many lines of a revision a caller may comment on. For reviewers, they are those of its text. That has
-    the metadata of its document, so for others they are those of the file: else the number would say whether a document
-    exists."""
-    found = service.kb.desk.revision(draft.number, revision)
-    if reviews(service, caller, draft):
+    """Returns how many lines of a revision a caller may comment on. If they may read it, they are those of its text.
+    That has the metadata of its document, so for others they are those of the file: else the number would say whether a
+    document exists."""
+    found = seen_revision(service, caller, draft.number, revision)
+    if service.kb.may_read_draft(draft.number, caller.access(), revision):
         return len(found.text.splitlines())
     return len(decoded(found.data).splitlines()) if is_text(found.name) else 0
 

@@ -35,7 +35,6 @@ _PATIENCE = 10.0
 """Seconds that a cancelled job has to stop by itself."""
 _WAIT = "60"
 """Seconds that publishing waits for another writer."""
-_PROGRESS = re.compile(r"(?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+)\b.*")
 _ERROR = "surefind: "
 """How the line of a command's error begins."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
@@ -52,6 +51,8 @@ class Job:
     id: str
     kind: str
     caller: str
+    groups: frozenset[str]
+    """The groups of its caller: a benchmark or a study is made for them."""
     began: float
     about: str = ""
     """What it works on, such as the name of an exam."""
@@ -61,22 +62,12 @@ class Job:
     ended: float | None = None
     result: Any = None
     error: str = ""
+    error_kind: str = ""
+    """The name of the error's class."""
     lines: list[str] = field(default_factory=list)
     skipped: int = 0
     """Lines at the beginning that are no longer kept."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
-
-    def as_data(self) -> dict[str, Any]:
-        last = _PROGRESS.fullmatch(self.lines[-1]) if self.lines else None
-        progress = None
-        if last:
-            done, total = (int(last[name].replace(",", "")) for name in ("done", "total"))
-            progress = {"what": last["what"], "done": done, "total": total}
-        return {
-            "id": self.id, "kind": self.kind, "state": self.state, "began": self.began, "ended": self.ended,
-            "progress": progress, "message": self.lines[-1] if self.lines else "", "result": self.result,
-            "error": self.error or None,
-        }  # fmt: skip
 
 
 class Jobs:
@@ -98,7 +89,7 @@ class Jobs:
         words = _command(kind, options, caller)
         if len(self._processes) >= _AT_ONCE:
             raise UsageError(f"{_AT_ONCE} jobs are running. Wait for one, or cancel one.")
-        job = Job(secrets.token_hex(8), kind, caller.name, time.time(), about, after)
+        job = Job(secrets.token_hex(8), kind, caller.name, caller.groups, time.time(), about, after)
         environment = {**os.environ, "SUREFIND_AUTHOR": caller.name, "SUREFIND_PROGRESS_SECONDS": "0.5"}
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "surefind", *words.options, "--json", "--kb", str(self._folder), "--", *words.names,
@@ -141,9 +132,9 @@ class Jobs:
         await asyncio.gather(*(self.cancel(self._jobs[id]) for id in list(self._processes) if id in self._jobs))
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, str, Any]]:
-        """Yields (number, kind, data) of each line of progress, and of the end. Yields (0, "", None) when nothing has
-        happened for a while, so that the connection stays open."""
+    async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, str, str]]:
+        """Yields (number, kind, line) of each line of progress, and of the end, which has no line. Yields (0, "", "")
+        when nothing has happened for a while, so that the connection stays open."""
         number = after
         while True:
             start = max(number - job.skipped, 0)
@@ -151,13 +142,13 @@ class Jobs:
                 number = max(number, job.skipped) + 1
                 yield number, "progress", line
             if job.state != "running" and job.ended:
-                yield number + 1, "end", job.as_data()
+                yield number + 1, "end", ""
                 return
             async with job.changed:
                 try:
                     await asyncio.wait_for(job.changed.wait(), 15)
                 except TimeoutError:
-                    yield 0, "", None
+                    yield 0, "", ""
 
     async def _follow(self, job: Job, process: asyncio.subprocess.Process) -> None:
         assert process.stdout and process.stderr
@@ -177,7 +168,7 @@ class Jobs:
         if job.state == "running":
             job.state = "finished" if code == 0 else "failed"
         if job.state == "failed":
-            job.error, job.result = _error(job.result), None
+            (job.error_kind, job.error), job.result = _error(job.result), None
         await self._ended(job)
         job.ended = time.time()
         self._processes.pop(job.id, None)
@@ -185,14 +176,16 @@ class Jobs:
         await _announce(job)
 
 
-def _error(result: Any) -> str:
-    """Returns why a command failed. The message of a lock names another process, with the groups of its caller."""
+def _error(result: Any) -> tuple[str, str]:
+    """Returns the class of a command's error, and why it failed. The message of a lock names another process, with the
+    groups of its caller."""
     told = result.get("error") if isinstance(result, dict) else None
     if not isinstance(told, dict):
-        return "The command failed."
-    if told.get("type") == LockedError.__name__:
-        return "Another process is writing to the knowledge base. Try again when it has ended."
-    return str(told.get("message", "")) or "The command failed."
+        return "", "The command failed."
+    kind = str(told.get("type", ""))
+    if kind == LockedError.__name__:
+        return kind, "Another process is writing to the knowledge base. Try again when it has ended."
+    return kind, str(told.get("message", "")) or "The command failed."
 
 
 async def _announce(job: Job) -> None:

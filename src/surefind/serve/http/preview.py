@@ -8,7 +8,7 @@ from typing import Any
 
 from surefind.bench.drift import Change, Drift
 from surefind.bench.preview import Preview, preview
-from surefind.bench.standing import standing_exam
+from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.desk.values import Draft
 from surefind.errors import LockedError, SurefindError
 from surefind.exam.model import Exam, ExamQuery
@@ -37,32 +37,35 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
     if not reviews(service, caller, draft):
         return {"asked": 0, "gained": [], "lost": [], "reason": "Reviewers see which exam questions a draft changes."}
     try:
-        found = _asked(service, draft)
+        found = _asked(service, caller, draft)
     except LockedError:
         return {"asked": 0, "gained": [], "lost": [], "reason": "Another change is being written. Try again soon."}
     if found.drift is None:
         return {"asked": 0, "gained": [], "lost": [], "reason": found.reason}
-    return _shown(service, caller, found.drift)
+    return _shown(caller, found.drift)
 
 
-def _asked(service: Service, draft: Draft) -> Preview:
-    """Asks the exam once for a revision and a generation: it holds the writer's lock, and many people read a page."""
-    key = (draft.number, draft.revision, service.kb.catalogue.generation())
+def _asked(service: Service, caller: Caller, draft: Draft) -> Preview:
+    """Asks the questions that the caller may see, once for a revision and a generation: it holds the writer's lock, and
+    many people read a page."""
+    kb, only = service.kb, None
+    if has_standing_exam(kb) and not caller.access().sees_all:
+        only = frozenset(one.id for one in seen_questions(standing_exam(kb, kb.reader()), service, caller))
+        if not only:
+            return Preview(None, "No question of the standing exam is about documents that you may read.")
+    key = (draft.number, draft.revision, kb.catalogue.generation(), only)
     found = service.previews.get(key)
     if found is None:
-        found = service.previews[key] = preview(service.kb, draft.number)
+        found = service.previews[key] = preview(kb, draft.number, only)
         while len(service.previews) > _KEPT:
             service.previews.popitem(last=False)
     return found
 
 
-def _shown(service: Service, caller: Caller, drift: Drift) -> dict[str, Any]:
-    everything = caller.access().sees_all
-    known = {one.id for one in seen_questions(standing_exam(service.kb, service.kb.reader()), service, caller)}
-
+def _shown(caller: Caller, drift: Drift) -> dict[str, Any]:
     def rows(changes: tuple[Change, ...]) -> list[dict[str, Any]]:
-        shown = [asdict(change) for change in changes if change.id in known]
-        return shown if everything else [{**row, "why": ""} for row in shown]
+        shown = [asdict(change) for change in changes]
+        return shown if caller.access().sees_all else [{**row, "why": ""} for row in shown]
 
     return {
         "asked": drift.questions,

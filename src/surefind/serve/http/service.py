@@ -15,6 +15,7 @@ from fastapi import Depends, Request
 
 from surefind.access import Access, access_lists
 from surefind.bench.preview import Preview
+from surefind.config import Settings
 from surefind.errors import NotFoundError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
@@ -52,8 +53,8 @@ class Service:
         self.rate = Rate(settings.requests_per_minute)
         self._working = anyio.CapacityLimiter(settings.workers)
         self._writing = anyio.CapacityLimiter(1)
-        self.previews: OrderedDict[tuple[int, int, int], Preview] = OrderedDict()
-        """What publishing a draft would do to the exam, by draft, revision and generation."""
+        self.previews: OrderedDict[tuple[int, int, int, frozenset[str] | None], Preview] = OrderedDict()
+        """What publishing a draft would do to the exam, by draft, revision, generation and questions; None for all."""
         self._readers: OrderedDict[int, Reader] = OrderedDict()
         self._lock = threading.Lock()
         self._opening = threading.Lock()
@@ -83,24 +84,33 @@ class Service:
         # A token may need the keys of its provider, from the network.
         return await self.work(lambda: self.gatekeeper.caller(authorization, address))
 
-    def reader(self, generation: int | None = None) -> Reader:
-        """Returns the reader of the current generation, or of an earlier one that is still open or kept."""
+    def reader(self) -> Reader:
+        """Returns the reader of the current generation."""
+        settings = self.kb.settings
         current = self.kb.reader()
         self.metrics.generation.set(current.generation)
-        self._remember(current)
+        self._remember(current, settings)
+        return current
+
+    def reader_for(self, caller: Caller, generation: int | None) -> Reader:
+        """Returns the reader of the current generation, or of an earlier one that is still open or kept. An earlier one
+        is gone for a caller who could read a document there that was removed or restricted since."""
+        settings, current = self.kb.settings, self.reader()
         if generation is None or generation == current.generation:
             return current
+        gone = NotFoundError(
+            f"Generation {generation} is gone: the documents have changed since. Search again from the first hit."
+        )
         with self._opening:  # opening takes long, so that callers must not open the same one side by side
             found = self._readers.get(generation)
             if found is None:
                 try:
                     found = self.kb.reader_of(generation)
                 except (StoreError, UsageError):
-                    raise NotFoundError(
-                        f"Generation {generation} is gone: the documents have changed since. Search again from the "
-                        "first hit."
-                    ) from None
-            self._remember(found)
+                    raise gone from None
+            self._remember(found, settings)
+        if generation < current.generation and not _readable(found, caller) <= _readable(current, caller):
+            raise gone
         return found
 
     def warm(self) -> None:
@@ -156,8 +166,11 @@ class Service:
             except SurefindError as error:
                 LOG.warning("The new settings are not used yet: %s", error)
 
-    def _remember(self, reader: Reader) -> None:
+    def _remember(self, reader: Reader, settings: Settings) -> None:
+        """Keeps a reader open, unless the settings have changed since it was asked for: it knows their access rules."""
         with self._lock:
+            if settings is not self.kb.settings:
+                return
             self._readers[reader.generation] = reader
             self._readers.move_to_end(reader.generation)
             while len(self._readers) > _EARLIER + 1:
@@ -171,6 +184,10 @@ class Service:
         if not caller.may("admin"):
             raise ForbiddenError(f"There is no pipeline of this name. Choices: {', '.join(known)}.")
         return self.kb.pipeline(name)
+
+
+def _readable(reader: Reader, caller: Caller) -> set[str]:
+    return {id for id, _ in reader.view.readable(caller.access())}
 
 
 def _service_of(request: Request) -> Service:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from surefind.desk.people import same_person
 from surefind.desk.source import decoded, is_text, text_name
 from surefind.desk.values import Draft
-from surefind.errors import ConflictError, SourceError
+from surefind.errors import ConflictError, NotFoundError, SourceError
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import changed_lines, reviews, seen, sees, sees_document
 from surefind.serve.http.preview import chunks_of
@@ -91,7 +91,7 @@ async def make(
 ) -> Response:
     """Makes a draft of a file or of a text."""
     caller = await service.caller(request, "write")
-    wanted, made_from = document.strip(), int(base) if base.isascii() and base.isdigit() else None
+    wanted, given = document.strip(), int(base[:18]) if base.isascii() and base.isdigit() else None
     if text is not None:
         body, name = _plain(text).encode(), name or (text_name(wanted) if wanted else "")
         wrong = "" if wanted else "Give the document a name, such as policies/fees.md."
@@ -101,10 +101,20 @@ async def make(
     try:
         if wrong:
             raise SourceError(wrong)
+        made_from = None if given is None else await service.work(lambda: _edited(service, caller, given))
         made = await service.work(lambda: service.kb.draft_of(name, body, wanted, caller.name, made_from=made_from))
     except SourceError as error:
-        return _form(caller, document, text or "", name, text is not None, made_from, str(error), 400)
+        return _form(caller, document, text or "", name, text is not None, given, str(error), 400)
     return back_to(request, f"/drafts/{made.number}")
+
+
+def _edited(service: Service, caller: Caller, version: int) -> int:
+    """Returns the version that a visitor edited; 0, which is no version, if they may not read it. A draft of it is then
+    out of date, as that of a deleted version is, so nobody learns which versions exist."""
+    try:
+        return service.readable_version(version, caller).number
+    except NotFoundError:
+        return 0
 
 
 @router.get("/drafts/{number}/edit")

@@ -7,6 +7,7 @@ import time
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from surefind.serve.http.job_view import job_about, job_data, job_lines
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Served
 from surefind.serve.web.page import back_to, is_fragment, page
@@ -26,8 +27,8 @@ async def job(id: str, request: Request, service: Served) -> Response:
     found = service.jobs.get(id, caller)
     return page(
         caller, "job_state.html" if is_fragment(request) else "job.html", title=_WHAT[found.kind],
-        here="reports", job=found, data=found.as_data(), what=_WHAT[found.kind], lines=found.lines[-_LINES:],
-        seconds=_seconds(found),
+        here="reports", job=found, data=job_data(found, caller), what=_WHAT[found.kind],
+        lines=job_lines(found, caller)[-_LINES:], about=job_about(found, caller), seconds=_seconds(found),
     )  # fmt: skip
 
 

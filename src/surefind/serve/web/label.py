@@ -12,6 +12,7 @@ from surefind.errors import ExamError, UsageError
 from surefind.exam.formats.table import id_of
 from surefind.exam.store import ExamStore
 from surefind.serve.auth.caller import Caller
+from surefind.serve.http.preview import seen_questions
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.judging import Judging, in_words, judge_name
 from surefind.serve.web.page import back_to, page
@@ -133,10 +134,11 @@ async def agreement(name: str, request: Request, service: Served, judge: Name = 
         found = Judging(service.kb, name, who, caller.access())
         store = ExamStore(service.kb.data / "exams")
         exam = store.load(name) if name in store.names() else None
+        questions = len(seen_questions(exam, service, caller)) if exam else 0
         return page(
             caller, "label_agreement.html", title=f"Agreement on {name}", here="label", found=found,
             pairs=[(one, in_words(one.kappa)) for one in found.agreement], splits=found.splits(), exam=exam,
-            made=bool(made), judge=judge, link=_link,
+            questions=questions, made=bool(made), judge=judge, link=_link,
         )  # fmt: skip
 
     return await service.work(read)

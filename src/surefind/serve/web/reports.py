@@ -16,6 +16,7 @@ from surefind.exam.store import ExamStore
 from surefind.serve.archive import Saved, saved_report, saved_reports
 from surefind.serve.auth.caller import Caller
 from surefind.serve.editing import is_adoption, undo_change
+from surefind.serve.http.job_view import job_about
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.history import Chart, history
 from surefind.serve.web.page import back_to, page
@@ -49,7 +50,7 @@ class Shelf:
 async def reports(request: Request, service: Served, exam: Annotated[str, Query(max_length=100)] = "") -> Response:
     caller = await service.caller(request, "review")
     shelf = await service.work(lambda: _shelf(service, caller, exam))
-    jobs = [job for job in service.jobs.all(caller) if job.state == "running"]
+    jobs = [(job, job_about(job, caller)) for job in service.jobs.all(caller) if job.state == "running"]
     return page(
         caller, "reports.html", title="Reports", here="reports", shelf=shelf, jobs=jobs, presets=preset_names(),
         studies=study_names(),

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from surefind.desk.difference import Line
 from surefind.desk.people import same_person
-from surefind.desk.review import comment, comments, resolve
+from surefind.desk.review import comment, resolve
 from surefind.desk.source import is_text
 from surefind.desk.values import OPEN, Comment, Draft
 from surefind.errors import NotFoundError
@@ -25,6 +25,8 @@ from surefind.serve.http.drafting import (
     reviewed,
     reviews,
     seen,
+    seen_comments,
+    seen_revision,
     sees_document,
 )
 from surefind.serve.http.preview import chunks_of, questions_of
@@ -54,12 +56,12 @@ async def draft(
 
 def _draft(service: Service, caller: Caller, number: int, revision: int | None, since: int | None) -> dict[str, Any]:
     found, desk = seen(service, caller, number), service.kb.desk
-    one = desk.revision(number, revision)
+    one = seen_revision(service, caller, number, revision)
     before, after = compared(service, caller, found, one)
     if since is not None:
-        _, before = compared(service, caller, found, desk.revision(number, since))
+        _, before = compared(service, caller, found, seen_revision(service, caller, number, since))
     lines, left_out = bounded(*changed_lines(before, after))
-    said = comments(desk, number)
+    said = seen_comments(service, caller, number)
     here, elsewhere = _placed(said, one.number, lines)
     return {
         "title": f"Draft {number}: {found.document}",

@@ -99,8 +99,13 @@ async def save(
 ) -> Response:
     """Writes surefind.toml. If it is not valid, the page shows what was typed and what is wrong."""
     caller = await service.caller(request, "admin")
+
+    def write() -> None:
+        save_settings(service.kb.folder, text, mark)
+        _reloaded(service)  # new access rules apply at once; the page says what the other settings wait for
+
     try:
-        await service.write(lambda: save_settings(service.kb.folder, text, mark))
+        await service.write(write)
     except ConfigError as error:
         return await _page(service, caller, 400, text=text, mark=mark, wrong=hidden(str(error)))
     return back_to(request, "/settings?saved=settings")
@@ -110,7 +115,12 @@ async def save(
 async def undo(request: Request, service: Served) -> Response:
     """Restores surefind.toml as it was before the last change."""
     await service.caller(request, "admin")
-    await service.write(lambda: undo_change(service.kb, edits=True))
+
+    def write() -> None:
+        undo_change(service.kb, edits=True)
+        _reloaded(service)
+
+    await service.write(write)
     return back_to(request, "/settings?saved=undone")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
@@ -13,6 +14,8 @@ from surefind.serve.http.service import Served
 from surefind.serve.web.page import local_path, page, static_file
 
 router = APIRouter(include_in_schema=False)
+_FORWARDED = re.compile(r'(?:^|;)\s*proto="?https(?:"|;|\s|$)', re.IGNORECASE)
+"""What a proxy writes into the header Forwarded (RFC 7239) if the visitor's connection has TLS."""
 _LONGEST = 20_000
 """Characters of a key or token, at most."""
 
@@ -36,10 +39,19 @@ async def sign_in(
     except NotAuthenticatedError as error:
         return page(None, "sign_in.html", 401, title="Sign in", here="", next=local_path(next), wrong=str(error))
     answer = RedirectResponse(local_path(next), 303)
-    secure = request.url.scheme == "https"
+    secure = _has_tls(request)
     name = service.sessions.begin(given)
     answer.set_cookie(COOKIE, name, max_age=LASTS, httponly=True, samesite="lax", secure=secure, path="/")
     return answer
+
+
+def _has_tls(request: Request) -> bool:
+    """Returns whether the visitor's connection has TLS: to this server, or to a proxy, which says so in a header. A
+    visitor who sends the header without a proxy gets a cookie that their browser keeps to TLS: no one else is affected,
+    so the header needs no trust."""
+    forwarded = request.headers.get("forwarded", "").partition(",")[0]
+    named = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return "https" in (request.url.scheme, named) or _FORWARDED.search(forwarded) is not None
 
 
 @router.post("/sign-out")

@@ -29,7 +29,7 @@ async def documents(
     caller = await service.caller(request, "read")
 
     def read() -> dict[str, Any]:
-        reader = service.reader(generation)
+        reader = service.reader_for(caller, generation)
         found = reader.listed(caller.access(), below, offset, limit + 1)
         rest = offset + limit if len(found) > limit else None
         return {
@@ -52,7 +52,7 @@ async def document(
     caller = await service.caller(request, "read")
 
     def read() -> dict[str, Any]:
-        found, about = service.reader(generation).document(id, caller.access())
+        found, about = service.reader_for(caller, generation).document(id, caller.access())
         body = {"text": found.text[start:end], "start": start, "format": found.format}
         return {**asdict(about), "metadata": dict(found.metadata), **body}
 
@@ -72,7 +72,7 @@ async def passage(
     """Returns the passage with the id of a hit."""
     caller = await service.caller(request, "read")
     extent = Extent.parse(text, max_chars)
-    found = await service.work(lambda: service.reader(generation).passage(id, caller.access(), extent, q))
+    found = await service.work(lambda: service.reader_for(caller, generation).passage(id, caller.access(), extent, q))
     return found.to_dict()
 
 

@@ -10,11 +10,22 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from surefind.desk.review import comment, comments, resolve
+from surefind.desk.review import comment, resolve
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Draft
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import changed_lines, lines_to_comment, publish, published_text, reviewed, seen, sees
+from surefind.serve.http.drafting import (
+    changed_lines,
+    lines_to_comment,
+    publish,
+    published_text,
+    reviewed,
+    seen,
+    seen_comments,
+    seen_revision,
+    sees,
+)
+from surefind.serve.http.job_view import job_data
 from surefind.serve.http.preview import draft_preview
 from surefind.serve.http.service import Served, Service
 
@@ -65,14 +76,14 @@ async def draft(
 
     def read() -> dict[str, Any]:
         found = seen(service, caller, number)
-        one = service.kb.desk.revision(number, revision)
+        one = seen_revision(service, caller, number, revision)
         now = published_text(service, caller, found.document)
         return {
             **asdict(found),
             "shown_revision": one.number,
             "text": decoded(one.data) if is_text(one.name) else None,
             "difference": [asdict(line) for line in changed_lines(now, one.text)[0]] if now else None,
-            "comments": [asdict(said) for said in comments(service.kb.desk, number)],
+            "comments": [asdict(said) for said in seen_comments(service, caller, number)],
             "events": [asdict(event) for event in service.kb.desk.events(number)],
         }
 
@@ -168,7 +179,7 @@ async def approve(number: Number, given: RevisionRequest, request: Request, serv
 async def publish_draft(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Starts a job that publishes a draft. It needs as many approvals as [desk] in surefind.toml says."""
     caller = await service.caller(request, "review")
-    return (await publish(service, caller, number)).as_data()
+    return job_data(await publish(service, caller, number), caller)
 
 
 @router.get("/v1/drafts/{number}/preview", summary="Preview a draft")

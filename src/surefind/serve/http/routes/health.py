@@ -36,6 +36,6 @@ async def readyz(request: Request, service: Served) -> Response:
 @router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
 async def metrics(request: Request, service: Served) -> Response:
     """Counts and times of requests. Needs the scope admin, unless the server is open."""
-    if not service.gatekeeper.is_open:
+    if not service.gatekeeper.lets_everybody_in:
         await service.caller(request, "admin")
     return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)

@@ -10,7 +10,9 @@ from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
+from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import publish
+from surefind.serve.http.job_view import job_data, shown_line
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Served, Service
 
@@ -36,30 +38,33 @@ async def start(wanted: JobRequest, request: Request, service: Served) -> dict[s
     caller = await service.caller(request, "read")
     if wanted.kind == "publish" and wanted.version is not None:
         caller.require("review")
-        return (await publish(service, caller, wanted.version)).as_data()
+        return job_data(await publish(service, caller, wanted.version), caller)
     options = wanted.model_dump(exclude={"kind"}, exclude_none=True)
-    return (await service.jobs.start(caller, wanted.kind, options)).as_data()
+    return job_data(await service.jobs.start(caller, wanted.kind, options), caller)
 
 
 @router.get("/v1/jobs", summary="List jobs")
 async def jobs(request: Request, service: Served) -> dict[str, Any]:
     """Lists the caller's jobs, newest first; for admins, all jobs."""
     caller = await service.caller(request, "read")
-    return {"jobs": [job.as_data() for job in service.jobs.all(caller)]}
+    return {"jobs": [job_data(job, caller) for job in service.jobs.all(caller)]}
 
 
 @router.get("/v1/jobs/{id}", summary="Read a job")
 async def job(id: str, request: Request, service: Served) -> dict[str, Any]:
-    """Returns the state, the progress and the result of a job."""
-    return service.jobs.get(id, await service.caller(request, "read")).as_data()
+    """Returns the state, the progress and the result of a job. Callers who may not read every document get the new
+    generation of a sync or a publication, and the report of a benchmark or a study that was made for their groups."""
+    caller = await service.caller(request, "read")
+    return job_data(service.jobs.get(id, caller), caller)
 
 
 @router.delete("/v1/jobs/{id}", summary="Cancel a job")
 async def cancel(id: str, request: Request, service: Served) -> dict[str, Any]:
     """Stops a job. What it has finished is kept, and the same job continues from there."""
-    found = service.jobs.get(id, await service.caller(request, "read"))
+    caller = await service.caller(request, "read")
+    found = service.jobs.get(id, caller)
     await service.jobs.cancel(found)
-    return found.as_data()
+    return job_data(found, caller)
 
 
 @router.get("/v1/jobs/{id}/events", summary="Follow a job", response_class=StreamingResponse)
@@ -70,11 +75,14 @@ async def events(
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> StreamingResponse:
     """Sends the progress of a job as server-sent events: `progress` for each line, `end` with the result."""
-    found = service.jobs.get(id, await service.caller(request, "read"))
+    caller = await service.caller(request, "read")
+    found = service.jobs.get(id, caller)
     after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
-    return StreamingResponse(_stream(service, found, min(after, 2**31)), media_type="text/event-stream")
+    return StreamingResponse(_stream(service, caller, found, min(after, 2**31)), media_type="text/event-stream")
 
 
-async def _stream(service: Service, job: Job, after: int) -> AsyncIterator[str]:
-    async for number, kind, data in service.jobs.events(job, after):
-        yield f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n" if kind else ": still working\n\n"
+async def _stream(service: Service, caller: Caller, job: Job, after: int) -> AsyncIterator[str]:
+    async for number, kind, line in service.jobs.events(job, after):
+        data = job_data(job, caller) if kind == "end" else shown_line(line, caller)
+        if data or not kind:
+            yield f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n" if kind else ": still working\n\n"

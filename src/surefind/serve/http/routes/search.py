@@ -78,12 +78,13 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     k = min(service.kb.settings.k, settings.max_k) if wanted.k is None else wanted.k
     if k > settings.max_k:
         raise QueryError(f"k may be {settings.max_k} at most, not {k}.")
-    reader = service.reader(wanted.generation)
+    cache = service.cache  # before the reader: an answer under earlier access rules goes into the cache of these
+    reader = service.reader_for(caller, wanted.generation)
     pipeline, access = service.pipeline(wanted.pipeline, caller), caller.access(wanted.where)
     extent = Extent.parse(wanted.text, wanted.max_chars)
     least = service.kb.settings.min_confidence if wanted.min_confidence is None else wanted.min_confidence
     key = reader.generation, str(pipeline), access, wanted.q, k, wanted.offset, extent, least
-    known = service.cache.get(key)
+    known = cache.get(key)
     service.metrics.cache.labels("miss" if known is None else "hit").inc()
     if known is not None:
         return known, None, access
@@ -92,7 +93,7 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
     data = result.to_dict() | {"next": _next(wanted, k, result)}
     made = as_json(data)
-    service.cache.put(key, made)
+    cache.put(key, made)
     return made, result, access
 
 

@@ -1,0 +1,102 @@
+"""What a caller sees of a job. A job runs as the owner, so its output is about every document.
+
+A caller who may read everything sees all of it. Others see the state, the kinds of work without their counts, the new
+generation of a sync or a publication, and the benchmark or study that was made for their groups.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from surefind.access import EVERYTHING
+from surefind.errors import (
+    BudgetError,
+    ConflictError,
+    ExamError,
+    GateError,
+    LockedError,
+    NotBuiltError,
+    NotFoundError,
+    NothingIndexedError,
+    SpecError,
+    UsageError,
+)
+from surefind.serve.archive import reduced
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.jobs import Job
+
+_PROGRESS = re.compile(r"(?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+)\b.*")
+_WORK = re.compile(r"(?P<what>[A-Z][a-z]+ing)\b[^:]*: (?P<state>started|finished)?")
+"""The first word of a line of progress, such as Reading or Indexing, without what it works on and how much there is."""
+_ABOUT_THE_REQUEST = frozenset(
+    kind.__name__
+    for kind in (
+        BudgetError, ConflictError, ExamError, LockedError, NotBuiltError, NotFoundError, NothingIndexedError,
+        SpecError, UsageError,
+    )
+)  # fmt: skip
+"""Errors that are about what was asked for. The messages of others quote questions, documents or files."""
+_GATE = (
+    "The gate refused the new documents: the standing exam got worse, or could not be asked. Nothing was published. "
+    "Somebody who may read every document sees the reason."
+)
+_OTHER = "The command failed. Somebody who may read every document sees the reason."
+
+
+def job_data(job: Job, caller: Caller) -> dict[str, Any]:
+    """Returns a job as JSON, as far as the caller may know it."""
+    lines, whole = job_lines(job, caller), _sees_all(caller)
+    last = _PROGRESS.fullmatch(lines[-1]) if lines else None
+    progress = None
+    if last:
+        done, total = (int(last[name].replace(",", "")) for name in ("done", "total"))
+        progress = {"what": last["what"], "done": done, "total": total}
+    return {
+        "id": job.id, "kind": job.kind, "state": job.state, "began": job.began, "ended": job.ended,
+        "progress": progress, "message": lines[-1] if lines else "",
+        "result": job.result if whole else _result(job, caller),
+        "error": (job.error if whole else _error(job)) or None,
+    }  # fmt: skip
+
+
+def job_lines(job: Job, caller: Caller) -> list[str]:
+    """Returns the lines of progress that the caller may see."""
+    return [shown for line in job.lines if (shown := shown_line(line, caller))]
+
+
+def shown_line(line: str, caller: Caller) -> str:
+    """Returns what a caller may see of a line of progress; empty if that is nothing."""
+    if _sees_all(caller):
+        return line
+    found = _WORK.match(line)
+    if found is None:
+        return ""
+    return f"{found['what']}: {found['state']}" if found["state"] else found["what"]
+
+
+def job_about(job: Job, caller: Caller) -> str:
+    """Returns what a job works on, such as the name of an exam, to the caller who started it."""
+    return job.about if _sees_all(caller) or job.caller == caller.name else ""
+
+
+def _sees_all(caller: Caller) -> bool:
+    return EVERYTHING in caller.groups
+
+
+def _result(job: Job, caller: Caller) -> Any:
+    if not isinstance(job.result, dict):
+        return None
+    if job.kind in ("sync", "publish"):
+        return {key: value for key, value in job.result.items() if key == "generation"}
+    if job.kind not in ("bench", "study") or not job.groups <= caller.groups:
+        return None
+    if "reports" in job.result:
+        return {"reports": [reduced(one) for one in job.result["reports"]]}
+    return reduced(job.result)
+
+
+def _error(job: Job) -> str:
+    if not job.error or job.error_kind in _ABOUT_THE_REQUEST:
+        return job.error
+    return _GATE if job.error_kind == GateError.__name__ else _OTHER
