@@ -137,15 +137,17 @@ async def save(
     service: Served,
     revision: Annotated[int, Form(ge=1, lt=2**31)],
     text: Annotated[str, Form()],
+    name: Annotated[str, Form(max_length=250)] = "",
 ) -> Response:
-    """Saves a text as a new revision. If somebody saved meanwhile, both texts are shown."""
+    """Saves a text as a new revision. If somebody saved meanwhile, both texts are shown. `name` is the name of the
+    text's file, if that is not the one of the revision."""
     caller = await service.caller(request, "write")
     draft = await service.work(lambda: seen(service, caller, number))
     data = _plain(text).encode()
     try:
-        await service.work(lambda: service.kb.save(number, revision, data, caller.name))
+        await service.work(lambda: service.kb.save(number, revision, data, caller.name, name))
     except ConflictError as error:
-        return await _conflict(service, caller, number, data, error)
+        return await _conflict(service, caller, number, revision, data, name, error)
     except SourceError as error:
         return _editor(caller, draft, text, str(error), 400)
     return back_to(request, f"/drafts/{number}")
@@ -171,15 +173,19 @@ async def upload(
     return back_to(request, f"/drafts/{number}")
 
 
-async def _conflict(service: Service, caller: Caller, number: int, data: bytes, error: ConflictError) -> Response:
-    """Shows the text that was not saved beside the one that somebody else saved."""
+async def _conflict(
+    service: Service, caller: Caller, number: int, edited: int, data: bytes, name: str, error: ConflictError
+) -> Response:
+    """Shows the text that was not saved beside the one that somebody else saved. The form saves on the revision that is
+    shown, whatever was saved since."""
 
     def read() -> dict[str, Any]:
-        theirs = service.kb.desk.revision(number)
+        desk = service.kb.desk
+        theirs = desk.revision(number)
         text = decoded(theirs.data) if is_text(theirs.name) else ""
         lines, left_out = bounded(*changed_lines(text, decoded(data)))
-        return {"draft": service.kb.desk.get(number), "theirs": theirs, "their_text": text, "lines": lines,
-                "left_out": left_out}  # fmt: skip
+        return {"name": name or desk.revision(number, edited).name, "theirs": theirs, "their_text": text,
+                "lines": lines, "left_out": left_out}  # fmt: skip
 
     found = await service.work(read)
     return page(
