@@ -187,10 +187,12 @@ async def do(
 
 
 @router.post("/drafts/{number}/publish")
-async def publish_draft(number: Number, request: Request, service: Served) -> Response:
-    """Starts the job that publishes a draft, and shows how far it is."""
+async def publish_draft(
+    number: Number, request: Request, service: Served, revision: Annotated[int | None, Form(ge=1, lt=2**31)] = None
+) -> Response:
+    """Starts the job that publishes a draft, and shows how far it is. `revision` is the one that the visitor saw."""
     caller = await service.caller(request, "review")
-    return back_to(request, f"/jobs/{(await publish(service, caller, number)).id}")
+    return back_to(request, f"/jobs/{(await publish(service, caller, number, revision)).id}")
 
 
 @router.get("/drafts/{number}/chunks")

@@ -25,6 +25,7 @@ class JobRequest(BaseModel):
 
     kind: Literal["sync", "publish", "bench", "study"]
     version: int | None = Field(None, ge=1, lt=2**62, description="The draft to publish.")
+    revision: int | None = Field(None, ge=1, lt=2**31, description="The revision of the draft that the caller read.")
     exam: str | None = Field(None, max_length=100)
     preset: str | None = Field(None, max_length=100)
     study: str | None = Field(None, max_length=100, description="The study to repeat, such as `cascade`.")
@@ -36,7 +37,7 @@ async def start(wanted: JobRequest, request: Request, service: Served) -> dict[s
     caller = await service.caller(request, "read")
     if wanted.kind == "publish" and wanted.version is not None:
         caller.require("review")
-        return (await publish(service, caller, wanted.version)).as_data()
+        return (await publish(service, caller, wanted.version, wanted.revision)).as_data()
     options = wanted.model_dump(exclude={"kind"}, exclude_none=True)
     return (await service.jobs.start(caller, wanted.kind, options)).as_data()
 
