@@ -3,6 +3,7 @@ application runs in this process, so that a test can act between two steps of a 
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from starlette.testclient import TestClient
 
 from helpers import Home
 from http_helpers import a_bank
+from surefind.desk.review import comments
 from surefind.desk.store import Desk
 from surefind.desk.values import Revision
 from surefind.kb import KnowledgeBase
@@ -61,6 +63,12 @@ def _draft(site: Site, document: str, text: str = "one\n", author: str = "ada", 
     return site.kb.draft_of(name, text.encode(), document, author).number
 
 
+def _hidden(page: str, action: str) -> dict[str, str]:
+    """The hidden fields of a form."""
+    (form,) = re.findall(rf'action="{action}"[^>]*>(.*?)</form>', page, re.DOTALL)
+    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+
+
 # ---------------------------------------------------------------- somebody else is faster
 
 
@@ -78,8 +86,8 @@ def test_page_of_a_conflict_saves_on_the_revision_that_it_shows(site: Site, monk
     monkeypatch.setattr(Desk, "revision", save_after_reading)
     page = site.post("ada", f"/drafts/{number}/save", {"revision": "1", "text": "mine"})
     assert page.status_code == 409 and saved == [3] and "Revision 2 of bob" in page.text
-    (revision,) = re.findall(r'name="revision" value="(\d+)"', page.text)
-    again = site.post("ada", f"/drafts/{number}/save", {"revision": revision, "text": "mine"})
+    form = _hidden(page.text, f"/drafts/{number}/save")
+    again = site.post("ada", f"/drafts/{number}/save", {**form, "text": "mine"})
     assert again.status_code == 409 and "three" in again.text
 
 
@@ -87,7 +95,7 @@ def test_text_keeps_the_name_of_its_file_after_a_conflict(site: Site) -> None:
     number = _draft(site, "named.md", "# one\n", name="named.md")
     site.kb.save(number, 1, b"<p>two</p>", "bob", "page.html")
     page = site.post("ada", f"/drafts/{number}/save", {"revision": "1", "text": "# mine"})
-    form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text))
+    form = _hidden(page.text, f"/drafts/{number}/save")
     assert site.post("ada", f"/drafts/{number}/save", {**form, "text": "# mine"}).status_code == 303
     assert site.kb.desk.revision(number).name == "named.md"
 
@@ -96,12 +104,10 @@ def test_revision_that_the_reviewer_has_not_seen_is_not_published(site: Site) ->
     number = _draft(site, "unseen.md", author="writer")
     site.kb.review(number, author="writer")
     site.kb.approve(number, 1, "bob")
-    page = site.get("ada", f"/drafts/{number}").text
-    (form,) = re.findall(r'action="/drafts/\d+/publish">(.*?)</form>', page)
-    (seen,) = re.findall(r'name="revision" value="(\d+)"', form)
+    seen = _hidden(site.get("ada", f"/drafts/{number}").text, f"/drafts/{number}/publish")
     site.kb.save(number, 1, b"two\n", "writer")
     site.kb.approve(number, 2, "bob")
-    late = site.post("ada", f"/drafts/{number}/publish", {"revision": seen})
+    late = site.post("ada", f"/drafts/{number}/publish", seen)
     assert late.status_code == 409 and "you read revision 1" in late.text
     key = {"Authorization": f"Bearer {site.keys['ada']}"}
     for path, body in (
@@ -131,15 +137,62 @@ def test_change_that_the_admin_has_not_seen_is_not_undone(site: Site, path: str)
     for note in ("# first\n", "# first\n# second\n"):
         save_settings(site.kb.folder, before + note, shown_settings(site.kb.folder).mark)
         if note == "# first\n":
-            page = site.get("admin", path).text
-            (form,) = re.findall(rf'action="{path}/undo">(.*?)</form>', page)
-            old = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+            old = _hidden(site.get("admin", path).text, f"{path}/undo")
     late = site.post("admin", f"{path}/undo", old)
     assert late.status_code == 400 and "changed since you opened the page" in late.text
     assert file.read_text().endswith("# second\n")
     for _ in range(2):
-        (mark,) = re.findall(
-            rf'action="{path}/undo"><input type="hidden" name="mark" value="(\w+)"', site.get("admin", path).text
-        )
-        assert site.post("admin", f"{path}/undo", {"mark": mark}).status_code == 303
+        now = _hidden(site.get("admin", path).text, f"{path}/undo")
+        assert site.post("admin", f"{path}/undo", now).status_code == 303
     assert file.read_text() == before
+
+
+# ---------------------------------------------------------------- odd requests, old files
+
+
+def test_line_is_commented_on_without_a_script(site: Site) -> None:
+    number = _draft(site, "said.md", "one\ntwo\n")
+    asked = site.get("ada", f"/drafts/{number}/comment?revision=1&line=2").headers["location"]
+    page = site.get("ada", asked.partition("#")[0])
+    assert page.status_code == 200 and "Comment on line 2" in page.text
+    form = _hidden(page.text, f'/drafts/{number}/comments" id="say')
+    assert site.post("ada", f"/drafts/{number}/comments", {**form, "text": "why?"}).status_code == 303
+    assert [one.line for one in comments(site.kb.desk, number)] == [2]
+
+
+def test_report_of_an_earlier_release_is_shown(site: Site) -> None:
+    folder = site.kb.data / "reports" / "old"
+    folder.mkdir(parents=True)
+    row = {"name": "BM25", "spec": "bm25", "layout": "l", "measures": {"RR@10": {"mean": 0.5, "low": 0.4, "high": 0.6}}}
+    data = {"surefind": "0", "primary": "RR@10", "rows": [{**row, "latency_ms": {}}], "exam": {"name": "past"}}
+    (folder / "report.json").write_text(json.dumps(data))
+    assert "past" in site.get("admin", "/reports").text
+    for path in ("", "/full"):
+        page = site.get("admin", f"/reports/benchmark/old{path}")
+        assert page.status_code == 200 and "BM25" in page.text, path
+
+
+@pytest.mark.parametrize("odd", ["//[x", "/\\x", "https://evil.example/", "/" + "x" * 5_000, "\x00"])
+def test_odd_address_after_signing_in_is_the_first_page(site: Site, odd: str) -> None:
+    page = site.client.get("/sign-in", params={"next": odd}, headers={"Accept": "text/html"})
+    assert page.status_code == 200 and 'name="next" value="/"' in page.text
+    done = site.client.post("/sign-in", data={"key": site.keys["ada"], "next": odd}, follow_redirects=False)
+    site.client.cookies.clear()
+    assert done.status_code == 303 and done.headers["location"] == "/"
+
+
+@pytest.mark.parametrize("days", ["²", "soon", "-1", "1e3"])
+def test_odd_number_of_days_is_refused(site: Site, days: str) -> None:
+    answer = site.post("admin", "/settings/keys", {"name": "odd", "scope": "read", "days": days})
+    assert answer.status_code == 400 and "whole number" in answer.text
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "n" + "é" * 150])
+def test_name_of_an_exam_that_no_file_can_have_is_refused(site: Site, name: str) -> None:
+    key = {"Authorization": f"Bearer {site.keys['ada']}"}
+    hit = site.client.get("/v1/search", params={"q": "cutoff of wire7"}, headers=key).json()["hits"][0]
+    body = {"q": "cutoff of wire7", "id": hit["id"]}
+    answer = site.client.post(f"/v1/exams/{name}/questions", json=body, headers=key)
+    assert answer.status_code == 400 and "shorter" in answer.json()["detail"]
+    assert site.get("ada", f"/label/{name}").status_code == 404
+    assert site.post("ada", f"/label/{name}/pool").status_code == 404

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -28,6 +28,8 @@ _FILES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "web.js": ("text/javascript", (("surefind.serve.web", "static/web.js"),)),
     "label.js": ("text/javascript", (("surefind.serve.web", "static/label.js"),)),
 }
+_LONGEST = 4_000
+"""Characters of a path that a visitor is sent to, at most."""
 _FOREVER = "public, max-age=31536000, immutable"
 """The address of a file contains a hash of it, so a browser may keep it."""
 
@@ -53,9 +55,8 @@ def back_to(request: Request, path: str) -> Response:
 
 def local_path(text: str) -> str:
     """Returns a path of this server that a visitor may be sent to; `/` for every other address."""
-    parts = urlsplit(text) if text.isprintable() else urlsplit("")
-    plain = not parts.scheme and not parts.netloc and text.startswith("/") and text[1:2] not in ("/", "\\")
-    return text if plain and "\\" not in text else "/"
+    plain = text.isprintable() and text.startswith("/") and not text.startswith("//") and "\\" not in text
+    return text if plain and len(text) <= _LONGEST else "/"
 
 
 def document_path(document: str, **given: object) -> str:

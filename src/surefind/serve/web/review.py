@@ -118,10 +118,10 @@ async def comment_form(
 ) -> Response:
     """A form to comment on a line. Without a script, it is on the draft's page."""
     caller = await service.caller(request, "write")
-    found = await service.work(lambda: seen(service, caller, number))
+    await service.work(lambda: seen(service, caller, number))
     if not is_fragment(request):
         return back_to(request, f"/drafts/{number}?revision={revision}&line={line}#say")
-    return page(caller, "comment_row.html", title="", here="", draft=found, line=line, revision=revision)
+    return page(caller, "comment_row.html", title="", here="", number=number, line=line, revision=revision)
 
 
 @router.post("/drafts/{number}/comments")

@@ -169,7 +169,7 @@ async def feedback(
     q: Annotated[str, Form(min_length=1, max_length=2_000)],
     id: Annotated[str, Form(max_length=64)],
     kind: Annotated[Literal["up", "down", "click"], Form()],
-    next: Annotated[str, Form(max_length=4_000)] = "/",
+    next: Annotated[str, Form()] = "/",
 ) -> Response:
     """Keeps a thumb. `surefind exam feedback` makes an exam of them."""
     caller = await service.caller(request, "write")
@@ -192,7 +192,7 @@ async def keep(
     service: Served,
     q: Annotated[str, Form(min_length=1, max_length=2_000)],
     id: Annotated[str, Form(max_length=64)],
-    next: Annotated[str, Form(max_length=4_000)] = "/",
+    next: Annotated[str, Form()] = "/",
 ) -> Response:
     """Keeps the question and this passage, its answer, in an exam."""
     caller = await service.caller(request, "review")

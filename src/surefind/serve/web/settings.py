@@ -140,7 +140,7 @@ async def create_key(
 ) -> Response:
     """Makes a key, and shows it once. It is in no address and is not stored."""
     caller = await service.caller(request, "admin")
-    if days and not days.strip().isdigit():
+    if days and not (days.isascii() and days.strip().isdigit()):
         raise UsageError(f"Days must be a whole number, not {days!r}.")
     listed = [group.strip() for group in groups.replace("\n", ",").split(",")]
     made, text = await service.write(
