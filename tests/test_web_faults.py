@@ -196,3 +196,20 @@ def test_name_of_an_exam_that_no_file_can_have_is_refused(site: Site, name: str)
     assert answer.status_code == 400 and "shorter" in answer.json()["detail"]
     assert site.get("ada", f"/label/{name}").status_code == 404
     assert site.post("ada", f"/label/{name}/pool").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/?q=wire7", "/documents?find=wire", "/drafts/{}/chunks"])
+def test_history_of_a_browser_gets_the_whole_page(site: Site, path: str) -> None:
+    """htmx asks again for a page that it does not remember any more, with a header that says so."""
+    path = path.format(_draft(site, "history.md"))
+    part = site.get("ada", path, **{"HX-Request": "true"})
+    whole = site.get("ada", path, **{"HX-Request": "true", "HX-History-Restore-Request": "true"})
+    assert "<header" not in part.text and "<header" in whole.text and whole.text == site.get("ada", path).text
+    assert "HX-History-Restore-Request" in whole.headers["vary"]
+
+
+def test_history_of_a_browser_shows_errors_as_whole_pages(site: Site) -> None:
+    again = {"HX-Request": "true", "HX-History-Restore-Request": "true"}
+    assert "<header" in site.get("ada", "/documents/nonesuch.md", **again).text
+    out = site.client.get("/drafts", headers={"Accept": "text/html", **again}, follow_redirects=False)
+    assert out.status_code == 303 and out.headers["location"].startswith("/sign-in")

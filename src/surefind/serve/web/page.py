@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from surefind.errors import NotFoundError
 from surefind.serve.auth.caller import Caller
+from surefind.serve.http.guard import wants_fragment
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -38,12 +39,14 @@ def page(caller: Caller | None, template: str, status: int = 200, policy: str = 
     """Returns a page. `values` needs `title`, and `here`, the name of its entry in the menu. Templates know the caller
     as `visitor`, because `caller` means something else in Jinja."""
     body = environment().get_template(template).render(visitor=caller, **values)
-    return HTMLResponse(body, status, {"Content-Security-Policy": policy, "Vary": "HX-Request"})
+    return HTMLResponse(
+        body, status, {"Content-Security-Policy": policy, "Vary": "HX-Request, HX-History-Restore-Request"}
+    )
 
 
 def is_fragment(request: Request) -> bool:
     """Whether htmx asks for a part of the page that is open."""
-    return request.headers.get("hx-request") == "true" and request.headers.get("hx-boosted") != "true"
+    return wants_fragment(request.headers)
 
 
 def back_to(request: Request, path: str) -> Response:

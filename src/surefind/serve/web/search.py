@@ -100,8 +100,9 @@ async def search(
         default=service.kb.settings.pipeline, empty=not asked.q and await service.work(lambda: _empty(service, caller)),
     )  # fmt: skip
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
-    if columns and service.kb.settings.keep_queries and not is_fragment(request):
-        access, kept = caller.access(asked.where), columns[0].result  # what is still being typed is not a question
+    typing = request.headers.get("hx-request") == "true"  # or going back: neither asks a question
+    if columns and service.kb.settings.keep_queries and not typing:
+        access, kept = caller.access(asked.where), columns[0].result
         shown.background = BackgroundTask(
             lambda: QueryLog(service.kb.data, service.kb.settings.keep_days).keep(kept, access)
         )
