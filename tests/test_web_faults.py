@@ -17,12 +17,13 @@ from starlette.testclient import TestClient
 from helpers import Home
 from http_helpers import a_bank
 from surefind.desk.review import comments
-from surefind.desk.store import Desk
-from surefind.desk.values import Revision
+from surefind.desk.store import Content, Desk
+from surefind.desk.values import Base, Revision
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.keys import Keys
 from surefind.serve.editing import save_settings, shown_settings
 from surefind.serve.http.app import create_app
+from surefind.serve.web import drafts
 
 PEOPLE = {
     "ada": ["read", "write", "review"],
@@ -213,3 +214,25 @@ def test_history_of_a_browser_shows_errors_as_whole_pages(site: Site) -> None:
     assert "<header" in site.get("ada", "/documents/nonesuch.md", **again).text
     out = site.client.get("/drafts", headers={"Accept": "text/html", **again}, follow_redirects=False)
     assert out.status_code == 303 and out.headers["location"].startswith("/sign-in")
+
+
+# ---------------------------------------------------------------- long lists, long texts
+
+
+@pytest.mark.parametrize("who", ["writer", "ada"])
+def test_many_drafts_come_in_pages(site: Site, monkeypatch: pytest.MonkeyPatch, who: str) -> None:
+    """Authors and reviewers find every draft once, whatever its state, and no page looks at all of them."""
+    asked = list[int]()
+    monkeypatch.setattr(drafts, "sees", lambda service, caller, draft: asked.append(draft.number) or True)
+    text = Content("many.md", b"many\n", "many\n", "Many", (), 5)
+    made = [site.kb.desk.add(f"many/{who}/{n}.md", text, "writer", Base()).number for n in range(220)]
+    for number in made[::2]:
+        site.kb.review(number, author="writer")
+    found, paths = list[int](), ["/drafts"]
+    for path in paths:
+        asked.clear()
+        page = site.get(who, path).text
+        found += map(int, re.findall(r'<li><a href="/drafts/(\d+)"', page))
+        paths += re.findall(r'href="(/drafts\?list=[^"]+)"', page.replace("&amp;", "&"))
+        assert len(asked) <= 330 and len(page.encode()) < 150_000, path
+    assert len(paths) > 2 and sorted(one for one in found if one in made) == made

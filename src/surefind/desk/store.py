@@ -191,6 +191,17 @@ class Desk:
         with self.database.reading() as db:
             return authors_of(db, number)
 
+    def all_authors(self) -> dict[int, set[str]]:
+        """Returns who wrote a revision of each draft that waits to be published, by the number of the draft."""
+        found: dict[int, set[str]] = {}
+        with self.database.reading() as db:
+            for number, author in db.execute(
+                "SELECT DISTINCT r.draft, r.author FROM drafts d JOIN revisions r ON r.draft = d.number "
+                f"WHERE d.state IN {_WAITING}"
+            ):
+                found.setdefault(number, set()).add(author)
+        return found
+
     def base(self, number: int) -> Base:
         """Returns the published version that a draft was made from."""
         with self.database.reading() as db:
