@@ -19,11 +19,13 @@ from http_helpers import a_bank
 from surefind.desk.review import comments
 from surefind.desk.store import Content, Desk
 from surefind.desk.values import Base, Revision
+from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.keys import Keys
 from surefind.serve.editing import save_settings, shown_settings
 from surefind.serve.http.app import create_app
 from surefind.serve.web import drafts
+from surefind.store.lock import growing_lock
 
 PEOPLE = {
     "ada": ["read", "write", "review"],
@@ -146,6 +148,21 @@ def test_change_that_the_admin_has_not_seen_is_not_undone(site: Site, path: str)
         now = _hidden(site.get("admin", path).text, f"{path}/undo")
         assert site.post("admin", f"{path}/undo", now).status_code == 303
     assert file.read_text() == before
+
+
+def test_questions_are_not_lost_to_a_session_that_grows_the_exam(site: Site) -> None:
+    """A session writes all candidates that it knows, so nobody else may add any meanwhile."""
+    store = ExamStore(site.kb.data / "exams")
+    form = {"name": "grown", "questions": "When is the second cutoff of wires?"}
+    store.candidates("grown").collect(["When is the first cutoff of wires?"], "test")
+    with growing_lock(site.kb.data, "grown"):
+        session = store.candidates("grown")
+        refused = site.post("ada", "/label", form)
+        session.judge("When is the first cutoff of wires?", "rejected")
+    assert refused.status_code == 409 and "Try again" in refused.text
+    assert site.post("ada", "/label", form).status_code == 303
+    assert [one.text for one in store.candidates("grown").all()][1:] == [form["questions"]]
+    assert site.post("ada", "/label", {**form, "name": "../x"}).status_code == 400
 
 
 # ---------------------------------------------------------------- odd requests, old files
