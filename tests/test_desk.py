@@ -258,6 +258,16 @@ def test_two_approvals_where_the_settings_say_two(tmp_path: Path) -> None:
     desk.close()
 
 
+def test_number_of_approvals_follows_the_settings(fees: Home) -> None:
+    with fees.open() as kb:
+        number = kb.draft_of("fees.md", b"A wire costs 1.", author="ada").number
+        kb.review(number, author="ada")
+        assert kb.approve(number, 1, "bob").state == "approved"
+        fees.configure(WORDS + "\n[desk]\napprovals = 2\n")
+        assert kb.reload() and kb.desk.get(number).state == "in review"
+        assert kb.approve(number, 1, "cleo").state == "approved"
+
+
 def test_comments_are_on_lines_of_a_revision(desk: Desk) -> None:
     number = made(desk, "first\nsecond\n")
     said = review.comment(desk, number, 1, 2, "bob", " <b>why?</b> ")

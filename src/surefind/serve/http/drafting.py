@@ -75,11 +75,11 @@ def compared(service: Service, caller: Caller, draft: Draft, revision: Revision)
 
 
 def lines_to_comment(service: Service, caller: Caller, draft: Draft, revision: int) -> int:
-    """Returns how many lines of a revision a caller may comment on. For reviewers, they are those of its text. That has
-    the metadata of its document, so for others they are those of the file: else the number would say whether a document
-    exists."""
+    """Returns how many lines of a revision a caller may comment on. If they may read it, they are those of its text. That
+    has the metadata of its document, so for others they are those of the file: else the number would say whether a
+    document exists."""
     found = service.kb.desk.revision(draft.number, revision)
-    if reviews(service, caller, draft):
+    if service.kb.may_read_draft(draft.number, caller.access()):
         return len(found.text.splitlines())
     return len(decoded(found.data).splitlines()) if is_text(found.name) else 0
 

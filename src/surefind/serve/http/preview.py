@@ -8,10 +8,11 @@ from typing import Any
 
 from surefind.bench.drift import Change, Drift
 from surefind.bench.preview import Preview, preview
-from surefind.bench.standing import standing_exam
+from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.desk.values import Draft
-from surefind.errors import LockedError, SurefindError
+from surefind.errors import ExamError, LockedError, SurefindError
 from surefind.exam.model import Exam, ExamQuery
+from surefind.kb import KnowledgeBase
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import reviews
 from surefind.serve.http.service import Service
@@ -46,14 +47,25 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
 
 
 def _asked(service: Service, draft: Draft) -> Preview:
-    """Asks the exam once for a revision and a generation: it holds the writer's lock, and many people read a page."""
-    key = (draft.number, draft.revision, service.kb.catalogue.generation())
+    """Asks an exam once for a revision, a generation and a configuration: it holds the writer's lock, and many people
+    read a page."""
+    kb = service.kb
+    configuration = (str(kb.pipeline()), str(kb.settings.layout))
+    key = (draft.number, draft.revision, kb.catalogue.generation(), _standing(kb), *configuration)
     found = service.previews.get(key)
     if found is None:
-        found = service.previews[key] = preview(service.kb, draft.number)
+        found = service.previews[key] = preview(kb, draft.number)
         while len(service.previews) > _KEPT:
             service.previews.popitem(last=False)
     return found
+
+
+def _standing(kb: KnowledgeBase) -> str:
+    """Identifies the exam that is asked; empty if there is none."""
+    try:
+        return standing_exam(kb, kb.reader()).fingerprint if has_standing_exam(kb) else ""
+    except ExamError:  # the settings name one that does not exist
+        return ""
 
 
 def _shown(service: Service, caller: Caller, drift: Drift) -> dict[str, Any]:
