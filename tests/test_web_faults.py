@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from helpers import Home
 from http_helpers import a_bank
 from surefind.access import Access
-from surefind.desk.review import comments
+from surefind.desk.review import comment, comments
 from surefind.desk.store import Content, Desk
 from surefind.desk.values import Base, Revision
 from surefind.exam.keeping import keep
@@ -282,3 +282,45 @@ def test_many_drafts_come_in_pages(site: Site, monkeypatch: pytest.MonkeyPatch, 
         paths += re.findall(r'href="(/drafts\?list=[^"]+)"', page.replace("&amp;", "&"))
         assert len(asked) <= 330 and len(page.encode()) < 150_000, path
     assert len(paths) > 2 and sorted(one for one in found if one in made) == made
+
+
+def test_long_change_comes_in_pages(site: Site) -> None:
+    """Every line is on one of the pages, a comment leads to the page of its line, and no page is large."""
+    text = "".join(f"Line {n} of a long draft.\n" for n in range(1, 3001)) + "x" * 300_000 + "\n"
+    number = _draft(site, "long.md", text)
+    comment(site.kb.desk, number, 1, 2500, "ada", "Is this so?")
+    shown, paths = list[str](), [f"/drafts/{number}"]
+    for path in paths:
+        page = site.get("ada", path)
+        shown += re.findall(r"Line (\d+) of a long draft", page.text)
+        paths += re.findall(r'href="([^"#]+)#changes">Later', page.text.replace("&amp;", "&"))
+        assert len(page.content) < 300_000 and "not shown" not in page.text, path
+    assert [int(one) for one in shown] == list(range(1, 3001)) and len(paths) == 4
+    (there,) = re.findall(r'href="([^"]+)#L2500"', site.get("ada", paths[0]).text.replace("&amp;", "&"))
+    page = site.get("ada", there).text
+    assert 'id="L2500"' in page and "Is this so?" in page
+    assert "Comment on line 2600" in site.get("ada", f"/drafts/{number}?revision=1&line=2600").text
+    form = {"revision": "1", "line": "2700", "text": "why?"}
+    after = site.post("ada", f"/drafts/{number}/comments", form).headers["location"]
+    assert 'id="L2700"' in site.get("ada", after.partition("#")[0]).text
+
+
+def test_form_of_revisions_compares_with_what_is_published(site: Site) -> None:
+    number = _draft(site, "compared.md")
+    site.kb.save(number, 1, b"two\n", "ada")
+    page = site.get("ada", f"/drafts/{number}?revision=2&since=1").text
+    assert '<select name="since"><option value="">' in page and "Changes since revision 1" in page
+    assert "A new document" in site.get("ada", f"/drafts/{number}?revision=2&since=").text
+    assert site.get("ada", f"/drafts/{number}?since=x").status_code == 422
+
+
+def test_long_change_of_a_document_comes_in_pages(site: Site) -> None:
+    text = "".join(f"Line {n} of a long version.\n" for n in range(1, 2001))
+    site.kb.publish(_draft(site, "wires/06.md", text))
+    before, after = sorted(one.number for one in site.kb.history("wires/06.md"))
+    shown, paths = list[str](), [f"/documents/wires/06.md?before={before}&after={after}"]
+    for path in paths:
+        page = site.get("ada", path).text
+        shown += re.findall(r"Line (\d+) of a long version", page)
+        paths += re.findall(r'href="([^"#]+)#text">Later', page.replace("&amp;", "&"))
+    assert [int(one) for one in shown] == list(range(1, 2001)) and len(paths) == 3

@@ -17,7 +17,7 @@ from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import changed_lines, seen, sees, sees_document
 from surefind.serve.http.preview import chunks_of
 from surefind.serve.http.service import Served, Service
-from surefind.serve.web.lines import bounded
+from surefind.serve.web.lines import part_of
 from surefind.serve.web.page import back_to, page
 
 router = APIRouter(include_in_schema=False)
@@ -219,9 +219,8 @@ async def _conflict(
         desk = service.kb.desk
         theirs = desk.revision(number)
         text = decoded(theirs.data) if is_text(theirs.name) else ""
-        lines, left_out = bounded(*changed_lines(text, decoded(data)))
         return {"name": name or desk.revision(number, edited).name, "theirs": theirs, "their_text": text,
-                "lines": lines, "left_out": left_out}  # fmt: skip
+                "part": part_of(*changed_lines(text, decoded(data)))}  # fmt: skip
 
     found = await service.work(read)
     return page(
