@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from helpers import Home
-from http_helpers import a_bank
+from http_helpers import SETTINGS, a_bank
 from surefind.access import Access
 from surefind.desk.review import comment, comments
 from surefind.desk.store import Content, Desk
@@ -260,6 +260,19 @@ def test_exam_that_is_made_later_is_asked(site: Site) -> None:
     other = next(iter(site.kb.search("cutoff of wire9", Access.public()).hits))
     keep(site.kb, "When is the cutoff of wire9?", other.id, Access.public())
     assert "2 questions" in site.get("ada", f"/drafts/{number}/questions").text
+
+
+def test_search_when_every_document_is_retired_says_so(home: Home) -> None:
+    home.configure(SETTINGS)
+    home.write("docs/a.md", "alpha")
+    home.sync("docs")
+    with home.open() as kb:
+        kb.retire("a.md")
+        with TestClient(create_app(kb), base_url="http://localhost") as client:
+            page = client.get("/?q=alpha", headers={"Accept": "text/html"})
+            assert page.status_code == 200 and "There is nothing to search yet" in page.text
+            found = client.get("/v1/search?q=alpha")
+            assert found.status_code == 503 and "no documents" in found.json()["detail"]
 
 
 # ---------------------------------------------------------------- long lists, long texts

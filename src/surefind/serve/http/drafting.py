@@ -75,8 +75,8 @@ def compared(service: Service, caller: Caller, draft: Draft, revision: Revision)
 
 
 def lines_to_comment(service: Service, caller: Caller, draft: Draft, revision: int) -> int:
-    """Returns how many lines of a revision a caller may comment on. If they may read it, they are those of its text. That
-    has the metadata of its document, so for others they are those of the file: else the number would say whether a
+    """Returns how many lines of a revision a caller may comment on. If they may read it, they are those of its text.
+    That has the metadata of its document, so for others they are those of the file: else the number would say whether a
     document exists."""
     found = service.kb.desk.revision(draft.number, revision)
     if service.kb.may_read_draft(draft.number, caller.access()):

@@ -149,9 +149,8 @@ async def add_comment(
         comment(service.kb.desk, number, revision, line, caller.name, text.replace("\r\n", "\n"), reply_to, most)
 
     await service.work(write)
-    return back_to(
-        request, f"/drafts/{number}?revision={revision}&at={line}#L{line}" if line else f"/drafts/{number}#comments"
-    )
+    where = f"?revision={revision}&at={line}#L{line}" if line else "#comments"
+    return back_to(request, f"/drafts/{number}{where}")
 
 
 @router.post("/drafts/{number}/comments/{which}/resolve")

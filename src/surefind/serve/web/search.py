@@ -92,12 +92,12 @@ async def search(
     caller = await service.caller(request, "read")
     asked = Asked(q.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
     began = time.perf_counter()
-    columns = await service.work(lambda: _columns(service, caller, asked)) if asked.q else []
+    columns, empty = await service.work(lambda: _found(service, caller, asked))
     facets = await service.work(lambda: _facets(service, caller, asked))
     shown = page(
         caller, "hits.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
         here="search", asked=asked, facets=facets, columns=columns, pipelines=list(service.kb.settings.pipelines),
-        default=service.kb.settings.pipeline, empty=not asked.q and await service.work(lambda: _empty(service, caller)),
+        default=service.kb.settings.pipeline, empty=empty,
     )  # fmt: skip
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
     typing = request.headers.get("hx-request") == "true"  # or going back: neither asks a question
@@ -107,6 +107,16 @@ async def search(
             lambda: QueryLog(service.kb.data, service.kb.settings.keep_days).keep(kept, access)
         )
     return shown
+
+
+def _found(service: Service, caller: Caller, asked: Asked) -> tuple[list[Column], bool]:
+    """Returns what was found, and whether there is nothing to search."""
+    if not asked.q:
+        return [], _empty(service, caller)
+    try:
+        return _columns(service, caller, asked), False
+    except NothingIndexedError:
+        return [], True
 
 
 def _columns(service: Service, caller: Caller, asked: Asked) -> list[Column]:
