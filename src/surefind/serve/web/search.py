@@ -157,8 +157,6 @@ def _choices(facet: Facet, asked: Asked) -> list[Choice]:
     chosen = [value for given in mine for value in given.partition("=")[2].lower().split(",")]
     found = []
     for value, number in facet.values:
-        if "," in value:
-            continue  # a comma stands between values in a filter
         wanted = [one for one in chosen if one != value] if value in chosen else [*chosen, value]
         where = (*rest, f"{facet.key}={','.join(wanted)}") if wanted else rest
         found.append(Choice(value, number, value in chosen, asked.address(where=where)))
