@@ -21,11 +21,11 @@ from desk_editor import content, edit
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind import Access, KnowledgeBase
-from surefind.desk import review
+from surefind.desk import _database, review
 from surefind.desk.people import same_person
 from surefind.desk.store import Desk
 from surefind.desk.values import Base
-from surefind.errors import ConflictError, SourceError, UsageError
+from surefind.errors import ConflictError, DamagedError, SourceError, UsageError
 from surefind.store.catalogue import Catalogue
 from surefind.store.lock import writer_lock
 from surefind.store.versions import content_hash
@@ -93,6 +93,17 @@ def test_empty_desk_has_no_file_and_nothing_in_it(tmp_path: Path) -> None:
     desk = Desk(tmp_path / ".surefind")
     assert (desk.waiting(), desk.count(), list(desk.problems())) == ([], 0, [])
     assert not (tmp_path / ".surefind").exists()
+
+
+def test_error_while_the_tables_are_made_leaves_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _database._SCHEMA
+    monkeypatch.setattr(_database, "_SCHEMA", whole.replace("CREATE TABLE blobs", "CREATE NOTHING blobs"))
+    with pytest.raises(DamagedError):
+        made(Desk(tmp_path))
+    monkeypatch.setattr(_database, "_SCHEMA", whole)
+    desk = Desk(tmp_path)
+    assert desk.get(made(desk)).revision == 1
+    desk.close()
 
 
 @settings(max_examples=4, deadline=None)
@@ -229,6 +240,16 @@ def test_two_approvals_where_the_settings_say_two(tmp_path: Path) -> None:
     desk.close()
 
 
+def test_number_of_approvals_follows_the_settings(fees: Home) -> None:
+    with fees.open() as kb:
+        number = kb.draft_of("fees.md", b"A wire costs 1.", author="ada").number
+        kb.review(number, author="ada")
+        assert kb.approve(number, 1, "bob").state == "approved"
+        fees.configure(WORDS + "\n[desk]\napprovals = 2\n")
+        assert kb.reload() and kb.desk.get(number).state == "in review"
+        assert kb.approve(number, 1, "cleo").state == "approved"
+
+
 def test_comments_are_on_lines_of_a_revision(desk: Desk) -> None:
     number = made(desk, "first\nsecond\n")
     said = review.comment(desk, number, 1, 2, "bob", " <b>why?</b> ")
@@ -267,6 +288,18 @@ def test_publishing_without_the_approvals_that_it_needs_is_refused(fees: Home) -
         assert kb.catalogue.generation() == 1
     assert surefind("version", "publish", str(number), "--approved", kb=fees.folder).code == 2
     assert surefind("version", "publish", str(number), kb=fees.folder).code == 0
+
+
+def test_revision_that_nobody_read_is_not_published(fees: Home) -> None:
+    with fees.open() as kb:
+        number = kb.draft_of("fees.md", b"A wire costs 1.", author="ada").number
+        kb.save(number, 1, b"A wire costs 2.", "bob")
+        with pytest.raises(ConflictError, match="has revision 2 now, and you read revision 1"):
+            kb.publish(number, revision=1)
+        assert surefind("version", "publish", str(number), "--revision", "1", kb=fees.folder).code == 2
+        assert kb.desk.get(number).state == "draft"
+        kb.publish(number, revision=2)
+        assert kb.desk.get(number).state == "published"
 
 
 def test_save_during_publishing_is_kept_and_based_on_what_was_published(

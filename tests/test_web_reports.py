@@ -107,7 +107,7 @@ def test_reviewers_do_not_undo_what_an_admin_edited(server: Served, keys: dict[s
         assert rule in (bank.folder / "surefind.toml").read_text()
     finally:
         with bank.open() as kb:
-            undo_change(kb, edits=True)
+            undo_change(kb, True, shown_settings(bank.folder).mark)
 
 
 # ---------------------------------------------------------------- the report's own page

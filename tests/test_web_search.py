@@ -226,3 +226,18 @@ def test_the_page_works_with_scripts_turned_off_and_says_when_the_server_is_gone
         page.get_by_text("The server does not answer").wait_for()
         assert page.get_by_role("searchbox").input_value() == "wire8"
         context.close()
+
+
+@needs_browser
+def test_going_back_shows_the_whole_page(server: Served, browser: Browser) -> None:
+    with visiting(browser, server.url) as page:
+        page.goto("/")
+        page.get_by_label("Question").press_sequentially("cutoff of wire7")
+        page.locator(".hit").first.wait_for()
+        page.focus("a.skip")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**#main")
+        with page.expect_response(lambda answer: "q=cutoff" in answer.url):
+            page.go_back()
+        page.locator(".hit").first.wait_for()
+        assert page.get_by_label("Question").count() == page.locator("header.bar").count() == 1

@@ -169,10 +169,16 @@ class Drafting:
         self.desk.set_state(number, "discarded", author or _this_user(), "discarded the draft")
 
     def publish(
-        self, number: int, report: OnProgress | None = None, gate: Gate | None = None, approvals: int = 0
+        self,
+        number: int,
+        report: OnProgress | None = None,
+        gate: Gate | None = None,
+        approvals: int = 0,
+        revision: int | None = None,
     ) -> int:
         """Puts a draft in the place of the document's earlier version. Returns the number of the new generation.
-        `gate` is as in `sync`. `approvals` is the number of people who must have approved the draft."""
+        `gate` is as in `sync`. `approvals` is the number of people who must have approved the draft. `revision` is the
+        one to publish: if there is a newer one, `ConflictError` is raised."""
         from surefind.desk.publishing import publish
 
         asked = self._gate(gate)  # raises if the settings require one
@@ -180,7 +186,7 @@ class Drafting:
             _ = self.catalogue  # raises if there is no knowledge base
         self.desk.get(number)
         with self._writing(report=report, gate=asked) as writer:
-            generation = publish(writer, self.desk, number, self.retrievers(), approvals)
+            generation = publish(writer, self.desk, number, self.retrievers(), approvals, revision)
         self.refresh()
         self._commit(number)
         return generation

@@ -108,6 +108,8 @@ class KnowledgeBase(Writing, Drafting):
             if settings.llm != self.settings.llm:
                 self.services = self._services(settings)
             self.settings = settings
+            if self._desk:
+                self._desk.needed = settings.desk.approvals
             self._currents = {}  # their readers know the earlier access rules
 
     def _services(self, settings: Settings) -> LocalServices:

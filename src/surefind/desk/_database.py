@@ -151,14 +151,12 @@ def _opened(where: str, uri: bool) -> sqlite3.Connection:
 
 def _prepare(db: sqlite3.Connection, where: str) -> None:
     if _version(db) == 0:
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            if _version(db) == 0:  # unless another process has just done it
-                for statement in filter(str.strip, _SCHEMA.split(";")):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version={_VERSION}")
-        finally:
-            db.execute("COMMIT")
+        db.execute("BEGIN IMMEDIATE")  # after an error the connection is closed, which undoes all of it
+        if _version(db) == 0:  # unless another process has just done it
+            for statement in filter(str.strip, _SCHEMA.split(";")):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version={_VERSION}")
+        db.execute("COMMIT")
     if _version(db) > _VERSION:
         raise NewerStoreError(f"{where} was written by a newer Surefind. Upgrade with: pip install -U surefind.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefind.desk.review import check_approved
+from surefind.desk.review import check_approved, check_seen
 from surefind.desk.source import shown
 from surefind.desk.store import Desk, no_draft
 from surefind.desk.taking import base_of, completed, read
@@ -34,12 +34,14 @@ class Ready:
         return self.now.content == content_hash(self.document)
 
 
-def ready(writer: Writer, desk: Desk, number: int, needed: int = 0) -> Ready:
+def ready(writer: Writer, desk: Desk, number: int, needed: int = 0, seen: int | None = None) -> Ready:
     """Reads the newest revision of a draft as it would be published. Raises `UsageError` if it lacks approvals, and
-    `ConflictError` if another version of the document was published since the draft was made."""
+    `ConflictError` if another version of the document was published since the draft was made, or if the revision is
+    not the one that was `seen`."""
     draft = desk.get(number)
     if draft.state not in OPEN:
         raise no_draft(number, draft.state)
+    check_seen(draft, seen)
     check_approved(draft, needed)
     revision = desk.revision(number, draft.revision)
     now, before = base_of(writer.catalogue, draft.document)
@@ -51,10 +53,17 @@ def ready(writer: Writer, desk: Desk, number: int, needed: int = 0) -> Ready:
     return found
 
 
-def publish(writer: Writer, desk: Desk, number: int, retrievers: Sequence[Retriever], needed: int = 0) -> int:
+def publish(
+    writer: Writer,
+    desk: Desk,
+    number: int,
+    retrievers: Sequence[Retriever],
+    needed: int = 0,
+    seen: int | None = None,
+) -> int:
     """Commits a generation in which a draft replaces the document's earlier version. The version has the author of the
     draft. Returns the generation's number."""
-    found = ready(writer, desk, number, needed)
+    found = ready(writer, desk, number, needed, seen)
     if found.is_published and found.now.content != desk.base(number).content:
         generation, base = writer.catalogue.generation(), found.now
     else:

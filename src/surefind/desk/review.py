@@ -103,6 +103,16 @@ def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
         note(db, number, reviewer, "approved", revision)
 
 
+def check_seen(draft: Draft, seen: int | None) -> None:
+    """Raises `ConflictError` if the newest revision of a draft is not the one that was `seen`. None stands for any."""
+    if seen is not None and seen != draft.revision:
+        raise ConflictError(
+            f"Draft {draft.number} has revision {draft.revision} now, and you read revision {seen}. Read it, then "
+            "publish it.",
+            draft.revision,
+        )
+
+
 def check_approved(draft: Draft, needed: int) -> None:
     """Raises `UsageError` if the newest revision of a draft has fewer approvals than needed."""
     if len(draft.approvals) < needed:

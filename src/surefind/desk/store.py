@@ -42,9 +42,9 @@ class Desk:
     """The drafts of a knowledge base. Any thread of any process may use it at any time."""
 
     def __init__(self, data: Path, needed: int = 1) -> None:
-        """`needed` is the number of approvals after which a draft counts as approved."""
+        """`needed` is the number of approvals after which a draft counts as approved; it may be changed later."""
         self.database = Database(data)
-        self._needed = max(1, needed)
+        self.needed = needed
 
     def close(self) -> None:
         self.database.close()
@@ -191,6 +191,17 @@ class Desk:
         with self.database.reading() as db:
             return authors_of(db, number)
 
+    def all_authors(self) -> dict[int, set[str]]:
+        """Returns who wrote a revision of each draft that waits to be published, by the number of the draft."""
+        found: dict[int, set[str]] = {}
+        with self.database.reading() as db:
+            for number, author in db.execute(
+                "SELECT DISTINCT r.draft, r.author FROM drafts d JOIN revisions r ON r.draft = d.number "
+                f"WHERE d.state IN {_WAITING}"
+            ):
+                found.setdefault(number, set()).add(author)
+        return found
+
     def base(self, number: int) -> Base:
         """Returns the published version that a draft was made from."""
         with self.database.reading() as db:
@@ -261,7 +272,7 @@ class Desk:
         for row in db.execute(f"{_DRAFT} {where}", values).fetchall():
             number, document, title, state, author, revision, name, length, created, changed, generation = row
             approvals = self._approvals(db, number, revision)
-            if state in OPEN and len(approvals) >= self._needed:
+            if state in OPEN and len(approvals) >= max(1, self.needed):
                 state = "approved"
             found.append(
                 Draft(

@@ -15,6 +15,9 @@ from surefind.exam.model import Exam, query_from_json, query_to_json
 from surefind.folders import private_folder
 from surefind.sealed import sealed, unsealed
 
+_LONGEST = 200
+"""Bytes of a name, at most. Files have 255, and some have more in their names than the exam's."""
+
 
 class ExamStore:
     def __init__(self, folder: Path) -> None:
@@ -103,6 +106,9 @@ class ExamStore:
 
 
 def check_name(name: str) -> None:
+    """Raises `ExamError` if an exam cannot have this name. Files are named after it."""
+    if len(name.encode(errors="replace")) > _LONGEST:
+        raise ExamError(f"An exam cannot be called {name[:40]!r}…: the name is too long. Use a shorter one.")
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise ExamError(f"An exam cannot be called {name!r}. Use letters, digits, '-', '_' and '.'.")
 

@@ -56,6 +56,15 @@ class Shown:
     exists: bool
 
 
+@dataclass(frozen=True)
+class Undoable:
+    """The last change of the settings."""
+
+    name: str
+    mark: str
+    """Identifies the file's content. `undo_change` needs it."""
+
+
 def shown_settings(folder: Path) -> Shown:
     """Returns the settings without secrets. If there is no file, these are the settings of `surefind init`."""
     text = _read(folder)
@@ -81,13 +90,24 @@ def checked_settings(folder: Path, text: str, mark: str) -> Change:
     return Change(EDIT, before, after)
 
 
-def undo_change(kb: KnowledgeBase, edits: bool) -> Change:
+def undoable(folder: Path, edits: bool) -> Undoable | None:
+    """Returns the last change; None if it cannot be undone. Without `edits`, only an adoption can be."""
+    try:
+        change = prepare_undo(folder)
+    except (UsageError, ConfigError):
+        return None
+    return Undoable(change.name, _mark(change.before)) if edits or is_adoption(change) else None
+
+
+def undo_change(kb: KnowledgeBase, edits: bool, mark: str) -> Change:
     """Restores surefind.toml as it was before the last change, after the indexes that it needs are built. Without
     `edits`, only an adoption is undone: an edit may have restricted who reads what. Raises `UsageError` if there is
-    nothing to undo."""
+    nothing to undo, and `StaleError` if the file changed since it was shown with this mark."""
     change = prepare_undo(kb.folder)
     if not edits and not is_adoption(change):
         raise UsageError("The last change was an edit of the settings. Only an admin may undo it.")
+    if _mark(change.before) != mark:
+        raise StaleError(f"{FILE_NAME} was changed since you opened the page, so nothing was undone. Open it again.")
     build(kb, change)
     write(kb.folder, change)
     return change

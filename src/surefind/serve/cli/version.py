@@ -134,6 +134,9 @@ def publish(
     approved: Annotated[
         bool, typer.Option("--approved", help="Refuse if fewer people approved it than [desk] approvals says.")
     ] = False,
+    revision: Annotated[
+        int | None, typer.Option("--revision", min=1, help="Refuse if the draft has a newer revision than this one.")
+    ] = None,
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait until another process has written.")] = 0,
     no_gate: NoGate = False,
     budget: Budget = None,
@@ -149,7 +152,7 @@ def publish(
         with progress(quiet=as_json) as report:
             guard = Guard(base, no_gate, report)
             needed = base.settings.desk.approvals if approved else 0
-            number = _patiently(lambda: base.publish(version, report, guard.gate, needed), wait)
+            number = _patiently(lambda: base.publish(version, report, guard.gate, needed, revision), wait)
         problem = base.desk.events(version)[-1].what
     if problem.startswith("could not commit"):
         typer.echo(f"The draft is published, but Surefind {problem}", err=True)

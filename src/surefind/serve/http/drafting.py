@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from surefind.access import Access
 from surefind.desk.difference import Line, difference
-from surefind.desk.review import check_approved, comments
+from surefind.desk.review import check_approved, check_seen, comments
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Comment, Draft, Revision
 from surefind.errors import NotFoundError, UsageError
@@ -140,10 +140,12 @@ def approvals_needed(service: Service) -> int:
     return 0 if service.gatekeeper.lets_everybody_in else service.kb.settings.desk.approvals
 
 
-async def publish(service: Service, caller: Caller, number: int) -> Job:
-    """Starts the job that publishes a draft. Raises an error if the caller may not, or it lacks approvals."""
+async def publish(service: Service, caller: Caller, number: int, revision: int | None = None) -> Job:
+    """Starts the job that publishes a draft. Raises an error if the caller may not, if it lacks approvals, or if
+    `revision`, the one that the caller read, is not its newest."""
     draft = await service.work(lambda: reviewed(service, caller, number))
     needed = approvals_needed(service)
+    check_seen(draft, revision)
     check_approved(draft, needed)
-    options = {"version": number, "approved": needed > 0}
+    options = {"version": number, "approved": needed > 0, "revision": revision}
     return await service.jobs.start(caller, "publish", options, draft.document, f"/drafts/{number}")

@@ -109,7 +109,7 @@ class Guard:
 
     def _as_page(self, scope: Scope, headers: Headers) -> Callable[[dict[str, Any]], Response] | None:
         """Returns what shows an error as a page; None if the caller is no browser that asks for one."""
-        fragment = headers.get("hx-request") == "true"
+        fragment = wants_fragment(headers)
         if _DATA.match(scope["path"]) or not (fragment or "text/html" in headers.get("accept", "")):
             return None
         query = scope["query_string"].decode("latin-1")
@@ -182,6 +182,12 @@ class _Counted:
         """Sends a response in place of one that failed, unless that one has begun."""
         if not self.status:
             await response(scope, receive, self)
+
+
+def wants_fragment(headers: Headers) -> bool:
+    """Returns whether htmx asks for a part of the page that is open. When a visitor goes back to a page that it does
+    not remember, it asks for all of that page."""
+    return headers.get("hx-request") == "true" and headers.get("hx-history-restore-request") != "true"
 
 
 def _is_problem(message: Message) -> bool:

@@ -27,7 +27,7 @@ from surefind.serve.http.metrics import Metrics
 
 State = Literal["running", "finished", "failed", "cancelled"]
 _KEPT = 100
-"""Jobs that are remembered, at most."""
+"""Jobs that are remembered, at most. Those that run are not forgotten."""
 _LINES = 2_000
 """Lines of progress that a job keeps, at most."""
 _AT_ONCE = 4
@@ -79,6 +79,8 @@ class Jobs:
         self._ended = ended
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._starting = 0
+        """Jobs whose processes are being started."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, caller: Caller, kind: str, options: dict[str, Any], about: str = "", after: str = "/") -> Job:
@@ -87,22 +89,31 @@ class Jobs:
             raise UsageError(f"There is no job of the kind {kind!r}. Choices: {', '.join(_SCOPES)}.")
         caller.require(_SCOPES[kind])
         words = _command(kind, options, caller)
-        if len(self._processes) >= _AT_ONCE:
+        if len(self._processes) + self._starting >= _AT_ONCE:
             raise UsageError(f"{_AT_ONCE} jobs are running. Wait for one, or cancel one.")
         job = Job(secrets.token_hex(8), kind, caller.name, caller.groups, time.time(), about, after)
         environment = {**os.environ, "SUREFIND_AUTHOR": caller.name, "SUREFIND_PROGRESS_SECONDS": "0.5"}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "surefind", *words.options, "--json", "--kb", str(self._folder), "--", *words.names,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            env=environment, start_new_session=True, limit=1 << 26,
-        )  # fmt: skip
+        self._starting += 1
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "surefind", *words.options, "--json", "--kb", str(self._folder), "--",
+                *words.names, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE, env=environment, start_new_session=True, limit=1 << 26,
+            )  # fmt: skip
+        finally:
+            self._starting -= 1
         self._jobs[job.id], self._processes[job.id] = job, process
-        while len(self._jobs) > _KEPT:
-            self._jobs.popitem(last=False)
+        self._forget()
         task = asyncio.create_task(self._follow(job, process))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return job
+
+    def _forget(self) -> None:
+        """Forgets the oldest jobs that have ended, so that only `_KEPT` are remembered."""
+        ended = [id for id in self._jobs if id not in self._processes]
+        for id in ended[: max(0, len(self._jobs) - _KEPT)]:
+            del self._jobs[id]
 
     def all(self, caller: Caller) -> list[Job]:
         """Returns the jobs that a caller may see, newest first: its own, or all for an admin."""
@@ -210,7 +221,8 @@ def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
         if not isinstance(version, int) or version < 1:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
         approved = ["--approved"] if options.get("approved") else []
-        return _Command(["version", "publish", "--wait", _WAIT, *approved], [str(version)])
+        revision = ["--revision", str(options["revision"])] if options.get("revision") else []
+        return _Command(["version", "publish", "--wait", _WAIT, *approved, *revision], [str(version)])
     if kind == "adopt":
         return _Command(["use", "--report", str(options["folder"])], [str(options["row"])])
     if kind == "graph":

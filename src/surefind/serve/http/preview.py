@@ -10,8 +10,9 @@ from surefind.bench.drift import Change, Drift
 from surefind.bench.preview import Preview, preview
 from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.desk.values import Draft
-from surefind.errors import LockedError, SurefindError
+from surefind.errors import ExamError, LockedError, SurefindError
 from surefind.exam.model import Exam, ExamQuery
+from surefind.kb import KnowledgeBase
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import reviews
 from surefind.serve.http.service import Service
@@ -46,20 +47,29 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
 
 
 def _asked(service: Service, caller: Caller, draft: Draft) -> Preview:
-    """Asks the questions that the caller may see, once for a revision and a generation: it holds the writer's lock, and
-    many people read a page."""
+    """Asks the questions that the caller may see, once for a revision, a generation and a configuration: it holds the
+    writer's lock, and many people read a page."""
     kb, only = service.kb, None
     if has_standing_exam(kb) and not caller.access().sees_all:
         only = frozenset(one.id for one in seen_questions(standing_exam(kb, kb.reader()), service, caller))
         if not only:
             return Preview(None, "No question of the standing exam is about documents that you may read.")
-    key = (draft.number, draft.revision, kb.catalogue.generation(), only)
+    configuration = (str(kb.pipeline()), str(kb.settings.layout))
+    key = (draft.number, draft.revision, kb.catalogue.generation(), _standing(kb), only, *configuration)
     found = service.previews.get(key)
     if found is None:
         found = service.previews[key] = preview(kb, draft.number, only)
         while len(service.previews) > _KEPT:
             service.previews.popitem(last=False)
     return found
+
+
+def _standing(kb: KnowledgeBase) -> str:
+    """Identifies the exam that is asked; empty if there is none."""
+    try:
+        return standing_exam(kb, kb.reader()).fingerprint if has_standing_exam(kb) else ""
+    except ExamError:  # the settings name one that does not exist
+        return ""
 
 
 def _shown(caller: Caller, drift: Drift) -> dict[str, Any]:

@@ -50,6 +50,7 @@ _STATUS: list[tuple[type[SurefindError], int]] = [
     (MissingPartError, 503),
 ]
 _READY = "The knowledge base is not ready for this request. Try again soon."
+_EMPTY = "There are no documents to search. Fill the knowledge base, or try again when its first sync has ended."
 _BROKEN = "The server could not answer. Its log has the reason under this request id."
 
 
@@ -95,7 +96,8 @@ def surefind_problem(error: SurefindError, request_id: str) -> Response:
     headers = _WAIT if status in (409, 429, 503) else {"WWW-Authenticate": "Bearer"} if status == 401 else None
     if status >= 500:
         LOG.error("request %s: %s: %s", request_id, type(error).__name__, error)
-    detail = {409: _locked(error), 500: _BROKEN, 503: _READY}.get(status, str(error))
+    unready = _EMPTY if isinstance(error, NothingIndexedError) else _READY
+    detail = {409: _locked(error), 500: _BROKEN, 503: unready}.get(status, str(error))
     return problem(status, detail, request_id, headers)
 
 

@@ -53,8 +53,8 @@ class Service:
         self.rate = Rate(settings.requests_per_minute)
         self._working = anyio.CapacityLimiter(settings.workers)
         self._writing = anyio.CapacityLimiter(1)
-        self.previews: OrderedDict[tuple[int, int, int, frozenset[str] | None], Preview] = OrderedDict()
-        """What publishing a draft would do to the exam, by draft, revision, generation and questions; None for all."""
+        self.previews: OrderedDict[tuple[object, ...], Preview] = OrderedDict()
+        """What publishing a draft would do to the exam, by all that it depends on."""
         self._readers: OrderedDict[int, Reader] = OrderedDict()
         self._lock = threading.Lock()
         self._opening = threading.Lock()

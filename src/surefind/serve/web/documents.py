@@ -18,7 +18,7 @@ from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import changed_lines, sees
 from surefind.serve.http.service import Served, Service
-from surefind.serve.web.lines import bounded, sheet
+from surefind.serve.web.lines import part_of, sheet
 from surefind.serve.web.page import back_to, is_fragment, page
 from surefind.store.rows import Version
 
@@ -137,6 +137,7 @@ async def document(
     q: Annotated[str, Query(max_length=2_000)] = "",
     before: Annotated[int | None, Query(ge=1, lt=2**62)] = None,
     after: Annotated[int | None, Query(ge=1, lt=2**62)] = None,
+    part: Annotated[int, Query(ge=1, lt=2**31)] = 1,
 ) -> Response:
     """A document as it is searched, with its metadata and versions; or what changed between two versions."""
     caller = await service.caller(request, "read")
@@ -145,7 +146,7 @@ async def document(
         found = _document(service, caller, id, line, passage, q)
         versions: list[Version] = found["versions"]
         if before and after:
-            found |= _changes(service, versions, before, after)
+            found |= _changes(service, versions, before, after, part)
         return found
 
     return page(caller, "document.html", here="documents", **{"changed": None, **await service.work(read)})
@@ -197,11 +198,10 @@ def _lines(text: str, start: int, end: int) -> tuple[int, int]:
     return first, max(first, len(text[:end].splitlines()))
 
 
-def _changes(service: Service, versions: Sequence[Version], before: int, after: int) -> dict[str, Any]:
+def _changes(service: Service, versions: Sequence[Version], before: int, after: int, part: int) -> dict[str, Any]:
     """Compares two versions that the caller may read."""
     known = {one.number for one in versions}
     if not {before, after} <= known:
         raise NotFoundError("There is no such version among those you may read.")
     old, new = (shown(service.kb.catalogue.versions.document(number)) for number in (before, after))
-    lines, left_out = bounded(*changed_lines(old, new))
-    return {"changed": {"before": before, "after": after, "lines": lines, "left_out": left_out}}
+    return {"changed": {"before": before, "after": after, "part": part_of(*changed_lines(old, new), part)}}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from starlette.responses import Response
@@ -12,38 +14,72 @@ from surefind.desk.source import decoded, is_text, text_name
 from surefind.desk.values import Draft
 from surefind.errors import ConflictError, NotFoundError, SourceError
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import changed_lines, reviews, seen, sees, sees_document
+from surefind.serve.http.drafting import changed_lines, seen, sees, sees_document
 from surefind.serve.http.preview import chunks_of
 from surefind.serve.http.service import Served, Service
-from surefind.serve.web.lines import bounded
+from surefind.serve.web.lines import part_of
 from surefind.serve.web.page import back_to, page
 
 router = APIRouter(include_in_schema=False)
 _RECENT = 20
 """Published drafts that the list shows."""
+_SHOWN = 100
+"""Drafts of a list that are shown at a time."""
+Section = Literal["todo", "mine", "rest"]
+"""The drafts that wait for the visitor's review, the visitor's own, and the others."""
+
+
+@dataclass
+class Listed:
+    """A part of a list of drafts, newest first."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    more: bool = False
+    """Whether there are older ones."""
+
+    def add(self, draft: Draft) -> None:
+        self.more = len(self.drafts) == _SHOWN
+        if not self.more:
+            self.drafts.append(draft)
 
 
 @router.get("/drafts")
-async def drafts(request: Request, service: Served) -> Response:
-    """The drafts that wait for the visitor, the visitor's own, and the others."""
+async def drafts(
+    request: Request,
+    service: Served,
+    only: Annotated[Section | None, Query(alias="list")] = None,
+    before: Annotated[int, Query(ge=1, lt=2**62)] = 2**62,
+) -> Response:
+    """The drafts that wait for the visitor, the visitor's own, and the others; or `only` one of these lists, with the
+    drafts `before` a number."""
     caller = await service.caller(request, "write")
 
     def read() -> dict[str, Any]:
-        desk = service.kb.desk
-        known = [one for one in desk.waiting() if sees(service, caller, one)]
-        mine = [one for one in known if caller.name in desk.authors(one.number)]
-        todo = [one for one in known if _waits_for(service, caller, one)]
-        rest = [one for one in known if one not in mine and one not in todo]
-        recent = [one for one in desk.recent(_RECENT) if sees(service, caller, one)]
-        return {"mine": mine, "todo": todo, "rest": rest, "recent": recent}
+        lists = _listed(service, caller, [only] if only else ["todo", "mine", "rest"], before)
+        recent = [] if only else [one for one in service.kb.desk.recent(_RECENT) if sees(service, caller, one)]
+        return {"lists": lists, "recent": recent, "only": only}
 
     return page(caller, "drafts.html", title="Drafts", here="drafts", **await service.work(read))
 
 
-def _waits_for(service: Service, caller: Caller, draft: Draft) -> bool:
-    """Whether a draft waits for the review of this caller."""
-    wrote = any(same_person(caller.name, name) for name in service.kb.desk.authors(draft.number))
-    return draft.state == "in review" and not wrote and reviews(service, caller, draft)
+def _listed(service: Service, caller: Caller, wanted: Sequence[Section], before: int) -> dict[Section, Listed]:
+    """Returns the lists. Who may see a draft is only asked for drafts that will be shown: it takes a millisecond."""
+    lists: dict[Section, Listed] = {section: Listed() for section in wanted}
+    authors = service.kb.desk.all_authors()
+    for one in service.kb.desk.waiting():
+        section = _section(caller, one, authors.get(one.number, set()))
+        if one.number >= before or section not in lists or lists[section].more:
+            continue
+        if (section == "mine" or caller.may("review")) and sees(service, caller, one):
+            lists[section].add(one)
+    return lists
+
+
+def _section(caller: Caller, draft: Draft, authors: Collection[str]) -> Section:
+    if caller.name in authors:
+        return "mine"
+    wrote = any(same_person(caller.name, name) for name in authors)
+    return "todo" if draft.state == "in review" and not wrote else "rest"
 
 
 @router.get("/drafts/new")
@@ -147,15 +183,17 @@ async def save(
     service: Served,
     revision: Annotated[int, Form(ge=1, lt=2**31)],
     text: Annotated[str, Form()],
+    name: Annotated[str, Form(max_length=250)] = "",
 ) -> Response:
-    """Saves a text as a new revision. If somebody saved meanwhile, both texts are shown."""
+    """Saves a text as a new revision. If somebody saved meanwhile, both texts are shown. `name` is the name of the
+    text's file, if that is not the one of the revision."""
     caller = await service.caller(request, "write")
     draft = await service.work(lambda: seen(service, caller, number))
     data = _plain(text).encode()
     try:
-        await service.work(lambda: service.kb.save(number, revision, data, caller.name))
+        await service.work(lambda: service.kb.save(number, revision, data, caller.name, name))
     except ConflictError as error:
-        return await _conflict(service, caller, number, data, error)
+        return await _conflict(service, caller, number, revision, data, name, error)
     except SourceError as error:
         return _editor(caller, draft, text, str(error), 400)
     return back_to(request, f"/drafts/{number}")
@@ -181,15 +219,18 @@ async def upload(
     return back_to(request, f"/drafts/{number}")
 
 
-async def _conflict(service: Service, caller: Caller, number: int, data: bytes, error: ConflictError) -> Response:
-    """Shows the text that was not saved beside the one that somebody else saved."""
+async def _conflict(
+    service: Service, caller: Caller, number: int, edited: int, data: bytes, name: str, error: ConflictError
+) -> Response:
+    """Shows the text that was not saved beside the one that somebody else saved. The form saves on the revision that is
+    shown, whatever was saved since."""
 
     def read() -> dict[str, Any]:
-        theirs = service.kb.desk.revision(number)
+        desk = service.kb.desk
+        theirs = desk.revision(number)
         text = decoded(theirs.data) if is_text(theirs.name) else ""
-        lines, left_out = bounded(*changed_lines(text, decoded(data)))
-        return {"draft": service.kb.desk.get(number), "theirs": theirs, "their_text": text, "lines": lines,
-                "left_out": left_out}  # fmt: skip
+        return {"name": name or desk.revision(number, edited).name, "theirs": theirs, "their_text": text,
+                "part": part_of(*changed_lines(text, decoded(data)))}  # fmt: skip
 
     found = await service.work(read)
     return page(

@@ -10,12 +10,13 @@ from starlette.responses import Response
 
 from surefind.errors import ExamError, UsageError
 from surefind.exam.formats.table import id_of
-from surefind.exam.store import ExamStore
+from surefind.exam.store import ExamStore, check_name
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.preview import seen_questions
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.judging import Judging, in_words, judge_name
 from surefind.serve.web.page import back_to, page
+from surefind.store.lock import growing_lock
 
 router = APIRouter(include_in_schema=False)
 Name = Annotated[str, Query(max_length=100)]
@@ -52,8 +53,11 @@ async def collect(
     await service.caller(request, "review")
 
     def add() -> None:
-        store = ExamStore(service.kb.data / "exams")
-        made = store.candidates(name.strip()).collect(questions.splitlines(), "page")
+        exam = name.strip()
+        check_name(exam)
+        with growing_lock(service.kb.data, exam):  # a session of `surefind exam grow` writes all that it has read
+            candidates = ExamStore(service.kb.data / "exams").candidates(exam)
+            made = candidates.collect(questions.splitlines(), "page")
         if not made.added:
             why = next(iter(made.skipped), "there was none")
             raise ExamError(f"No question was added: {why}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from surefind.desk.difference import Line
 
@@ -49,11 +49,37 @@ def _starts(lines: Sequence[str]) -> Iterable[int]:
         count, size = count + 1, size + length
 
 
-def bounded(lines: Sequence[Line], more: int) -> tuple[list[Line], int]:
-    """Returns the first lines of a difference that goes on for `more` lines, and how many are left out."""
-    size = 0
-    for at, line in enumerate(lines):
-        size += len(line.text)
-        if at == _LINES or (at and size > _CHARACTERS):
-            return list(lines[:at]), len(lines) - at + more
-    return list(lines), more
+@dataclass(frozen=True)
+class Part:
+    """A page of a difference."""
+
+    lines: Sequence[Line]
+    number: int
+    """From 1."""
+    count: int
+    """How many pages the difference has."""
+    more: int
+    """Lines after the last page that were not compared."""
+
+
+def part_of(lines: Sequence[Line], more: int, number: int = 1, line: int | None = None) -> Part:
+    """Returns a page of a difference after which `more` lines were not compared: the page that has a `line` of the
+    second text, or else the one with this number."""
+    starts = [0, *(start - 1 for start in _starts([one.text for one in lines]))]
+    if line is not None:
+        at = next((at for at, one in enumerate(lines) if one.new == line), 0)
+        number = sum(start <= at for start in starts)
+    number = min(number, len(starts))
+    shown = lines[starts[number - 1] : starts[number] if number < len(starts) else None]
+    return Part([_cut(one) for one in shown], number, len(starts), more)
+
+
+def _cut(line: Line) -> Line:
+    """Returns a line without what is too long to be shown."""
+    if len(line.text) <= _LONGEST:
+        return line
+    pieces, room = [], _LONGEST
+    for text, marked in line.pieces:
+        pieces.append((text[:room], marked))
+        room -= len(text[:room])
+    return replace(line, pieces=tuple(pieces))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from surefind.errors import NotFoundError
 from surefind.serve.auth.caller import Caller
+from surefind.serve.http.guard import wants_fragment
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -28,6 +29,8 @@ _FILES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "web.js": ("text/javascript", (("surefind.serve.web", "static/web.js"),)),
     "label.js": ("text/javascript", (("surefind.serve.web", "static/label.js"),)),
 }
+_LONGEST = 4_000
+"""Characters of a path that a visitor is sent to, at most."""
 _FOREVER = "public, max-age=31536000, immutable"
 """The address of a file contains a hash of it, so a browser may keep it."""
 
@@ -36,12 +39,14 @@ def page(caller: Caller | None, template: str, status: int = 200, policy: str = 
     """Returns a page. `values` needs `title`, and `here`, the name of its entry in the menu. Templates know the caller
     as `visitor`, because `caller` means something else in Jinja."""
     body = environment().get_template(template).render(visitor=caller, **values)
-    return HTMLResponse(body, status, {"Content-Security-Policy": policy, "Vary": "HX-Request"})
+    return HTMLResponse(
+        body, status, {"Content-Security-Policy": policy, "Vary": "HX-Request, HX-History-Restore-Request"}
+    )
 
 
 def is_fragment(request: Request) -> bool:
     """Whether htmx asks for a part of the page that is open."""
-    return request.headers.get("hx-request") == "true" and request.headers.get("hx-boosted") != "true"
+    return wants_fragment(request.headers)
 
 
 def back_to(request: Request, path: str) -> Response:
@@ -53,9 +58,8 @@ def back_to(request: Request, path: str) -> Response:
 
 def local_path(text: str) -> str:
     """Returns a path of this server that a visitor may be sent to; `/` for every other address."""
-    parts = urlsplit(text) if text.isprintable() else urlsplit("")
-    plain = not parts.scheme and not parts.netloc and text.startswith("/") and text[1:2] not in ("/", "\\")
-    return text if plain and "\\" not in text else "/"
+    plain = text.isprintable() and text.startswith("/") and not text.startswith("//") and "\\" not in text
+    return text if plain and len(text) <= _LONGEST else "/"
 
 
 def document_path(document: str, **given: object) -> str:

@@ -9,13 +9,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
-from surefind.adoption import prepare_undo
 from surefind.bench.plan import preset_names
-from surefind.errors import ConfigError, ExamError, NotFoundError, UsageError
+from surefind.errors import ExamError, NotFoundError
 from surefind.exam.store import ExamStore
 from surefind.serve.archive import Saved, saved_report, saved_reports
 from surefind.serve.auth.caller import Caller
-from surefind.serve.editing import is_adoption, undo_change
+from surefind.serve.editing import Undoable, undo_change, undoable
 from surefind.serve.http.job_view import job_about
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.history import Chart, history
@@ -38,8 +37,8 @@ class Shelf:
     charted: Sequence[str]
     """The exams that have a chart."""
     exams: Sequence[str]
-    undo: str
-    """The name of what was adopted last, if that can be undone."""
+    undo: Undoable | None
+    """What was adopted last, if that can be undone."""
     spec: str
     layout: str
     """The configuration that searches use."""
@@ -69,21 +68,12 @@ def _shelf(service: Service, caller: Caller, exam: str) -> Shelf:
     chosen = exam if exam in charted else max(charted, key=counts.__getitem__, default="")
     return Shelf(
         found[:_SHOWN], max(0, len(found) - _SHOWN), history(found, chosen, spec, layout), charted, _exams(service),
-        _undoable(service, caller), spec, layout, settings.pipeline,
+        undoable(service.kb.folder, caller.may("admin")), spec, layout, settings.pipeline,
     )  # fmt: skip
 
 
 def _exams(service: Service) -> list[str]:
     return ExamStore(service.kb.data / "exams").names()
-
-
-def _undoable(service: Service, caller: Caller) -> str:
-    """Returns the name of the last change, if the caller may undo it."""
-    try:
-        change = prepare_undo(service.kb.folder)
-    except (UsageError, ConfigError):
-        return ""
-    return change.name if caller.may("admin") or is_adoption(change) else ""
 
 
 @router.post("/reports/start")
@@ -126,12 +116,12 @@ async def adopt(
 
 
 @router.post("/reports/undo")
-async def undo(request: Request, service: Served) -> Response:
-    """Restores the settings as they were before the last adoption."""
+async def undo(request: Request, service: Served, mark: Annotated[str, Form(max_length=64)] = "") -> Response:
+    """Restores the settings as they were before the last adoption, if that is the one that the visitor saw."""
     caller = await service.caller(request, "review")
 
     def restore() -> None:
-        undo_change(service.kb, caller.may("admin"))
+        undo_change(service.kb, caller.may("admin"), mark)
         service.reload()
 
     await service.write(restore)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Query, Request
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from surefind.desk.difference import Line
@@ -31,12 +32,13 @@ from surefind.serve.http.drafting import (
 )
 from surefind.serve.http.preview import chunks_of, questions_of
 from surefind.serve.http.service import Served, Service
-from surefind.serve.web.lines import bounded
+from surefind.serve.web.lines import part_of
 from surefind.serve.web.page import back_to, is_fragment, page
 
 router = APIRouter(include_in_schema=False)
 Number = Annotated[int, Path(ge=1, lt=2**62)]
-Asked = Annotated[int | None, Query(ge=1, lt=2**31)]
+Asked = Annotated[Annotated[int, Field(ge=1, lt=2**31)] | None, BeforeValidator(lambda given: given or None)]
+"""A number of the address. Forms send an empty text for none."""
 
 
 @router.get("/drafts/{number}")
@@ -47,30 +49,34 @@ async def draft(
     revision: Asked = None,
     since: Asked = None,
     line: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+    at: Asked = None,
+    part: Annotated[int, Query(ge=1, lt=2**31)] = 1,
 ) -> Response:
-    """The draft. With `since`, only what changed from that revision on; with `line`, a form to comment on it."""
+    """The draft. With `since`, only what changed from that revision on; with `line`, a form to comment on it. A long
+    change comes in parts: `at` is a line to show, or `part` the number of one."""
     caller = await service.caller(request, "write")
-    found = await service.work(lambda: _draft(service, caller, number, revision, since))
+    found = await service.work(lambda: _draft(service, caller, number, revision, since, line or at, part))
     return page(caller, "draft.html", here="drafts", commenting=line, **found)
 
 
-def _draft(service: Service, caller: Caller, number: int, revision: int | None, since: int | None) -> dict[str, Any]:
+def _draft(
+    service: Service, caller: Caller, number: int, revision: int | None, since: int | None, line: int | None, part: int
+) -> dict[str, Any]:
     found, desk = seen(service, caller, number), service.kb.desk
     one = seen_revision(service, caller, number, revision)
     before, after = compared(service, caller, found, one)
     if since is not None:
         _, before = compared(service, caller, found, seen_revision(service, caller, number, since))
-    lines, left_out = bounded(*changed_lines(before, after))
+    shown = part_of(*changed_lines(before, after), part, line)
     said = seen_comments(service, caller, number)
-    here, elsewhere = _placed(said, one.number, lines)
+    here, elsewhere = _placed(said, one.number, shown.lines)
     return {
         "title": f"Draft {number}: {found.document}",
         "draft": found,
         "shown": one,
         "since": since,
         "editable": is_text(one.name),
-        "lines": lines,
-        "left_out": left_out,
+        "part": shown,
         "is_new": not before and not since and found.state != "published",
         "here_comments": here,
         "elsewhere": elsewhere,
@@ -99,7 +105,9 @@ def _allowed(service: Service, caller: Caller, draft: Draft) -> dict[str, bool]:
     }
 
 
-def _placed(said: list[Comment], revision: int, lines: list[Line]) -> tuple[dict[int, list[Comment]], list[Comment]]:
+def _placed(
+    said: list[Comment], revision: int, lines: Sequence[Line]
+) -> tuple[dict[int, list[Comment]], list[Comment]]:
     """Returns the comments by line, and those whose lines are not shown."""
     shown = {line.new for line in lines if line.new}
     here: dict[int, list[Comment]] = {}
@@ -120,10 +128,10 @@ async def comment_form(
 ) -> Response:
     """A form to comment on a line. Without a script, it is on the draft's page."""
     caller = await service.caller(request, "write")
-    found = await service.work(lambda: seen(service, caller, number))
+    await service.work(lambda: seen(service, caller, number))
     if not is_fragment(request):
         return back_to(request, f"/drafts/{number}?revision={revision}&line={line}#say")
-    return page(caller, "comment_row.html", title="", here="", draft=found, line=line, revision=revision)
+    return page(caller, "comment_row.html", title="", here="", number=number, line=line, revision=revision)
 
 
 @router.post("/drafts/{number}/comments")
@@ -143,7 +151,8 @@ async def add_comment(
         comment(service.kb.desk, number, revision, line, caller.name, text.replace("\r\n", "\n"), reply_to, most)
 
     await service.work(write)
-    return back_to(request, f"/drafts/{number}?revision={revision}#L{line}" if line else f"/drafts/{number}#comments")
+    where = f"?revision={revision}&at={line}#L{line}" if line else "#comments"
+    return back_to(request, f"/drafts/{number}{where}")
 
 
 @router.post("/drafts/{number}/comments/{which}/resolve")
@@ -189,10 +198,12 @@ async def do(
 
 
 @router.post("/drafts/{number}/publish")
-async def publish_draft(number: Number, request: Request, service: Served) -> Response:
-    """Starts the job that publishes a draft, and shows how far it is."""
+async def publish_draft(
+    number: Number, request: Request, service: Served, revision: Annotated[int | None, Form(ge=1, lt=2**31)] = None
+) -> Response:
+    """Starts the job that publishes a draft, and shows how far it is. `revision` is the one that the visitor saw."""
     caller = await service.caller(request, "review")
-    return back_to(request, f"/jobs/{(await publish(service, caller, number)).id}")
+    return back_to(request, f"/jobs/{(await publish(service, caller, number, revision)).id}")
 
 
 @router.get("/drafts/{number}/chunks")

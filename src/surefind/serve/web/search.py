@@ -92,20 +92,31 @@ async def search(
     caller = await service.caller(request, "read")
     asked = Asked(q.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
     began = time.perf_counter()
-    columns = await service.work(lambda: _columns(service, caller, asked)) if asked.q else []
+    columns, empty = await service.work(lambda: _found(service, caller, asked))
     facets = await service.work(lambda: _facets(service, caller, asked))
     shown = page(
         caller, "hits.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
         here="search", asked=asked, facets=facets, columns=columns, pipelines=list(service.kb.settings.pipelines),
-        default=service.kb.settings.pipeline, empty=not asked.q and await service.work(lambda: _empty(service, caller)),
+        default=service.kb.settings.pipeline, empty=empty,
     )  # fmt: skip
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
-    if columns and service.kb.settings.keep_queries and not is_fragment(request):
-        access, kept = caller.access(asked.where), columns[0].result  # what is still being typed is not a question
+    typing = request.headers.get("hx-request") == "true"  # or going back: neither asks a question
+    if columns and service.kb.settings.keep_queries and not typing:
+        access, kept = caller.access(asked.where), columns[0].result
         shown.background = BackgroundTask(
             lambda: QueryLog(service.kb.data, service.kb.settings.keep_days).keep(kept, access)
         )
     return shown
+
+
+def _found(service: Service, caller: Caller, asked: Asked) -> tuple[list[Column], bool]:
+    """Returns what was found, and whether there is nothing to search."""
+    if not asked.q:
+        return [], _empty(service, caller)
+    try:
+        return _columns(service, caller, asked), False
+    except NothingIndexedError:
+        return [], True
 
 
 def _columns(service: Service, caller: Caller, asked: Asked) -> list[Column]:
@@ -146,8 +157,6 @@ def _choices(facet: Facet, asked: Asked) -> list[Choice]:
     chosen = [value for given in mine for value in given.partition("=")[2].lower().split(",")]
     found = []
     for value, number in facet.values:
-        if "," in value:
-            continue  # a comma stands between values in a filter
         wanted = [one for one in chosen if one != value] if value in chosen else [*chosen, value]
         where = (*rest, f"{facet.key}={','.join(wanted)}") if wanted else rest
         found.append(Choice(value, number, value in chosen, asked.address(where=where)))
@@ -169,7 +178,7 @@ async def feedback(
     q: Annotated[str, Form(min_length=1, max_length=2_000)],
     id: Annotated[str, Form(max_length=64)],
     kind: Annotated[Literal["up", "down", "click"], Form()],
-    next: Annotated[str, Form(max_length=4_000)] = "/",
+    next: Annotated[str, Form()] = "/",
 ) -> Response:
     """Keeps a thumb. `surefind exam feedback` makes an exam of them."""
     caller = await service.caller(request, "write")
@@ -192,7 +201,7 @@ async def keep(
     service: Served,
     q: Annotated[str, Form(min_length=1, max_length=2_000)],
     id: Annotated[str, Form(max_length=64)],
-    next: Annotated[str, Form(max_length=4_000)] = "/",
+    next: Annotated[str, Form()] = "/",
 ) -> Response:
     """Keeps the question and this passage, its answer, in an exam."""
     caller = await service.caller(request, "review")

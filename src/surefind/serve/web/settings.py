@@ -13,11 +13,10 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
-from surefind.adoption import prepare_undo
 from surefind.errors import ConfigError, NotBuiltError, NothingIndexedError, UsageError
 from surefind.serve.auth.caller import SCOPES, Caller
 from surefind.serve.auth.keys import Key, Keys
-from surefind.serve.editing import Shown, hidden, save_settings, shown_settings, undo_change
+from surefind.serve.editing import Shown, Undoable, hidden, save_settings, shown_settings, undo_change, undoable
 from surefind.serve.http.service import Served, Service
 from surefind.serve.model_health import model_health
 from surefind.serve.web.page import back_to, page
@@ -39,8 +38,8 @@ class Board:
     shown: Shown
     keys: list[Key]
     status: Status | None
-    undo: str
-    """The name of the last change, if it can be undone."""
+    undo: Undoable | None
+    """The last change, if it can be undone."""
     waiting: str
     """Why the settings in the file are not used yet; empty if they are."""
 
@@ -77,10 +76,7 @@ def _board(service: Service) -> Board:
         status = kb.status()
     except NothingIndexedError:
         status = None
-    try:
-        undo = prepare_undo(kb.folder).name
-    except (UsageError, ConfigError):
-        undo = ""
+    undo = undoable(kb.folder, edits=True)
     return Board(shown_settings(kb.folder), Keys(kb.data).list(), status, undo, _reloaded(service))
 
 
@@ -112,12 +108,12 @@ async def save(
 
 
 @router.post("/settings/undo")
-async def undo(request: Request, service: Served) -> Response:
-    """Restores surefind.toml as it was before the last change."""
+async def undo(request: Request, service: Served, mark: Annotated[str, Form(max_length=64)] = "") -> Response:
+    """Restores surefind.toml as it was before the last change, if that is the change that the visitor saw."""
     await service.caller(request, "admin")
 
     def write() -> None:
-        undo_change(service.kb, edits=True)
+        undo_change(service.kb, True, mark)
         _reloaded(service)
 
     await service.write(write)
@@ -154,7 +150,7 @@ async def create_key(
 ) -> Response:
     """Makes a key, and shows it once. It is in no address and is not stored."""
     caller = await service.caller(request, "admin")
-    if days and not days.strip().isdigit():
+    if days and not (days.isascii() and days.strip().isdigit()):
         raise UsageError(f"Days must be a whole number, not {days!r}.")
     listed = [group.strip() for group in groups.replace("\n", ",").split(",")]
     made, text = await service.write(

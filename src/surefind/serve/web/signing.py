@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from surefind.serve.auth.caller import NotAuthenticatedError
@@ -21,7 +21,7 @@ _LONGEST = 20_000
 
 
 @router.get("/sign-in")
-async def form(request: Request, next: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
+async def form(request: Request, next: str = "/") -> Response:
     return page(None, "sign_in.html", title="Sign in", here="", next=local_path(next), wrong="")
 
 
@@ -30,7 +30,7 @@ async def sign_in(
     request: Request,
     service: Served,
     key: Annotated[str, Form(max_length=_LONGEST)] = "",
-    next: Annotated[str, Form(max_length=2_000)] = "/",
+    next: Annotated[str, Form()] = "/",
 ) -> Response:
     """Begins a session if the key or token is right."""
     given = key.strip()

@@ -176,10 +176,13 @@ async def approve(number: Number, given: RevisionRequest, request: Request, serv
 
 
 @router.post("/v1/drafts/{number}/publish", status_code=202, summary="Publish a draft")
-async def publish_draft(number: Number, request: Request, service: Served) -> dict[str, Any]:
-    """Starts a job that publishes a draft. It needs as many approvals as [desk] in surefind.toml says."""
+async def publish_draft(
+    number: Number, request: Request, service: Served, given: RevisionRequest | None = None
+) -> dict[str, Any]:
+    """Starts a job that publishes a draft. It needs as many approvals as [desk] in surefind.toml says. If the body has
+    a revision and there is a newer one, the answer is 409, and `newer` is its number."""
     caller = await service.caller(request, "review")
-    return job_data(await publish(service, caller, number), caller)
+    return job_data(await publish(service, caller, number, given.revision if given else None), caller)
 
 
 @router.get("/v1/drafts/{number}/preview", summary="Preview a draft")

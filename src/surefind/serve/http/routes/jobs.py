@@ -27,6 +27,7 @@ class JobRequest(BaseModel):
 
     kind: Literal["sync", "publish", "bench", "study"]
     version: int | None = Field(None, ge=1, lt=2**62, description="The draft to publish.")
+    revision: int | None = Field(None, ge=1, lt=2**31, description="The revision of the draft that the caller read.")
     exam: str | None = Field(None, max_length=100)
     preset: str | None = Field(None, max_length=100)
     study: str | None = Field(None, max_length=100, description="The study to repeat, such as `cascade`.")
@@ -38,7 +39,7 @@ async def start(wanted: JobRequest, request: Request, service: Served) -> dict[s
     caller = await service.caller(request, "read")
     if wanted.kind == "publish" and wanted.version is not None:
         caller.require("review")
-        return job_data(await publish(service, caller, wanted.version), caller)
+        return job_data(await publish(service, caller, wanted.version, wanted.revision), caller)
     options = wanted.model_dump(exclude={"kind"}, exclude_none=True)
     return job_data(await service.jobs.start(caller, wanted.kind, options), caller)
 

@@ -1,0 +1,65 @@
+"""Jobs of the server: how many run at once, and which are remembered. A script stands for the command."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from surefind.errors import UsageError
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http import jobs
+from surefind.serve.http.jobs import Job, Jobs
+from surefind.serve.http.metrics import Metrics
+
+ADMIN = Caller("admin", frozenset({"admin"}), frozenset())
+
+
+@pytest.fixture(autouse=True)
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync ends at once, and a study runs until it is stopped."""
+    script = tmp_path / "surefind.sh"
+    script.write_text('#!/bin/sh\ncase "$*" in *study*) exec sleep 60;; esac\necho "{}"\n')
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+
+async def _done(_: Job) -> None:
+    pass
+
+
+def test_running_job_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_KEPT", 3)
+
+    async def main() -> None:
+        found = Jobs(tmp_path, Metrics(), _done)
+        first = await found.start(ADMIN, "study", {"study": "x"})
+        short = []
+        for _ in range(4):
+            short.append(await found.start(ADMIN, "sync", {}))
+            while short[-1].ended is None:
+                await asyncio.sleep(0.005)
+        assert found.get(first.id, ADMIN) is first
+        assert [job.id for job in found.all(ADMIN)] == [short[3].id, short[2].id, first.id]
+        await found.cancel(first)
+        assert first.state == "cancelled"
+        await found.close()
+
+    asyncio.run(main())
+
+
+def test_jobs_that_are_started_at_once_keep_to_the_limit(tmp_path: Path) -> None:
+    async def main() -> None:
+        found = Jobs(tmp_path, Metrics(), _done)
+        tried = (found.start(ADMIN, "study", {"study": "x"}) for _ in range(12))
+        made = await asyncio.gather(*tried, return_exceptions=True)
+        assert [isinstance(one, Job) for one in made].count(True) == 4
+        assert all(isinstance(one, (Job, UsageError)) for one in made)
+        await found.close()
+        again = await found.start(ADMIN, "sync", {})
+        await found.close()
+        assert again.ended
+
+    asyncio.run(main())
