@@ -233,13 +233,19 @@ def test_reader_with_earlier_rules_is_not_kept_for_its_generation(bank: Bank, mo
     assert bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=1").json()["hits"] == []
 
 
+def settings_page(bank: Bank) -> str:
+    return str(bank.ask("boss", "GET", "/settings").text)
+
+
 def test_rules_apply_as_soon_as_they_are_saved(bank: Bank) -> None:
-    mark = re.search(r'name="mark" value="([^"]+)"', bank.ask("boss", "GET", "/settings").text)
+    mark = re.search(r'name="mark" value="([^"]+)"', settings_page(bank))
     assert mark
     saved = bank.ask("boss", "POST", "/settings", data={"mark": mark[1], "text": WORDS + RULE})
     assert saved.status_code == 303
     assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 404
-    assert bank.ask("boss", "POST", "/settings/undo").status_code == 303
+    last = re.search(r'action="/settings/undo"><input type="hidden" name="mark" value="([^"]+)"', settings_page(bank))
+    assert last
+    assert bank.ask("boss", "POST", "/settings/undo", data={"mark": last[1]}).status_code == 303
     assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 200
 
 
@@ -262,7 +268,7 @@ def test_request_waits_for_a_generation_that_opens_slowly_only_when_it_is_old(mo
     def slowly(before: Any) -> Any:
         time.sleep(2.0 if before else 0)
         opened.append(newest[0])
-        return SimpleNamespace(generation=newest[0])
+        return SimpleNamespace(generation=newest[0], damaged=False)
 
     one = current.Current(lambda: newest[0], slowly)
     assert one.get().generation == 1
@@ -283,7 +289,7 @@ def test_generation_that_cannot_be_opened_stops_no_request(monkeypatch: pytest.M
     def fails(before: Any) -> Any:
         if before:
             raise StoreError("It is damaged.")
-        return SimpleNamespace(generation=1)
+        return SimpleNamespace(generation=1, damaged=False)
 
     one = current.Current(lambda: newest[0], fails)
     one.get()
