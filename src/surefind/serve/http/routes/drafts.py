@@ -16,11 +16,13 @@ from surefind.desk.values import Draft
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import (
     changed_lines,
+    known_text,
     lines_to_comment,
     publish,
     published_text,
     reviewed,
     seen,
+    seen_comment,
     seen_comments,
     seen_revision,
     sees,
@@ -82,7 +84,9 @@ async def draft(
             **asdict(found),
             "shown_revision": one.number,
             "text": decoded(one.data) if is_text(one.name) else None,
-            "difference": [asdict(line) for line in changed_lines(now, one.text)[0]] if now else None,
+            "difference": [asdict(line) for line in changed_lines(now, known_text(service, caller, one))[0]]
+            if now
+            else None,
             "comments": [asdict(said) for said in seen_comments(service, caller, number)],
             "events": [asdict(event) for event in service.kb.desk.events(number)],
         }
@@ -133,6 +137,7 @@ async def resolve_comment(number: Number, which: Number, request: Request, servi
 
     def write() -> dict[str, Any]:
         seen(service, caller, number)
+        seen_comment(service, caller, number, which)
         return asdict(resolve(service.kb.desk, number, which, caller.name))
 
     return await service.work(write)
