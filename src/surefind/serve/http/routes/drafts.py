@@ -80,6 +80,7 @@ async def draft(
         found = seen(service, caller, number)
         one = seen_revision(service, caller, number, revision)
         now = published_text(service, caller, found.document)
+        lines = changed_lines(now, known_text(service, caller, one))[0] if now else None
         return {
             **asdict(found),
             "shown_revision": one.number,
