@@ -85,9 +85,7 @@ async def draft(
             **asdict(found),
             "shown_revision": one.number,
             "text": decoded(one.data) if is_text(one.name) else None,
-            "difference": [asdict(line) for line in changed_lines(now, known_text(service, caller, one))[0]]
-            if now
-            else None,
+            "difference": None if lines is None else [asdict(line) for line in lines],
             "comments": [asdict(said) for said in seen_comments(service, caller, number)],
             "events": [asdict(event) for event in service.kb.desk.events(number)],
         }
