@@ -137,6 +137,22 @@ def test_revision_is_shown_by_its_own_access_list(bank: Bank) -> None:
         assert "zebra" in bank.ask("hr", "GET", path.format(number)).text, path
     assert bank.ask("ada", "POST", f"/v1/drafts/{number}/comments", json=said).status_code == 404
     assert bank.ask("ada", "GET", f"/v1/drafts/{number}?revision=2").status_code == 200
+    for path in ("/v1/drafts/{}/comments/1/resolve", "/drafts/{}/comments/1/resolve"):
+        answer = bank.ask("ada", "POST", path.format(number))
+        assert answer.status_code == 404 and "zebra" not in answer.text, path
+    assert bank.ask("hr", "POST", f"/v1/drafts/{number}/comments/1/resolve").json()["resolved_by"] == "hr"
+
+
+def test_author_does_not_learn_what_their_document_said_before_they_could_read_it(bank: Bank) -> None:
+    bank.home.write("docs/hr/pay.md", "---\nacl: [hr]\nowner: zebra\n---\n# Pay\n")
+    bank.sync()
+    number = bank.kb.draft_of("proposal.md", b"A proposal.", "hr/pay.md", "writer", keep_metadata=True).number
+    bank.home.write("docs/hr/pay.md", "# Pay\n\nEverybody may read this.\n")
+    bank.sync()
+    answer = bank.ask("writer", "GET", f"/v1/drafts/{number}")
+    assert "Everybody may read this" in answer.text and "zebra" not in answer.text
+    assert "zebra" not in bank.ask("writer", "GET", f"/drafts/{number}").text
+    assert "zebra" in bank.ask("hr", "GET", f"/v1/drafts/{number}").text
 
 
 def test_author_does_not_see_a_later_revision_that_is_restricted(bank: Bank) -> None:
@@ -233,19 +249,19 @@ def test_reader_with_earlier_rules_is_not_kept_for_its_generation(bank: Bank, mo
     assert bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=1").json()["hits"] == []
 
 
-def settings_page(bank: Bank) -> str:
-    return str(bank.ask("boss", "GET", "/settings").text)
+def _sent(bank: Bank, action: str) -> dict[str, str]:
+    """The hidden fields of a form on the page of settings, which a browser sends."""
+    form = re.search(rf'<form[^>]*action="{action}".*?</form>', bank.ask("boss", "GET", "/settings").text, re.DOTALL)
+    assert form, action
+    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form[0]))
 
 
 def test_rules_apply_as_soon_as_they_are_saved(bank: Bank) -> None:
-    mark = re.search(r'name="mark" value="([^"]+)"', settings_page(bank))
-    assert mark
-    saved = bank.ask("boss", "POST", "/settings", data={"mark": mark[1], "text": WORDS + RULE})
-    assert saved.status_code == 303
+    sent = {**_sent(bank, "/settings"), "text": WORDS + RULE}
+    assert bank.ask("boss", "POST", "/settings", data=sent).status_code == 303
     assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 404
-    last = re.search(r'action="/settings/undo"><input type="hidden" name="mark" value="([^"]+)"', settings_page(bank))
-    assert last
-    assert bank.ask("boss", "POST", "/settings/undo", data={"mark": last[1]}).status_code == 303
+    sent = _sent(bank, "/settings/undo")
+    assert bank.ask("boss", "POST", "/settings/undo", data=sent).status_code == 303
     assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 200
 
 
@@ -343,6 +359,14 @@ def test_draft_on_a_version_that_its_author_may_not_read_is_out_of_date(bank: Ba
     number = int(made.headers["location"].rpartition("/")[2])
     assert bank.kb.desk.base(number).text == ""
     assert "was published again" in bank.ask("hr", "GET", f"/drafts/{number}").text
+
+
+def test_number_of_a_version_does_not_tell_its_document(bank: Bank) -> None:
+    hidden = bank.kb.history("hr/pay.md")[0].number
+    for number in (hidden, 999):
+        answer = bank.ask("ada", "POST", f"/v1/versions/{number}/restore")
+        wanted = f"There is no version {number} among those you may read."
+        assert (answer.status_code, answer.json()["detail"]) == (404, wanted)
 
 
 def test_metrics_need_a_key_as_soon_as_there_is_one(home: Home) -> None:

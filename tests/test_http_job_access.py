@@ -12,6 +12,9 @@ import pytest
 
 from exam_helpers import surefind
 from helpers import WORDS, Home
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.job_view import job_data
+from surefind.serve.http.jobs import Job
 from test_http_access import Bank, serving
 
 
@@ -98,3 +101,13 @@ def test_admin_without_the_groups_of_a_job_does_not_see_its_result(bank: Bank) -
     found = bank.ask("admin", "GET", f"/v1/jobs/{job}").json()
     assert (found["state"], found["result"]) == ("finished", None)
     assert "zebra" not in _everything(bank, "admin", job).lower()
+
+
+def test_error_of_a_job_names_no_folder_of_the_server(bank: Bank) -> None:
+    (bank.home.folder / ".surefind/exams/staff").rename(bank.home.folder / ".surefind/exams/moved")
+    job = _job(bank, "ada", kind="bench", exam="staff")
+    assert "staff" in bank.ask("ada", "GET", f"/v1/jobs/{job}").json()["error"], "it is about the request"
+    shown = Job("1", "bench", "ada", frozenset(), 0.0, error="There is no exam in /srv/kb/.surefind/exams/x.json.")
+    shown.error_kind = "ExamError"
+    caller = Caller("ada", frozenset(), frozenset())
+    assert job_data(shown, caller)["error"] == "There is no exam in x.json."

@@ -268,7 +268,7 @@ class Drafting:
             versions = self.catalogue.versions
             if version := versions.find(document, self.catalogue.contents()):
                 names.append(versions.file_of(version)[1])
-                owned.append(versions.document(version).acl)
+                owned.append(versions.acl(version))
         lists = [one for own in owned for one in access_lists(own, names, self.settings.access)]
         return access.admits(one.groups for one in lists)
 

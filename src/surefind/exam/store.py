@@ -60,7 +60,7 @@ class ExamStore:
             raise ExamError(f"There is no exam called {name!r}. {known}")
         if not at:
             return name, versions
-        if not number.isdigit() or int(number) not in versions:
+        if not (number.isascii() and number.isdigit()) or int(number) not in versions:
             raise ExamError(f"The exam {name!r} has no version {number}; versions: {', '.join(map(str, versions))}.")
         return name, [int(number)]
 

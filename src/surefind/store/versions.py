@@ -211,18 +211,26 @@ class Versions:
         ).fetchone()
         return int(row[0]) if row else None
 
+    def acl(self, version: int) -> tuple[str, ...]:
+        """Returns the access list of a version, without reading its text."""
+        *_, acl, _, _, _, _, _ = self._row(version)
+        return _groups(acl)
+
     def document(self, version: int) -> Document:
         """Returns the document of a version, with its text."""
+        _, id, *_, title, format, metadata, acl, places, length, _, _, _ = self._row(version)
+        return Document(
+            id, self.text(version, 0, length), title, format, json.loads(metadata), tuple(json.loads(acl)),
+            tuple(Place(*place) for place in json.loads(places)),
+        )  # fmt: skip
+
+    def _row(self, version: int) -> tuple[Any, ...]:
         found = self._database.rows("versions", "WHERE row = ?", (version,))
         if not found:
             if self._db.execute("SELECT 1 FROM members WHERE version = ?", (version,)).fetchone():
                 raise self._database.damaged(f"version {version} of a document is missing")
             raise StoreError(f"There is no version {version}. List the versions with: surefind history DOCUMENT.")
-        _, id, *_, title, format, metadata, acl, places, length, _, _, _ = found[0]
-        return Document(
-            id, self.text(version, 0, length), title, format, json.loads(metadata), tuple(json.loads(acl)),
-            tuple(Place(*place) for place in json.loads(places)),
-        )  # fmt: skip
+        return tuple(found[0])
 
     def about(self, versions: Sequence[int]) -> list[About]:
         """Returns what a list shows of these versions, in their order. Versions that a writer has deleted are left

@@ -54,7 +54,7 @@ def seen(service: Service, caller: Caller, number: int) -> Draft:
 def seen_revision(service: Service, caller: Caller, number: int, revision: int | None = None) -> Revision:
     """Returns a revision of a draft, by default the newest. Raises `NotFoundError` if the caller may not see it."""
     if not sees_revision(service, caller, number, revision):
-        raise NotFoundError(f"There is no revision {revision} of draft {number} among those you may see.")
+        raise NotFoundError(f"There is no such revision of draft {number} among those you may see.")
     return service.kb.desk.revision(number, revision)
 
 
@@ -63,6 +63,14 @@ def seen_comments(service: Service, caller: Caller, number: int) -> list[Comment
     said = comments(service.kb.desk, number)
     known = {one for one in {one.revision for one in said} if sees_revision(service, caller, number, one)}
     return [one for one in said if one.revision in known]
+
+
+def seen_comment(service: Service, caller: Caller, number: int, which: int) -> Comment:
+    """Returns a comment on a draft. Raises `NotFoundError` if there is none, or the caller may not see its revision."""
+    found = next((one for one in seen_comments(service, caller, number) if one.number == which), None)
+    if found is None:
+        raise NotFoundError(f"Draft {number} has no comment {which} among those you may see.")
+    return found
 
 
 def reviewed(service: Service, caller: Caller, number: int) -> Draft:
@@ -86,25 +94,25 @@ def published_text(service: Service, caller: Caller, document: str) -> str:
 
 def compared(service: Service, caller: Caller, draft: Draft, revision: Revision) -> tuple[str, str]:
     """Returns what a document says now and what a revision says, as far as the caller may know. A published draft is
-    compared with what it replaced. The text of a revision has the metadata and the access list of its document, so a
-    caller who may not read it gets the file alone."""
+    compared with what it replaced."""
     if draft.state == "published":
         before = _replaced(service, caller, draft)
     else:
         before = published_text(service, caller, draft.document)
-    if service.kb.may_read_draft(draft.number, caller.access(), revision.number):
-        return before, revision.text
-    return before, decoded(revision.data) if is_text(revision.name) else ""
+    return before, known_text(service, caller, revision)
+
+
+def known_text(service: Service, caller: Caller, revision: Revision) -> str:
+    """Returns the text of a revision. It has the metadata and the access list of its document, so an author who may not
+    read it gets the file alone."""
+    if service.kb.may_read_draft(revision.draft, caller.access(), revision.number):
+        return revision.text
+    return decoded(revision.data) if is_text(revision.name) else ""
 
 
 def lines_to_comment(service: Service, caller: Caller, draft: Draft, revision: int) -> int:
-    """Returns how many lines of a revision a caller may comment on. If they may read it, they are those of its text.
-    That has the metadata of its document, so for others they are those of the file: else the number would say whether a
-    document exists."""
-    found = seen_revision(service, caller, draft.number, revision)
-    if service.kb.may_read_draft(draft.number, caller.access(), revision):
-        return len(found.text.splitlines())
-    return len(decoded(found.data).splitlines()) if is_text(found.name) else 0
+    """Returns how many lines of a revision a caller may comment on: those of the text that they see."""
+    return len(known_text(service, caller, seen_revision(service, caller, draft.number, revision)).splitlines())
 
 
 def changed_lines(before: str, after: str) -> tuple[list[Line], int]:

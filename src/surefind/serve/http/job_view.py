@@ -37,6 +37,8 @@ _ABOUT_THE_REQUEST = frozenset(
     )
 )  # fmt: skip
 """Errors that are about what was asked for. The messages of others quote questions, documents or files."""
+_FOLDERS = re.compile(r"""(?<![\w/])/(?:[^\s/'"]+/)+""")
+"""The folders of an absolute path."""
 _GATE = (
     "The gate refused the new documents: the standing exam got worse, or could not be asked. Nothing was published. "
     "Somebody who may read every document sees the reason."
@@ -98,5 +100,5 @@ def _result(job: Job, caller: Caller) -> Any:
 
 def _error(job: Job) -> str:
     if not job.error or job.error_kind in _ABOUT_THE_REQUEST:
-        return job.error
+        return _FOLDERS.sub("", job.error)
     return _GATE if job.error_kind == GateError.__name__ else _OTHER

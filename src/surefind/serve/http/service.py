@@ -138,9 +138,9 @@ class Service:
         missing = NotFoundError(f"There is no version {number} among those you may read.")
         try:
             document = self.kb.catalogue.versions.document(number).id
-        except StoreError:
+            self.reader().document(document, caller.access())
+        except (StoreError, NotFoundError):  # whose message names the document
             raise missing from None
-        self.reader().document(document, caller.access())
         found = next((one for one in self.kb.versions_of(document) if one.number == number), None)
         if found is None or not self.may_read_version(found, caller):
             raise missing

@@ -14,7 +14,7 @@ from surefind.desk.source import decoded, is_text, text_name
 from surefind.desk.values import Draft
 from surefind.errors import ConflictError, NotFoundError, SourceError
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import changed_lines, seen, sees, sees_document
+from surefind.serve.http.drafting import changed_lines, seen, seen_revision, sees, sees_document
 from surefind.serve.http.preview import chunks_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import part_of
@@ -227,7 +227,7 @@ async def _conflict(
 
     def read() -> dict[str, Any]:
         desk = service.kb.desk
-        theirs = desk.revision(number)
+        theirs = seen_revision(service, caller, number)
         text = decoded(theirs.data) if is_text(theirs.name) else ""
         return {"name": name or desk.revision(number, edited).name, "theirs": theirs, "their_text": text,
                 "part": part_of(*changed_lines(text, decoded(data)))}  # fmt: skip

@@ -26,6 +26,7 @@ from surefind.serve.http.drafting import (
     reviewed,
     reviews,
     seen,
+    seen_comment,
     seen_comments,
     seen_revision,
     sees_document,
@@ -161,6 +162,7 @@ async def resolve_comment(number: Number, which: Number, request: Request, servi
 
     def write() -> None:
         seen(service, caller, number)
+        seen_comment(service, caller, number, which)
         resolve(service.kb.desk, number, which, caller.name)
 
     await service.work(write)

@@ -16,11 +16,13 @@ from surefind.desk.values import Draft
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import (
     changed_lines,
+    known_text,
     lines_to_comment,
     publish,
     published_text,
     reviewed,
     seen,
+    seen_comment,
     seen_comments,
     seen_revision,
     sees,
@@ -78,11 +80,12 @@ async def draft(
         found = seen(service, caller, number)
         one = seen_revision(service, caller, number, revision)
         now = published_text(service, caller, found.document)
+        lines = changed_lines(now, known_text(service, caller, one))[0] if now else None
         return {
             **asdict(found),
             "shown_revision": one.number,
             "text": decoded(one.data) if is_text(one.name) else None,
-            "difference": [asdict(line) for line in changed_lines(now, one.text)[0]] if now else None,
+            "difference": None if lines is None else [asdict(line) for line in lines],
             "comments": [asdict(said) for said in seen_comments(service, caller, number)],
             "events": [asdict(event) for event in service.kb.desk.events(number)],
         }
@@ -133,6 +136,7 @@ async def resolve_comment(number: Number, which: Number, request: Request, servi
 
     def write() -> dict[str, Any]:
         seen(service, caller, number)
+        seen_comment(service, caller, number, which)
         return asdict(resolve(service.kb.desk, number, which, caller.name))
 
     return await service.work(write)
