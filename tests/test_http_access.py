@@ -278,11 +278,11 @@ def test_first_request_long_after_a_sync_sees_the_new_generation(bank: Bank, mon
 
 
 def test_request_waits_for_a_generation_that_opens_slowly_only_when_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current, "BEHIND_SECONDS", 1.0)
+    monkeypatch.setattr(current, "BEHIND_SECONDS", 1.5)
     newest, opened = [1], list[int]()
 
     def slowly(before: Any) -> Any:
-        time.sleep(2.0 if before else 0)
+        time.sleep(2.5 if before else 0)
         opened.append(newest[0])
         return SimpleNamespace(generation=newest[0], damaged=False)
 
@@ -290,10 +290,10 @@ def test_request_waits_for_a_generation_that_opens_slowly_only_when_it_is_old(mo
     assert one.get().generation == 1
     newest[0] = 2
     began = time.monotonic()
-    while (found := one.get().generation) == 1 and time.monotonic() - began < 0.8:
+    while (found := one.get().generation) == 1 and time.monotonic() - began < 0.5:
         time.sleep(0.05)
     assert (found, opened) == (1, [1]), "meanwhile, requests are answered from the one before"
-    time.sleep(1.2 - (time.monotonic() - began))
+    time.sleep(max(0, 1.7 - (time.monotonic() - began)))
     assert (one.get().generation, opened) == (2, [1, 2])
     one.close()
 
