@@ -8,6 +8,7 @@ free=$(df -Pk "$memory" 2> /dev/null | awk 'NR == 2 { print $4 }')
 if [ "${free:-0}" -gt "$needed" ] && work=$(mktemp -d "$memory/surefind-tests.XXXXXX"); then
   trap 'rm -rf "$work"' EXIT
   trap 'exit 130' INT TERM
+  chmod 711 "$work" # some tests read as another user
   printf '#!/bin/sh\n' > "$work/program"
   chmod +x "$work/program"
   # Some systems run no programs there, and some tests need that.
