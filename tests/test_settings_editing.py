@@ -104,3 +104,19 @@ def test_a_changed_line_with_a_mark_is_refused(home: Home) -> None:
 
 def test_the_settings_of_init_show_nothing_hidden() -> None:
     assert hidden(TEMPLATE) == TEMPLATE
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ('api_key = "abc def"', f'api_key = "{MARK}"'),
+        ("""password = "it's 'quoted'" # kept""", f'password = "{MARK}" # kept'),
+        ("token = 'xyz'", f"token = '{MARK}'"),
+        ("my_secret_key: hunter2", f"my_secret_key: {MARK}"),
+        ('access_token = "unclosed', f'access_token = "{MARK}"'),
+        ('token_env = "MY_TOKEN"', 'token_env = "MY_TOKEN"'),
+        ('api_key_env = "OPENAI_API_KEY"', 'api_key_env = "OPENAI_API_KEY"'),
+    ],
+)
+def test_all_of_a_secret_is_hidden_and_names_of_variables_are_not(line: str, shown: str) -> None:
+    assert hidden(line) == shown

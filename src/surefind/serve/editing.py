@@ -33,10 +33,12 @@ EDIT = "an edit of the settings"
 _SEARCHED = ("pipelines", "pipeline", "layout")
 """The settings that adopting a configuration changes."""
 _SECRET = re.compile(
-    r"""((?:api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|secret|password|passwd)\w*["']?\s*[=:]\s*["']?)"""
-    r"""[^\s"',)\]]+""",
+    r"""((?:api[_-]?key|access[_-]?key|\btoken\b|auth[_-]?token|access[_-]?token|secret|password|passwd)"""
+    r"""(?!\w{0,40}_env\b)\w{0,40}["']?\s{0,20}[=:]\s{0,20})("[^"\n]*"?|'[^'\n]*'?|[^\s"',)\]]+)""",
     re.IGNORECASE,
 )
+"""A name that stands for a secret, and its value. Repeats are bounded, so that no text takes long. Names that end in
+`_env` have the name of a variable."""
 _KEY = re.compile(r"\b(?:sk|sf|ghp|gho|xox[abp]|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}")
 _MOST = 200_000
 """Characters of the settings, at most."""
@@ -73,7 +75,12 @@ def shown_settings(folder: Path) -> Shown:
 
 def hidden(text: str) -> str:
     """Replaces what looks like a secret by a mark."""
-    return _KEY.sub(MARK, _SECRET.sub(rf"\1{MARK}", redacted(text)))
+    return _KEY.sub(MARK, _SECRET.sub(_marked, redacted(text)))
+
+
+def _marked(found: re.Match[str]) -> str:
+    quote = found[2][0] if found[2][0] in "\"'" else ""
+    return f"{found[1]}{quote}{MARK}{quote}"
 
 
 def checked_settings(folder: Path, text: str, mark: str) -> Change:

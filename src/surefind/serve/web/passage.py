@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from surefind.serve.words import pieces
 from surefind.types import Hit
 
-_SYNTAX = re.compile(r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|\*\*|(?<=\n)[ \t]*\n|\A\s+|\s+\Z")
+_SYNTAX = re.compile(r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|\*\*|(?<=\n)[ \t]*\n|\A\s+|(?<!\s)\s+\Z")
 """What a reader of Markdown does not want to see: marks of headings, tables and bold type, empty lines."""
 
 
