@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from helpers import Home
 from surefind.files.scan import FileRules, Missed, scan
+from surefind.store.catalogue import Catalogue
+from surefind.types import Document
 
 
 @pytest.fixture
@@ -61,3 +64,24 @@ def test_a_sync_of_one_file_does_not_look_at_the_others(home: Home, monkeypatch:
     report = home.sync("docs/sub")
     assert (report.changed, report.removed, report.unchanged) == (1, 1, 0)
     assert home.sync("docs").changed == 1
+
+
+@pytest.mark.growth
+def test_time_grows_with_the_documents_of_one_file_and_not_with_their_square(tmp_path: Path) -> None:
+    times = []
+    for count in (5_000, 20_000):
+        catalogue = Catalogue(tmp_path / str(count))
+        with catalogue.transaction():
+            source = catalogue.add_source(tmp_path)
+            for i in range(count):
+                about = (source.id, "corpus.jsonl", 1, 1, 1, "", "beir")
+                catalogue.versions.add(Document(f"corpus.jsonl/{i}", "text"), "", about, 1)
+        took = []
+        for _ in range(3):
+            started = time.process_time()
+            (row,) = catalogue.files(source, 1).values()
+            took.append(time.process_time() - started)
+        assert len(row.rows) == count
+        times.append(min(took))
+        catalogue.close()
+    assert times[1] < 9 * times[0]

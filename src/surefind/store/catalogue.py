@@ -227,13 +227,16 @@ class Catalogue:
             select += "(path = :b OR substr(path, 1, length(:b) + 1) = :b || '/') AND "
         live = f"row IN (SELECT version FROM members WHERE {LIVE})"
         found: dict[str, FileRow] = {}
+        others: dict[str, list[int]] = {}
         for condition in (f"{live} ORDER BY row DESC", f"state = 'retired' AND NOT {live} ORDER BY row DESC"):
             rows = self.db.execute(select + condition, {"s": contents, "q": source.id, "b": below})
             for path, size, mtime, seen, sha, reader, row in rows:
-                if known := found.get(path):
-                    found[path] = known._replace(rows=(*known.rows, row))
+                if path in found:
+                    others.setdefault(path, []).append(row)
                 else:
                     found[path] = FileRow(path, size, mtime, seen, sha, reader, (row,))
+        for path, more in others.items():  # at the end, because one file may have 100,000 documents
+            found[path] = found[path]._replace(rows=(*found[path].rows, *more))
         return found
 
     # ------------------------------------------------------------ problems
