@@ -309,8 +309,12 @@ def test_merged_parts_are_used_by_the_next_sync_and_old_generations_keep_theirs(
     with grown.open() as kb:
         assert kb.compact() == [], "too little is gone or outside the largest part"
     before, files = grown.answers("cash", "number3"), {folder: keys_of(folder) for folder in joined_folders(grown)}
+    with grown.open() as kb:
+        needed = kb.folders(kb.reader().generation)
     assert compact(grown) == ["bm25", "dense"]
     assert compact(grown) == [], "it is done"
+    with grown.open() as kb:
+        assert kb.folders(kb.reader().generation) == needed and len(needed) == 7, "a table, two indexes, four parts"
     assert {folder: keys_of(folder) for folder in joined_folders(grown)} == files, "a reader may be using them"
     assert grown.answers("cash", "number3") == before
     grown.write("docs/07.md", "# Page 7\n\ncash wire number7\n", age=30)

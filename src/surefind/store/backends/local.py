@@ -233,9 +233,10 @@ class LocalBackend:
         return self.view(self.rows, self.parts, table, number, services, rules, self.isolated, self._once)
 
     def folders(self, contents: int) -> list[Path]:
-        """Returns the folders that a set needs, in all layouts."""
-        keys = {key for key, number, *_ in self.rows.indexes() if number == contents and self.indexes.has(key)}
-        return [self.indexes.folder / key for key in sorted(keys)]
+        """Returns the folders that a set needs, in all layouts. What `compact` made is for the next set."""
+        keys = {key for key, number, _, spec in self.rows.indexes() if number == contents and spec != PART}
+        used = {part for key in keys for part in (key, *self.parts.keys(key)) if self.indexes.has(part)}
+        return [self.indexes.folder / key for key in sorted(used)]
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
         return {
