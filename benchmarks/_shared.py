@@ -53,7 +53,7 @@ def beir(folder: Path, split: str = "test") -> tuple[list[dict[str, str]], dict[
 
 def ndcg(ranked: Sequence[str], grades: dict[str, int], k: int = 10) -> float:
     """nDCG@k with linear gain, as in trec_eval (Järvelin and Kekäläinen, 2002)."""
-    gain = sum(grades.get(id, 0) / math.log2(rank + 1) for rank, id in enumerate(ranked[:k], 1))
+    gain = sum(grades.get(document_id, 0) / math.log2(rank + 1) for rank, document_id in enumerate(ranked[:k], 1))
     best = sum(g / math.log2(rank + 1) for rank, g in enumerate(sorted(grades.values(), reverse=True)[:k], 1))
     return gain / best if best else 0.0
 

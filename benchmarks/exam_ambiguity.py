@@ -28,13 +28,13 @@ OWNER = Access.owner()
 def found(view: View, retriever: Retriever, queries: Sequence[ExamQuery]) -> list[dict[str, Chunk]]:
     """For each query the documents in order, each with the first passage that was found in it."""
     rankings = view.search(retriever, [Query(query.text, query.id) for query in queries], DEPTH, OWNER)
-    ids = sorted({int(id) for row in rankings.ids for id in row if id != PAD})
+    ids = sorted({int(chunk_id) for row in rankings.ids for chunk_id in row if chunk_id != PAD})
     chunks = dict(zip(ids, view.chunks(ids, OWNER), strict=True))
     rows: list[dict[str, Chunk]] = []
     for row in rankings.ids:
         documents: dict[str, Chunk] = {}
-        for id in row[row != PAD]:
-            documents.setdefault(chunks[int(id)].document, chunks[int(id)])
+        for chunk_id in row[row != PAD]:
+            documents.setdefault(chunks[int(chunk_id)].document, chunks[int(chunk_id)])
         rows.append(documents)
     return rows
 

@@ -29,8 +29,8 @@ SHOWN = 400
 
 def read(folders: list[Path]) -> list[Document]:
     files = [(path, path.relative_to(folder.parent)) for folder in folders for path in sorted(folder.rglob("*.*"))]
-    known = [(READERS[path.suffix], path, id) for path, id in files if path.suffix in READERS]
-    return [document for reader, path, id in known for document in reader.read(path, id.as_posix())]
+    known = [(READERS[path.suffix], path, document_id) for path, document_id in files if path.suffix in READERS]
+    return [document for reader, path, document_id in known for document in reader.read(path, document_id.as_posix())]
 
 
 def drawn(documents: list[Document], families: list[str], count: int, seed: int) -> list[ExamQuery]:

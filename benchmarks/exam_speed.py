@@ -51,7 +51,7 @@ def copied(document: Document, number: int, folder: int) -> Document:
 
 def corpus(folders: list[Path], count: int) -> list[Document]:
     files = [(path, path.relative_to(folder)) for folder in folders for path in sorted(folder.rglob("*.md*"))]
-    originals = [document for path, id in files for document in Markdown().read(path, id.as_posix())]
+    originals = [document for path, document_id in files for document in Markdown().read(path, document_id.as_posix())]
     return [copied(originals[number % len(originals)], number, number // len(originals)) for number in range(count)]
 
 

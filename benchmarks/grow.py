@@ -111,7 +111,7 @@ def _documents(rankings: Rankings, documents: dict[int, int]) -> np.ndarray:
     """The first K different documents of each query."""
     top = np.full((len(rankings), K), PAD)
     for row in range(len(rankings)):
-        first = list(dict.fromkeys(documents[id] for id in rankings.row(row)[0].tolist()))[:K]
+        first = list(dict.fromkeys(documents[chunk_id] for chunk_id in rankings.row(row)[0].tolist()))[:K]
         top[row, : len(first)] = first
     return top
 
@@ -122,7 +122,7 @@ def _pool(leaders: tuple[Rankings, ...], documents: dict[int, int]) -> np.ndarra
     for row in range(len(pool)):
         lists = [ranking.row(row)[0].tolist() for ranking in leaders]
         turns = [ids[rank] for rank in range(POOL) for ids in lists if rank < len(ids)]
-        seen = [documents[id] for id in list(dict.fromkeys(turns))[:POOL]]
+        seen = [documents[chunk_id] for chunk_id in list(dict.fromkeys(turns))[:POOL]]
         pool[row, : len(seen)] = seen
     return pool
 

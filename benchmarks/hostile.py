@@ -140,8 +140,8 @@ def git(folder: Path, *words: str, given: bytes = b"") -> str:
 def repository(folder: Path, blob: bytes, names: int, levels: int) -> str:
     """A bare repository: `names` names of one file, in folders within folders of as many names. Returns its address."""
     git(folder, "init", "-q", "--bare", "-b", "main")
-    id = git(folder, "hash-object", "-w", "--stdin", given=blob)
-    tree = git(folder, "mktree", given="\n".join(f"100644 blob {id}\t{i}.md" for i in range(names)).encode())
+    blob = git(folder, "hash-object", "-w", "--stdin", given=blob)
+    tree = git(folder, "mktree", given="\n".join(f"100644 blob {blob}\t{i}.md" for i in range(names)).encode())
     for _ in range(levels):
         tree = git(folder, "mktree", given="\n".join(f"040000 tree {tree}\t{i}" for i in range(names)).encode())
     git(folder, "update-ref", "refs/heads/main", git(folder, "commit-tree", tree, "-m", "bomb"))

@@ -71,7 +71,7 @@ class _Instant(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format_: str, *args: object) -> None:
         pass
 
 

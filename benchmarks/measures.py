@@ -27,7 +27,7 @@ TREC = {"nDCG": "ndcg_cut_10", "AP": "map_cut_10", "R": "recall_10", "P": "P_10"
 
 
 def written_out(ranked: list[str], judged: dict[str, int]) -> dict[str, float]:
-    gains = [judged.get(id, 0) for id in ranked[:K]]
+    gains = [judged.get(document_id, 0) for document_id in ranked[:K]]
     ideal = sorted(judged.values(), reverse=True)[:K]
     relevant = sum(grade > 0 for grade in judged.values())
     hits = [gain > 0 for gain in gains]
@@ -50,13 +50,14 @@ def main(data: Path) -> None:
     ids = [row["_id"] for row in corpus]
     chunks = [Chunk(row["_id"], 0, len(row["text"]), row["text"], context=row["title"]) for row in corpus]
     retriever = BM25()
-    asked = [Query(text, id) for id, text in queries.items()]
+    asked = [Query(text, document_id) for document_id, text in queries.items()]
     found = retriever.build(chunks, LocalServices()).search(retriever, asked, 100, EVERY)
-    numbers = {id: i for i, id in enumerate(ids)}
+    numbers = {document_id: i for i, document_id in enumerate(ids)}
     ends = np.array([chunk.end for chunk in chunks], dtype=np.int64)
     places = Places(np.arange(len(ids)), np.zeros_like(ends), ends, numbers)
     exam = [
-        ExamQuery(q, text, tuple(Judgment(id, grade=g) for id, g in judged[q].items())) for q, text in queries.items()
+        ExamQuery(q, text, tuple(Judgment(document_id, grade=g) for document_id, g in judged[q].items()))
+        for q, text in queries.items()
     ]
     gains = Judge(exam, places).gains(found, "document")
     ours = {name: measure(gains, K) for name, measure in MEASURES.items()}
@@ -70,7 +71,7 @@ def main(data: Path) -> None:
     except ImportError:
         print("pytrec_eval is not installed, so it was not compared.")
         return
-    run = {q: {id: float(-rank) for rank, id in enumerate(row)} for q, row in ranked.items()}
+    run = {q: {document_id: float(-rank) for rank, document_id in enumerate(row)} for q, row in ranked.items()}
     theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map_cut.10", "recall.10", "P.10", "success.10"})
     scored = theirs.evaluate(run)
     for name, key in TREC.items():

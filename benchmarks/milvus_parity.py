@@ -44,7 +44,7 @@ def main(data: Path, work: Path, documents: int = 5183, questions: int = 100) ->
     print(machine("surefind", "pymilvus", "milvus-lite", "numpy", "faiss-cpu"))
     corpus, texts, judged = beir(data)
     asked = list(texts)[:questions]
-    gold = {id for query in asked for id in judged[query]}
+    gold = {document_id for query in asked for document_id in judged[query]}
     rows = sorted(corpus, key=lambda row: row["_id"] not in gold)[:documents]
     exam = Exam("scifact", tuple(ExamQuery(q, texts[q], _judgments(judged[q])) for q in asked))
     work.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def main(data: Path, work: Path, documents: int = 5183, questions: int = 100) ->
 
 
 def _judgments(grades: dict[str, int]) -> tuple[Judgment, ...]:
-    return tuple(Judgment(id, grade=grade) for id, grade in grades.items())
+    return tuple(Judgment(document_id, grade=grade) for document_id, grade in grades.items())
 
 
 def _write(path: Path, rows: list[dict[str, str]]) -> None:

@@ -39,7 +39,7 @@ def main(data: Path, cache: Path | None) -> None:
         return mean
 
     chunks = [Chunk(row["_id"], 0, len(row["text"]), row["text"], context=row["title"]) for row in corpus]
-    batch = [Query(text, id) for id, text in queries.items()]
+    batch = [Query(text, query_id) for query_id, text in queries.items()]
     services = LocalServices(cache)
     ours = {}
     for retriever in (BM25(), Dense()):

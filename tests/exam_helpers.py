@@ -41,15 +41,15 @@ BODY = "The teller counts the drawer twice and then signs the sheet for the shif
 """A text for the sections of made-up documents."""
 
 
-def document(id: str, text: str, title: str = "") -> Document:
-    return Document(id, text, title)
+def document(key: str, text: str, title: str = "") -> Document:
+    return Document(key, text, title)
 
 
 @cache
 def sample_documents() -> tuple[Document, ...]:
     """Quillhaven, as a sync would read it."""
     paths = sorted(path.relative_to(EXAMPLE).as_posix() for path in EXAMPLE.rglob("*.md"))
-    return tuple(found for id in paths for found in Markdown().read(EXAMPLE / id, id))
+    return tuple(found for key in paths for found in Markdown().read(EXAMPLE / key, key))
 
 
 @cache
@@ -69,8 +69,8 @@ def copy_few(folder: Path) -> None:
         shutil.copy(EXAMPLE / name, folder / name)
 
 
-def query(id: str, text: str, *judgments: Judgment, family: str = "questions") -> ExamQuery:
-    return ExamQuery(id, text, judgments, family)
+def query(key: str, text: str, *judgments: Judgment, family: str = "questions") -> ExamQuery:
+    return ExamQuery(key, text, judgments, family)
 
 
 @dataclass(frozen=True)

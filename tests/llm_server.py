@@ -236,7 +236,7 @@ class Handler(BaseHTTPRequestHandler):
     def act_status(self, body: dict[str, Any], text: str, act: str) -> None:
         self.answer({"error": {"message": f"this is {act}"}}, int(act))
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format_: str, *args: Any) -> None:
         pass
 
 

@@ -31,12 +31,12 @@ class Shelf:
     def stage(self, documents: Mapping[str, Document]) -> int:
         """Writes the next set and its indexes, without committing it."""
         number = self.catalogue.base() + 1
-        gone = [id for id, (_, known) in self._held.items() if documents.get(id) != known]
+        gone = [key for key, (_, known) in self._held.items() if documents.get(key) != known]
         with self.catalogue.transaction():
-            self.catalogue.versions.release([self._held.pop(id)[0] for id in gone], number)
-            for id, document in documents.items():
-                if id not in self._held:
-                    self._held[id] = self._add(document, number), document
+            self.catalogue.versions.release([self._held.pop(key)[0] for key in gone], number)
+            for key, document in documents.items():
+                if key not in self._held:
+                    self._held[key] = self._add(document, number), document
         self.backend.build(self.contents(number), self.layout, self.retrievers, self.services, lambda *_: None)
         return number
 

@@ -41,11 +41,11 @@ def test_backend_that_masks_after_top_k_is_caught(tmp_path: Path, monkeypatch: p
     def late(real: Any, self: LocalView, retriever: Any, queries: Any, k: int, access: Access) -> Any:
         found = real(self, retriever, queries, k, Access.owner())
         names = self.admitted(access)
-        kept = [id for id in found.row(0)[0].tolist() if self.spans().document(id) in names] if len(found) else []
+        kept = [key for key in found.row(0)[0].tolist() if self.spans().document(key) in names] if len(found) else []
         from surefind.testing import rankings_of
 
         scores = dict(zip(found.row(0)[0].tolist(), found.row(0)[1].tolist(), strict=True)) if len(found) else {}
-        return rankings_of([(kept, [scores[id] for id in kept])]) if len(found) else found
+        return rankings_of([(kept, [scores[key] for key in kept])]) if len(found) else found
 
     broken(monkeypatch, "search", late)
     with pytest.raises(AssertionError, match="before top-k"):

@@ -398,7 +398,7 @@ def test_a_question_keeps_its_id_when_other_documents_change(kb: KnowledgeBase) 
 
     before = {q.id: q.text for q in generate(kb.documents(Access.owner()), per_family=5).queries}
     after = {q.id: q.text for q in generate(kb.documents(Access.owner())[1:], per_family=5).queries}
-    assert all(before[id] == text for id, text in after.items() if id in before)
+    assert all(before[query_id] == text for query_id, text in after.items() if query_id in before)
 
 
 def test_questions_whose_passage_is_gone_are_counted(kb: KnowledgeBase) -> None:
@@ -481,8 +481,8 @@ def test_trec_run_ranks_each_document_once_by_falling_score(runs: Path) -> None:
     for path in runs.iterdir():
         found: dict[str, list[tuple[str, int, float]]] = {}
         for line in path.read_text(encoding="utf-8").splitlines():
-            id, _, document, rank, score, _ = line.split()
-            found.setdefault(id, []).append((document, int(rank), float(score)))
+            query_id, _, document, rank, score, _ = line.split()
+            found.setdefault(query_id, []).append((document, int(rank), float(score)))
         for rows in found.values():
             assert len({document for document, _, _ in rows}) == len(rows)
             assert [rank for _, rank, _ in rows] == list(range(1, len(rows) + 1))
@@ -493,23 +493,23 @@ def test_trec_run_ranks_each_document_once_by_falling_score(runs: Path) -> None:
 def test_trec_run_keeps_the_order_of_equal_and_of_tiny_scores(finished: Finished, tmp_path: Path) -> None:
     assert finished.outcome
     spans = finished.outcome.view.spans()
-    ids = sorted({spans.document(id): id for id in spans.ids.tolist()}.values())
+    ids = sorted({spans.document(query_id): query_id for query_id in spans.ids.tolist()}.values())
     scores = [2e-9 if i == 0 else 1e-9 for i in range(len(ids))]
     write_runs(tmp_path, ["ties"], [rankings_of([(ids, scores)])], ["q"], [spans])
     rows = [line.split() for line in (tmp_path / "ties.trec").read_text(encoding="utf-8").splitlines()]
-    assert [row[2] for row in rows] == [quote(spans.document(id), safe="/") for id in ids]
+    assert [row[2] for row in rows] == [quote(spans.document(query_id), safe="/") for query_id in ids]
     assert (np.diff(np.array([row[4] for row in rows], np.float32)) < 0).all()
 
 
 def test_trec_run_gives_the_recall_of_the_report(finished: Finished, runs: Path) -> None:
     assert finished.outcome
     golds = {q.id: {j.document for j in q.judgments} for q in finished.outcome.plan.exam.queries}
-    found: dict[str, set[str]] = {id: set() for id in golds}
+    found: dict[str, set[str]] = {query_id: set() for query_id in golds}
     for line in (runs / "bm25.trec").read_text(encoding="utf-8").splitlines():
-        id, _, document, rank, *_ = line.split()
+        query_id, _, document, rank, *_ = line.split()
         if int(rank) <= 5:
-            found[id].add(document)
-    recalls = [len(found[id] & golds[id]) / len(golds[id]) for id in golds]
+            found[query_id].add(document)
+    recalls = [len(found[query_id] & golds[query_id]) / len(golds[query_id]) for query_id in golds]
     assert finished.report["rows"][0]["measures"]["R@5"]["mean"] == pytest.approx(np.mean(recalls))
 
 
@@ -518,11 +518,11 @@ def test_trec_run_gives_the_recall_of_the_report(finished: Finished, runs: Path)
 
 def beir(folder: Path, **documents: str) -> Path:
     (folder / "qrels").mkdir(parents=True)
-    corpus = [{"_id": id, "title": id.title(), "text": text} for id, text in documents.items()]
-    questions = [{"_id": f"q-{id}", "text": text.split(".")[0]} for id, text in documents.items()]
+    corpus = [{"_id": query_id, "title": query_id.title(), "text": text} for query_id, text in documents.items()]
+    questions = [{"_id": f"q-{query_id}", "text": text.split(".")[0]} for query_id, text in documents.items()]
     for name, lines in (("corpus", corpus), ("queries", questions)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    judged = "".join(f"q-{id}\t{id}\t1\n" for id in documents)
+    judged = "".join(f"q-{query_id}\t{query_id}\t1\n" for query_id in documents)
     (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
     return folder
 

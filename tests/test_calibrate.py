@@ -232,9 +232,9 @@ def asked(home: Home) -> Home:
     queries = []
     with home.open() as kb:
         texts = {document.id: document.text for document in kb.documents(Access.owner())}
-    for i, (id, text) in enumerate(sorted(texts.items())):
+    for i, (key, text) in enumerate(sorted(texts.items())):
         at = text.index("word")
-        gold = Judgment(id, at, text.index(" opens"), 1, text[at : at + 6])
+        gold = Judgment(key, at, text.index(" opens"), 1, text[at : at + 6])
         own = text[at : text.index(" opens")]
         queries += [
             ExamQuery(f"q{i}", f"what does {own} open", (gold,)),

@@ -43,8 +43,8 @@ no_definitions = markdown_texts.filter(lambda text: "]:" not in text)
 SERVICES = LocalServices()
 
 
-def document(text: str, format: str = "markdown") -> Document:
-    return Document("d.md", text, "D", format)
+def document(text: str, markup: str = "markdown") -> Document:
+    return Document("d.md", text, "D", markup)
 
 
 @given(st.text(max_size=200), st.integers(1, 20), st.data())

@@ -78,8 +78,8 @@ def test_identical_configurations_are_rarely_told_apart_where_questions_depend_o
 # ---------------------------------------------------------------- the gold document
 
 
-def query(id: str, *judgments: tuple[str, int]) -> ExamQuery:
-    return ExamQuery(id, f"question {id}", tuple(Judgment(document, grade=grade) for document, grade in judgments))
+def query(key: str, *judgments: tuple[str, int]) -> ExamQuery:
+    return ExamQuery(key, f"question {key}", tuple(Judgment(document, grade=grade) for document, grade in judgments))
 
 
 def test_questions_about_the_same_document_are_one_cluster() -> None:

@@ -65,7 +65,7 @@ def save_random(folder: Path, layers: int) -> None:
     save_file(weights, folder / "part1.safetensors")
     config = {**CONFIG, "num_hidden_layers": layers}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    vocabulary = {(f"##{id}" if id % 5 == 0 else str(id)): id for id in range(CONFIG["vocab_size"])}
+    vocabulary = {(f"##{key}" if key % 5 == 0 else str(key)): key for key in range(CONFIG["vocab_size"])}
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocabulary}}), encoding="utf-8")
 
 

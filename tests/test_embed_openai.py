@@ -168,7 +168,7 @@ class Handler(BaseHTTPRequestHandler):
     def act_status(self, rows: list[Any], act: str) -> None:
         self.answer({"error": {"message": f"this is {act}"}}, int(act))
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format_: str, *args: Any) -> None:
         pass
 
 

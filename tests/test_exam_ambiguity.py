@@ -170,14 +170,14 @@ def test_every_document_that_holds_an_entity_is_judged() -> None:
     for query in (query for query in sample_exam().queries if query.family == "entity_lookup"):
         name = query.text.lower()
         pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-        holding = {id for id, text in texts.items() if name in text and pattern.search(text)}
+        holding = {chunk_id for chunk_id, text in texts.items() if name in text and pattern.search(text)}
         assert holding == {j.document for j in query.judgments}, query.text
 
 
 def test_phrase_that_stands_twice_is_dropped() -> None:
     twice = [document(f"{i}.md", BODY) for i in range(2)]
     own = document("own.md", "Each zebra in the enclosure eats four kilos of hay a day.")
-    assert {id for ids in asked(*twice, own, family="exact_phrase").values() for id in ids} == {"own.md"}
+    assert {chunk_id for ids in asked(*twice, own, family="exact_phrase").values() for chunk_id in ids} == {"own.md"}
 
 
 # ---------------------------------------------------------------- names as whole words
@@ -218,4 +218,4 @@ def test_phrase_with_markup_inside_a_word_is_not_asked() -> None:
     text = "Each **ze**bra in the *enclo*sure eats four kilos of hay a day and sleeps at noon."
     own = document("own.md", "The teller counts every coin of the drawer before the vault opens.")
     found = asked(document("a.md", text), document("b.md", text), own, family="exact_phrase")
-    assert {id for ids in found.values() for id in ids} == {"own.md"}
+    assert {chunk_id for ids in found.values() for chunk_id in ids} == {"own.md"}

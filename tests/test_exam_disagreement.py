@@ -45,9 +45,9 @@ def test_one_ranking_cannot_disagree() -> None:
 @given(lists)
 def test_it_is_the_mean_over_all_pairs(found: list[list[int]]) -> None:
     k = 5
-    weights = [{id: 1 / log2(rank + 2) for rank, id in enumerate(row[:k])} for row in found]
+    weights = [{key: 1 / log2(rank + 2) for rank, key in enumerate(row[:k])} for row in found]
     norm = 2 * sum(1 / log2(rank + 2) ** 2 for rank in range(k))
-    pairs = [sum((a.get(id, 0) - b.get(id, 0)) ** 2 for id in {*a, *b}) / norm for a, b in combinations(weights, 2)]
+    pairs = [sum((a.get(key, 0) - b.get(key, 0)) ** 2 for key in {*a, *b}) / norm for a, b in combinations(weights, 2)]
     (value,) = disagreement([rankings(row) for row in found], k).tolist()
     assert value == pytest.approx(sum(pairs) / len(pairs))
     assert 0 <= value <= 1 + 1e-9

@@ -117,8 +117,8 @@ def test_question_of_two_documents_is_dropped() -> None:
 # ---------------------------------------------------------------- aliases
 
 
-def named(id: str, **metadata: Any) -> Document:
-    return Document(id, BODY, "End of day", metadata=metadata)
+def named(key: str, **metadata: Any) -> Document:
+    return Document(key, BODY, "End of day", metadata=metadata)
 
 
 @pytest.mark.parametrize("given", [["nightly batch"], "nightly batch", ["nightly batch", "End of Day", "/old/path", 7]])

@@ -13,7 +13,7 @@ from surefind.exam.known_item import FAMILIES, generate
 from surefind.exam.model import ExamQuery
 
 TEXTS = {document.id: document.text for document in sample_documents()}
-READABLE = {id: readable(text) for id, text in TEXTS.items()}
+READABLE = {key: readable(text) for key, text in TEXTS.items()}
 TITLES = {document.id: document.title for document in sample_documents()}
 MANY = {"heading_paraphrase": 10, "faq": 15, "anchor_text": 1, "alias": 0}
 """Families of which the sample has less than a hundred questions."""

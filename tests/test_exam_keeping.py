@@ -81,21 +81,21 @@ def test_a_passage_that_the_caller_may_not_read_cannot_be_kept(bank: Home) -> No
 
 def test_generated_exams_odd_names_and_empty_questions_are_refused(bank: Home) -> None:
     with bank.open() as kb:
-        id = hits(kb, "cutoff")["wire.md"]
+        key = hits(kb, "cutoff")["wire.md"]
         ExamStore(kb.data / "exams").save(Exam("known-item", (), generator=3))
         with pytest.raises(ExamError, match="generated"):
-            keep(kb, "cutoff", id, Access.public(), "known-item")
+            keep(kb, "cutoff", key, Access.public(), "known-item")
         with pytest.raises(ExamError, match="cannot be called"):
-            keep(kb, "cutoff", id, Access.public(), "../kept")
+            keep(kb, "cutoff", key, Access.public(), "../kept")
         with pytest.raises(QueryError):
-            keep(kb, "  ", id, Access.public())
+            keep(kb, "  ", key, Access.public())
 
 
 def test_questions_that_are_kept_at_the_same_time_are_all_there(bank: Home) -> None:
     with bank.open() as kb:
-        id = hits(kb, "cutoff")["wire.md"]
+        key = hits(kb, "cutoff")["wire.md"]
         with ThreadPoolExecutor(8) as pool:
-            done = list(pool.map(lambda i: keep(kb, f"question {i}", id, Access.public()), range(24)))
+            done = list(pool.map(lambda i: keep(kb, f"question {i}", key, Access.public()), range(24)))
         assert all(one.added for one in done)
         assert {one.text for one in exam(kb).queries} == {f"question {i}" for i in range(24)}
 

@@ -135,7 +135,7 @@ def test_unknown_role_is_refused(tmp_path: Path) -> None:
 
 
 def library() -> Library:
-    return Library([Document(id, text) for id, text in TEXTS.items()])
+    return Library([Document(key, text) for key, text in TEXTS.items()])
 
 
 # ---------------------------------------------------------------- edited documents

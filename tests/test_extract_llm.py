@@ -20,9 +20,9 @@ from surefind.types import EVERY
 TEXT = "A Suspicious Activity Report (SAR) goes to the Treasury. Dana Whitfield signs the report."
 
 
-def entity(text: str, type: str = "Person", **relations: str) -> dict[str, object]:
+def entity(text: str, kind: str = "Person", **relations: str) -> dict[str, object]:
     listed = [{"relation": relation, "target": target} for relation, target in relations.items()]
-    return {"text": text, "type": type, "relationships": listed}
+    return {"text": text, "type": kind, "relationships": listed}
 
 
 def test_entities_types_and_relations(llm: LLMServer) -> None:

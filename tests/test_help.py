@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from exam_helpers import surefind
-from surefind.serve.cli import help
+from surefind.serve.cli import help as cli_help
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "surefind").rglob("*.py"))
@@ -36,12 +36,12 @@ def messages(path: Path) -> list[str]:
 
 @cache
 def known_topics() -> set[str]:
-    return {*help.topics(), *(name.stem for name in (ROOT / "src/surefind/serve/cli").glob("[a-z]*.py"))}
+    return {*cli_help.topics(), *(name.stem for name in (ROOT / "src/surefind/serve/cli").glob("[a-z]*.py"))}
 
 
 def test_every_page_is_listed_once() -> None:
-    listed = [topic for group in help.groups() for topic, _ in group.entries]
-    assert sorted(listed) == help.topics()
+    listed = [topic for group in cli_help.groups() for topic, _ in group.entries]
+    assert sorted(listed) == cli_help.topics()
 
 
 def test_without_a_topic_the_topics_are_listed() -> None:
@@ -72,18 +72,18 @@ def test_a_page_as_json() -> None:
 
 def test_links_to_pages_say_which_command_shows_them() -> None:
     text = "[how](exam.md#gate) [there](../exam.md) [here](#x) [web](https://a.b/c.md)\n```toml\n[a](exam.md)\n```\n"
-    assert help.readable(text, "results/llm") == (
+    assert cli_help.readable(text, "results/llm") == (
         "how (`surefind help results/exam`) there (`surefind help exam`) here [web](https://a.b/c.md)\n"
         "```toml\n[a](exam.md)\n```\n"
     )
 
 
 def test_links_out_of_the_documentation_name_the_file() -> None:
-    assert help.readable("[the log](../CHANGELOG.md)", "exam") == "the log (`CHANGELOG.md` in the repository)"
-    assert help.readable("[training/a.md](../../training/a.md)", "results/x") == "`training/a.md` in the repository"
+    assert cli_help.readable("[the log](../CHANGELOG.md)", "exam") == "the log (`CHANGELOG.md` in the repository)"
+    assert cli_help.readable("[training/a.md](../../training/a.md)", "results/x") == "`training/a.md` in the repository"
 
 
-@pytest.mark.parametrize("page", help.topics())
+@pytest.mark.parametrize("page", cli_help.topics())
 def test_no_page_keeps_a_link_that_leads_nowhere_after_an_install(page: str) -> None:
     text = re.sub(r"^```.*?^```", "", surefind("help", page).out, flags=re.MULTILINE | re.DOTALL)
     assert re.findall(r"\]\((?!https?://)[^)]*\)", text) == []

@@ -52,9 +52,9 @@ def _job(bank: Bank, name: str, **wanted: Any) -> str:
     raise AssertionError("the job did not end")
 
 
-def _everything(bank: Bank, name: str, id: str) -> str:
+def _everything(bank: Bank, name: str, key: str) -> str:
     """All that the server tells a caller about a job."""
-    paths = ("/v1/jobs", f"/v1/jobs/{id}", f"/v1/jobs/{id}/events", f"/jobs/{id}")
+    paths = ("/v1/jobs", f"/v1/jobs/{key}", f"/v1/jobs/{key}/events", f"/jobs/{key}")
     return "\n".join(bank.ask(name, "GET", path).text for path in paths)
 
 

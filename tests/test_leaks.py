@@ -162,7 +162,7 @@ def test_agents_are_shown_and_answered_no_more(bank: Home, llm: LLMServer) -> No
                 shown.append(ask(kb, access, AskArguments.read({"question": QUERY})))
                 shown.append(browse(kb, access, BrowseArguments.read({})))
                 refused = []
-                for given in [*({"id": id} for id in closed), *({"document": name} for name in closed.values())]:
+                for given in [*({"id": key} for key in closed), *({"document": name} for name in closed.values())]:
                     try:
                         shown.append(read(kb, access, ReadArguments.read(given)))
                     except SurefindError as error:

@@ -226,13 +226,13 @@ def test_the_minimum_of_the_settings_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_passage_is_read_with_its_surroundings(public: Ask, home: Home) -> None:
-    id = passage_id(home, "item100")
-    alone, wider = (public("read", id=id, around=n) for n in (0, 1))
+    key = passage_id(home, "item100")
+    alone, wider = (public("read", id=key, around=n) for n in (0, 1))
     assert "item100." in text_of(alone) and "item100." in text_of(wider)
     assert len(text_of(alone)) < len(text_of(wider))
     assert re.search(r"page \d of \d of its document", text_of(alone))
     assert "⟦" not in text_of(alone)
-    marked = text_of(public("read", id=id, around=1, query="Which one speaks of item100?"))
+    marked = text_of(public("read", id=key, around=1, query="Which one speaks of item100?"))
     assert "⟦Paragraph 100 speaks of item100.⟧" in marked
 
 

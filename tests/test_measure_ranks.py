@@ -21,9 +21,9 @@ ALL = sorted(MEASURES)
 
 def places(*chunks: tuple[str, int, int]) -> Places:
     """Chunks by ordinal: document, start, end."""
-    numbers = {id: i for i, id in enumerate(dict.fromkeys(id for id, _, _ in chunks))}
+    numbers = {key: i for i, key in enumerate(dict.fromkeys(key for key, _, _ in chunks))}
     documents, starts, ends = (np.array(column) for column in zip(*chunks, strict=True))
-    return Places(np.array([numbers[id] for id in documents]), starts.astype(int), ends.astype(int), numbers)
+    return Places(np.array([numbers[key] for key in documents]), starts.astype(int), ends.astype(int), numbers)
 
 
 def score(
@@ -34,7 +34,7 @@ def score(
     return float(MEASURES[measure](gains, k)[0])
 
 
-WHOLE = places(*((id, 0, 100) for id in "abcdef"))
+WHOLE = places(*((key, 0, 100) for key in "abcdef"))
 """One chunk a document: ordinal 0 is a, 1 is b …"""
 GRADED = (Judgment("a", grade=3), Judgment("b", grade=2), Judgment("c", grade=1))
 

@@ -45,12 +45,12 @@ RULES = [
 def documents(chance: random.Random, count: int) -> dict[str, Document]:
     found = {}
     for i in range(count):
-        id = f"{chance.choice(FOLDERS)}/{i}.{chance.choice(('md', 'txt'))}"
+        key = f"{chance.choice(FOLDERS)}/{i}.{chance.choice(('md', 'txt'))}"
         acl = tuple(chance.sample(ODD, chance.choice((0, 0, 1, 2))))
         keys = chance.sample(["status", "tags", "größe", 'k"ey', "year"], 3)
         values = [*ODD, 2023, 2024, 2025.5, None, True, ["draft", "it's"], []]
-        found[id] = Document(
-            id, f"cash report {i} of the teller", metadata={k: chance.choice(values) for k in keys}, acl=acl
+        found[key] = Document(
+            key, f"cash report {i} of the teller", metadata={k: chance.choice(values) for k in keys}, acl=acl
         )
     return found
 

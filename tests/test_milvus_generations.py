@@ -69,7 +69,7 @@ def compare(shelf: Shelf, numbers: list[int], tolerance: float = DRIFT) -> None:
                     dict(zip(*(part.tolist() for part in one.row(row)), strict=True)) for one in (found, expected)
                 )
                 assert own.keys() == other.keys(), (number, retriever)
-                assert all(own[id] == pytest.approx(other[id], rel=tolerance, abs=1e-5) for id in own)
+                assert all(own[key] == pytest.approx(other[key], rel=tolerance, abs=1e-5) for key in own)
 
 
 @pytest.mark.parametrize("seed", range(3))

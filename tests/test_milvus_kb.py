@@ -67,7 +67,7 @@ def test_changes_and_rollback(home: Home) -> None:
     (home.folder / "docs/0.md").unlink()
     home.sync("docs")
     after = answers(home, Access.owner())
-    assert {id for id, _ in before} - {id for id, _ in after}
+    assert {key for key, _ in before} - {key for key, _ in after}
     with home.open() as kb:
         kb.rollback(1)
     assert answers(home, Access.owner()) == before

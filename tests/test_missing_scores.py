@@ -47,7 +47,7 @@ def test_a_passage_is_scored_as_its_own_search_scores_it(home: Home, text: str) 
 
 def test_a_passage_without_the_words_scores_nothing(home: Home) -> None:
     view, (retriever,) = ready(home, "bm25")
-    last = next(id for id in view.spans().ids.tolist() if view.spans().document(id) == "4.md")
+    last = next(key for key in view.spans().ids.tolist() if view.spans().document(key) == "4.md")
     scores = view.score(retriever, QUERIES[1:2], np.array([[last, -1]]), OWNER)
     assert scores[0, 0] == 0
     assert np.isneginf(scores[0, 1])

@@ -137,12 +137,12 @@ def test_an_id_reads_its_passage_after_other_documents_changed(home: Home) -> No
 
 
 @pytest.mark.parametrize("id", ["", "x", "0" * 16, "f" * 16, "../../etc/passwd", "０" * 16])
-def test_an_unknown_id_is_not_found(home: Home, id: str) -> None:
+def test_an_unknown_id_is_not_found(home: Home, key: str) -> None:
     home.configure(CHUNKS)
     home.write("docs/a.md", "text")
     home.sync("docs")
     with home.open() as kb, pytest.raises(NotFoundError):
-        kb.reader().passage(id, OWNER)
+        kb.reader().passage(key, OWNER)
 
 
 def test_a_restricted_passage_reads_like_an_unknown_one(home: Home) -> None:
@@ -154,14 +154,14 @@ def test_a_restricted_passage_reads_like_an_unknown_one(home: Home) -> None:
         secret = kb.search("salaries", OWNER, 1).hits[0].id
         reader = kb.reader()
         messages = []
-        for id in (secret, "0" * 16):
+        for key in (secret, "0" * 16):
             with pytest.raises(NotFoundError) as error:
-                reader.passage(id, Access.public())
-            messages.append(str(error.value).replace(id, "ID"))
-        for id in ("a.md", "none.md"):
+                reader.passage(key, Access.public())
+            messages.append(str(error.value).replace(key, "ID"))
+        for key in ("a.md", "none.md"):
             with pytest.raises(NotFoundError) as error:
-                reader.document(id, Access.public())
-            messages.append(str(error.value).replace(id, "ID"))
+                reader.document(key, Access.public())
+            messages.append(str(error.value).replace(key, "ID"))
         assert messages[0] == messages[1] and messages[2] == messages[3]
         assert [about.document for about in reader.listed(Access.public())] == ["b.md"]
 

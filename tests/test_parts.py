@@ -419,7 +419,7 @@ def test_updated_approximate_index_has_exact_scores_and_finds_nearly_all(
     assert np.mean([len({*x} & {*y}) / 10 for x, y in zip(a.ids.tolist(), b.ids.tolist(), strict=True)]) > 0.8
     known = [dict(zip(*one, strict=True)) for one in zip(a.ids.tolist(), a.scores.tolist(), strict=True)]
     for row, (ids, scores) in enumerate(zip(b.ids.tolist(), b.scores.tolist(), strict=True)):
-        assert all(known[row].get(id, score) == score for id, score in zip(ids, scores, strict=True))
+        assert all(known[row].get(key, score) == score for key, score in zip(ids, scores, strict=True))
 
 
 @pytest.mark.parametrize(

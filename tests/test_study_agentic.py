@@ -297,7 +297,7 @@ def test_the_ladder_has_four_steps_overall_and_by_tag(ran: Ran, tables: dict[str
     tags = {row["name"]: row["cells"] for row in tables["Figure 12"]["rows"]}
     assert set(tags) == {"all", "money", "paper"} and tags["all"][0] == RERANKED == tags["money"][0] + tags["paper"][0]
     found = ran.json["results"]["mine"]
-    places = [found["fusion"]["ids"].index(id) for id in found["reranking"]["ids"]]
+    places = [found["fusion"]["ids"].index(key) for key in found["reranking"]["ids"]]
     assert tags["all"][3] == pytest.approx(np.mean(np.array(found["fusion"]["ladder"]["T1EM"])[places]))
     assert tags["all"][4] == pytest.approx(np.mean(found["reranking"]["ladder"]["T1EM"]))
 

@@ -444,6 +444,6 @@ def test_view_without_the_answers_finds_everything_else(asked: Home) -> None:
         queries = [Query("common door", "q"), Query("common door", "r")]
         every, found = (one.search(bm25, queries, 100, Access.owner()) for one in (view, less))
         spans = view.spans()
-        names = [[spans.document(id) for id in ranking.row(0)[0].tolist()] for ranking in (every, found)]
+        names = [[spans.document(key) for key in ranking.row(0)[0].tolist()] for ranking in (every, found)]
         assert names[1] == [name for name in names[0] if name not in gone] and len(names[1]) == 78
         assert found.row(1)[0].tolist() == every.row(1)[0].tolist()

@@ -83,8 +83,8 @@ def test_broken_enricher_is_caught(spoil: Callable[..., Any], rule: str) -> None
 
 
 def test_reader_that_crashes_on_a_bad_file_is_caught(tmp_path: Path) -> None:
-    def crash(documents: Any, path: Path, id: str) -> Any:
-        return [Document(id, path.read_bytes().decode(), "title")]
+    def crash(documents: Any, path: Path, key: str) -> Any:
+        return [Document(key, path.read_bytes().decode(), "title")]
 
     (tmp_path / "good.txt").write_text("good")
     (tmp_path / "bad.txt").write_bytes(b"\xff")

@@ -41,12 +41,12 @@ CHUNKS = [
     chunk("sops/ctr.md", ("CTR filing", "Filing deadline rules"), f"## Filing deadline rules\n\n{BODY}"),
     chunk("sops/vault.md", ("Vault", "Opening the vault"), f"## Opening the vault\n\n{OTHER}"),
 ]
-DOCUMENTS = {id: Document(id, text) for id, text in TEXTS.items()}
+DOCUMENTS = {key: Document(key, text) for key, text in TEXTS.items()}
 PLACES = Places(
     np.array([list(TEXTS).index(c.document) for c in CHUNKS]),
     np.array([c.start for c in CHUNKS]),
     np.array([c.end for c in CHUNKS]),
-    {id: i for i, id in enumerate(TEXTS)},
+    {key: i for i, key in enumerate(TEXTS)},
 )
 GOLD = TEXTS["sops/ctr.md"].index(BODY)
 ASKED = query("t", "when is a CTR due?", Judgment("sops/ctr.md", GOLD, GOLD + len(BODY)))

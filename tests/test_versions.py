@@ -33,9 +33,9 @@ from surefind.write.reading import Reading
 def _reads_in_this_process() -> Iterator[None]:
     """Starting a process for each sync would be most of the time of these tests."""
 
-    def read(self: Reading, reader: Reader, path: Path, id: str, layout: str = "", real: str = "") -> Prepared:
+    def read(self: Reading, reader: Reader, path: Path, key: str, layout: str = "", real: str = "") -> Prepared:
         with reading(self.limits, self.readers) as scope:
-            return prepare(Task(str(reader), str(path), id, layout, real), scope)
+            return prepare(Task(str(reader), str(path), key, layout, real), scope)
 
     with mock.patch.object(Reading, "read", read):
         yield

@@ -121,12 +121,12 @@ def test_nothing_spills(server: Served, keys: dict[str, str], browser: Browser, 
 def test_labels_without_a_script(server: Served, keys: dict[str, str], labels: Labels) -> None:
     with server.client(keys["anna"]) as http:
         page = http.get("/label/asked", headers=HTML).text
-        id = page.partition('name="id" value="')[2].partition('"')[0]
-        nothing = http.post("/label/asked", data={"id": id}, headers=HTML)
+        key = page.partition('name="id" value="')[2].partition('"')[0]
+        nothing = http.post("/label/asked", data={"id": key}, headers=HTML)
         assert nothing.status_code == 400 and "say that none is" in nothing.text
-        wrong = http.post("/label/asked", data={"id": id, "relevant": ["99"]}, headers=HTML)
+        wrong = http.post("/label/asked", data={"id": key, "relevant": ["99"]}, headers=HTML)
         assert wrong.status_code == 400 and not labels.of("anna")
-        saved = http.post("/label/asked", data={"id": id, "relevant": ["2", "1"], "judge": "bert"}, headers=HTML)
+        saved = http.post("/label/asked", data={"id": key, "relevant": ["2", "1"], "judge": "bert"}, headers=HTML)
         assert saved.status_code == 303 and saved.headers["location"].endswith("at=2")
     (query,) = labels.of("anna")
     order = labels.pool()[0].order_for("anna")

@@ -90,8 +90,8 @@ def test_nothing_to_search_is_said(tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_thumbs_are_kept_once_and_only_for_what_one_may_read(server: Served, bank: Home) -> None:
     with server.client() as http:
-        id = http.get("/v1/search", params={"q": "wire7"}).json()["hits"][0]["id"]
-        form = {"q": "when is wire7?", "id": id, "kind": "up", "next": "/?q=wire7"}
+        key = http.get("/v1/search", params={"q": "wire7"}).json()["hits"][0]["id"]
+        form = {"q": "when is wire7?", "id": key, "kind": "up", "next": "/?q=wire7"}
         answer = http.post("/feedback", data=form)
         assert answer.status_code == 303 and answer.headers["location"] == "/?q=wire7"
         assert http.post("/feedback", data=form | {"next": "//evil.example"}).headers["location"] == "/"
@@ -122,11 +122,11 @@ def test_filters_are_links_with_counts(tmp_path_factory: pytest.TempPathFactory)
 
 def test_a_question_is_kept_with_one_click(server: Served, bank: Home) -> None:
     with server.client() as http:
-        id = http.get("/v1/search", params={"q": "wire9"}).json()["hits"][0]["id"]
-        said = http.post("/keep", data={"q": "when is wire9?", "id": id}, headers={"HX-Request": "true"})
+        key = http.get("/v1/search", params={"q": "wire9"}).json()["hits"][0]["id"]
+        said = http.post("/keep", data={"q": "when is wire9?", "id": key}, headers={"HX-Request": "true"})
         assert "Kept in the exam" in said.text
         assert (
-            http.post("/keep", data={"q": "when is wire9?", "id": id, "next": "/?q=x"}).headers["location"] == "/?q=x"
+            http.post("/keep", data={"q": "when is wire9?", "id": key, "next": "/?q=x"}).headers["location"] == "/?q=x"
         )
         assert http.post("/keep", data={"q": "x", "id": "0" * 16}, headers=HTML).status_code == 404
     with bank.open() as kb:

@@ -24,10 +24,10 @@ class Naughty(Stage):
     suffixes: ClassVar[tuple[str, ...]] = (".naughty",)
     isolated: ClassVar[bool] = True
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, key: str) -> Iterable[Document]:
         order = path.read_text().strip()
         misbehave(order)
-        yield Document(id, f"{order} {os.getpid()}", id)
+        yield Document(key, f"{order} {os.getpid()}", key)
 
 
 @dataclass(frozen=True)

@@ -19,5 +19,5 @@ def flat_ids(texts: Sequence[str], tokenizer_file: Path, most: int) -> tuple[np.
     for at in range(0, len(texts), 20_000):
         rows = [one.ids for one in tokenizer.encode_batch(list(texts[at : at + 20_000]), add_special_tokens=False)]
         lengths += [len(row) for row in rows]
-        parts.append(np.fromiter((id for row in rows for id in row), np.int32))
+        parts.append(np.fromiter((token_id for row in rows for token_id in row), np.int32))
     return np.concatenate(parts), np.array(lengths, np.int64)

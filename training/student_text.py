@@ -132,5 +132,5 @@ def continuations(tokenizer: Path, device: str) -> Tensor:
     """For each token id, whether it continues a word."""
     vocabulary = json.loads(tokenizer.read_text(encoding="utf-8"))["model"]["vocab"]
     found = torch.zeros(len(vocabulary), dtype=torch.bool)
-    found[[id for token, id in vocabulary.items() if token.startswith("##")]] = True
+    found[[token_id for token, token_id in vocabulary.items() if token.startswith("##")]] = True
     return found.to(device)

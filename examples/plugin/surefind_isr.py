@@ -33,15 +33,15 @@ class ISR(Stage):
         scores = np.full((queries, k), -np.inf)
         for i in range(queries):
             best = self._best([ranking.row(i)[0].tolist() for ranking in rankings])[:k]
-            for place, (id, score) in enumerate(best):
-                ids[i, place], scores[i, place] = id, score
+            for place, (chunk_id, score) in enumerate(best):
+                ids[i, place], scores[i, place] = chunk_id, score
         return Rankings(ids, scores, source=self.name)
 
     def _best(self, rows: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
         """The ids of one query with their scores, best first; equal scores in order of id."""
         gains: dict[int, list[float]] = {}
         for row in rows:
-            for rank, id in enumerate(row, start=1):
-                gains.setdefault(id, []).append(1 / rank**self.power)
-        scored = [(id, len(found) * sum(found)) for id, found in gains.items()]
+            for rank, chunk_id in enumerate(row, start=1):
+                gains.setdefault(chunk_id, []).append(1 / rank**self.power)
+        scored = [(chunk_id, len(found) * sum(found)) for chunk_id, found in gains.items()]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0]))

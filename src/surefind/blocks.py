@@ -65,16 +65,21 @@ def joined_sum(sums: Sequence[int], size: int) -> int:
     """Returns the CRC-32 of successive blocks as a whole, given that of each. The last one ends after `size` bytes, if
     it is shorter than the others."""
     total = 0
-    for i, sum in enumerate(sums):
-        total = sum ^ _moved(total, min(BLOCK, size - i * BLOCK))
+    for i, checksum in enumerate(sums):
+        total = checksum ^ _moved(total, min(BLOCK, size - i * BLOCK))
     return total
 
 
-def _moved(sum: int, by: int) -> int:
+def _moved(checksum: int, by: int) -> int:
     """Returns what a CRC-32 adds to that of `by` bytes after it. This is linear in its bits: crc(a + b) is
     crc(b) ^ moved(crc(a), len(b))."""
     tables = _tables(by)
-    return tables[0][sum & 255] ^ tables[1][sum >> 8 & 255] ^ tables[2][sum >> 16 & 255] ^ tables[3][sum >> 24]
+    return (
+        tables[0][checksum & 255]
+        ^ tables[1][checksum >> 8 & 255]
+        ^ tables[2][checksum >> 16 & 255]
+        ^ tables[3][checksum >> 24]
+    )
 
 
 @lru_cache(8)

@@ -32,7 +32,7 @@ class Reader(Protocol):
     suffixes: ClassVar[tuple[str, ...]]
     """The file name endings that it reads, such as `.md`, or whole file names; in lower case."""
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         """Reads the documents of a file. `id` is for a file with one document. Raises `SourceError` on failure."""
 
 

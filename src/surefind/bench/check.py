@@ -117,5 +117,7 @@ def _pairs(before: Iterable[Question], after: Iterable[Question]) -> list[tuple[
     id."""
     sides = [list(before), list(after)]
     repeated = {text for side in sides for text, count in Counter(text for text, _ in side).items() if count > 1}
-    old, new = ({(text, id if text in repeated else ""): (text, id) for text, id in side} for side in sides)
+    old, new = (
+        {(text, query_id if text in repeated else ""): (text, query_id) for text, query_id in side} for side in sides
+    )
     return [(old[key], new[key]) for key in sorted(old.keys() & new.keys())]

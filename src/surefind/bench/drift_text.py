@@ -44,7 +44,7 @@ def verdict(drift: Drift) -> str:
     return "ok: no significant loss."
 
 
-def listed(what: str, changes: Sequence[Change], all: str = "") -> list[str]:
+def listed(what: str, changes: Sequence[Change], total: str = "") -> list[str]:
     """Returns the first questions that changed, two lines each. `all` says how to see all of them."""
     if not changes:
         return []
@@ -53,7 +53,7 @@ def listed(what: str, changes: Sequence[Change], all: str = "") -> list[str]:
         lines.append(f"  {change.before:.2f} -> {change.after:.2f}  {_short(change.query)}  ({_ranks(change)})")
         lines.append(f"      {change.why}")
     if len(changes) > _SHOWN:
-        lines.append(f"  … and {len(changes) - _SHOWN} more{all}")
+        lines.append(f"  … and {len(changes) - _SHOWN} more{total}")
     return lines
 
 

@@ -149,7 +149,9 @@ class Bench:
         self.build(plan)
         documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
         admitted = self.view(plan.contenders[0]).admitted(plan.access)
-        exam, dropped = relocate(plan.exam, {id: text for id, text in documents.items() if id in admitted})
+        exam, dropped = relocate(
+            plan.exam, {document_id: text for document_id, text in documents.items() if document_id in admitted}
+        )
         if not exam.queries:
             raise ExamError(
                 f"No question of {plan.exam.label} points at a document of this knowledge base. Sync the documents "

@@ -188,8 +188,8 @@ def write_runs(
             for q, query in enumerate(queries):
                 ids, scores = ranking.row(q)
                 seen: dict[str, float] = {}
-                for id, score in zip(ids.tolist(), scores.tolist(), strict=True):
-                    seen.setdefault(where.document(id), score)
+                for chunk_id, score in zip(ids.tolist(), scores.tolist(), strict=True):
+                    seen.setdefault(where.document(chunk_id), score)
                 last = np.float32(np.inf)
                 for rank, (document, score) in enumerate(seen.items(), 1):
                     last = min(np.float32(score), np.nextafter(last, np.float32(-np.inf)))

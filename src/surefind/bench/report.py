@@ -214,8 +214,8 @@ def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:
         for c, (ranking, judge) in enumerate(pairs):
             ids = ranking.row(q)[0][:_HITS].tolist()
             first = np.flatnonzero(gains[c][q] > 0)
-            flags = [int(judge.relevant(q, id, level)) for id in ids]
-            shown = [numbers.setdefault((owner[c], id), len(numbers)) for id in ids]
+            flags = [int(judge.relevant(q, chunk_id, level)) for chunk_id in ids]
+            shown = [numbers.setdefault((owner[c], chunk_id), len(numbers)) for chunk_id in ids]
             results.append([round(float(scores[q, c]), 4), int(first[0]) + 1 if len(first) else None, shown, flags])
         gold = [
             {"document": j.document, "title": titles.get(j.document, ""), "text": j.quote} for j in query.judgments[:3]
@@ -223,8 +223,8 @@ def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:
         row = {"id": query.id, "text": query.text, "family": query.family, "overlap": query.overlap}
         queries.append({**row, "gold": gold, "results": results})
     chunks = []
-    for c, id in numbers:
-        (passage,) = outcome.views[c].passages([id], outcome.plan.access)
+    for c, chunk_id in numbers:
+        (passage,) = outcome.views[c].passages([chunk_id], outcome.plan.access)
         chunk = passage.chunk
         place = {"document": chunk.document, "title": passage.title, "headings": list(chunk.headings)}
         chunks.append({**place, "text": chunk.text[:240]})

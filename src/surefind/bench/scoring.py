@@ -53,12 +53,12 @@ class SpanScores:
     def _passage(self, j: Judgment) -> str:
         return self._documents[j.document][j.start : j.end]
 
-    def _text(self, id: int) -> str:
-        spans, at = self._spans, int(self._spans.at(id))
-        return self._documents[spans.document(id)][spans.starts[at] : spans.ends[at]]
+    def _text(self, chunk_id: int) -> str:
+        spans, at = self._spans, int(self._spans.at(chunk_id))
+        return self._documents[spans.document(chunk_id)][spans.starts[at] : spans.ends[at]]
 
 
 def places_of(spans: Spans, documents: Mapping[str, str]) -> Places:
-    numbers = {id: number for number, id in enumerate(documents)}
-    of_names = np.array([numbers[id] for id in spans.names], dtype=np.int64)
+    numbers = {chunk_id: number for number, chunk_id in enumerate(documents)}
+    of_names = np.array([numbers[chunk_id] for chunk_id in spans.names], dtype=np.int64)
     return Places(of_names[spans.documents], spans.starts, spans.ends, numbers, spans.at)

@@ -65,14 +65,14 @@ class AsyncClient:
         return dict(await self._send(calls.ask(q, {"pipeline": pipeline, "quote": quote})))
 
     async def passage(
-        self, id: str, *, text: str | None = None, max_chars: int | None = None, q: str | None = None
+        self, passage_id: str, *, text: str | None = None, max_chars: int | None = None, q: str | None = None
     ) -> Hit:
         """Reads the passage with the id of a hit."""
-        return calls.hit_of(await self._send(calls.passage(id, {"text": text, "max_chars": max_chars, "q": q})))
+        return calls.hit_of(await self._send(calls.passage(passage_id, {"text": text, "max_chars": max_chars, "q": q})))
 
-    async def document(self, id: str) -> dict[str, Any]:
+    async def document(self, document_id: str) -> dict[str, Any]:
         """Reads a document."""
-        return dict(await self._send(calls.document(id)))
+        return dict(await self._send(calls.document(document_id)))
 
     async def documents(self, below: str = "", offset: int = 0, limit: int = 100) -> dict[str, Any]:
         """Lists documents."""
@@ -82,21 +82,21 @@ class AsyncClient:
         """Uploads a file as a draft."""
         return dict(await self._send(calls.upload(name, content, document)))
 
-    async def feedback(self, q: str, id: str, kind: Literal["up", "down", "click"]) -> None:
+    async def feedback(self, q: str, passage_id: str, kind: Literal["up", "down", "click"]) -> None:
         """Says what somebody thought of a hit."""
-        await self._send(calls.feedback(q, id, kind))
+        await self._send(calls.feedback(q, passage_id, kind))
 
     async def start(self, kind: Literal["sync", "publish", "bench"], **options: Any) -> dict[str, Any]:
         """Starts a job."""
         return dict(await self._send(calls.start(kind, options)))
 
-    async def job(self, id: str) -> dict[str, Any]:
+    async def job(self, job_id: str) -> dict[str, Any]:
         """Reads the state of a job."""
-        return dict(await self._send(calls.job(id)))
+        return dict(await self._send(calls.job(job_id)))
 
-    async def cancel(self, id: str) -> dict[str, Any]:
+    async def cancel(self, job_id: str) -> dict[str, Any]:
         """Stops a job."""
-        return dict(await self._send(calls.job(id, cancel=True)))
+        return dict(await self._send(calls.job(job_id, cancel=True)))
 
     async def _send(self, call: Call) -> Any:
         attempt = 0

@@ -43,12 +43,12 @@ def ask(q: str, options: Mapping[str, Any]) -> Call:
     return Call("POST", "/v1/ask", json={"q": q, **_given(options)})
 
 
-def passage(id: str, options: Mapping[str, Any]) -> Call:
-    return Call("GET", f"/v1/passages/{quote(id, safe='')}", _given(options))
+def passage(passage_id: str, options: Mapping[str, Any]) -> Call:
+    return Call("GET", f"/v1/passages/{quote(passage_id, safe='')}", _given(options))
 
 
-def document(id: str) -> Call:
-    return Call("GET", f"/v1/documents/{quote(id)}")
+def document(document_id: str) -> Call:
+    return Call("GET", f"/v1/documents/{quote(document_id)}")
 
 
 def documents(below: str, offset: int, limit: int) -> Call:
@@ -59,16 +59,16 @@ def upload(name: str, content: bytes, document: str) -> Call:
     return Call("POST", "/v1/documents", {"name": name, "document": document}, content=content)
 
 
-def feedback(q: str, id: str, kind: Literal["up", "down", "click"]) -> Call:
-    return Call("POST", "/v1/feedback", json={"q": q, "id": id, "kind": kind})
+def feedback(q: str, passage_id: str, kind: Literal["up", "down", "click"]) -> Call:
+    return Call("POST", "/v1/feedback", json={"q": q, "id": passage_id, "kind": kind})
 
 
 def start(kind: str, options: Mapping[str, Any]) -> Call:
     return Call("POST", "/v1/jobs", json={"kind": kind, **_given(options)})
 
 
-def job(id: str, cancel: bool = False) -> Call:
-    return Call("DELETE" if cancel else "GET", f"/v1/jobs/{quote(id, safe='')}")
+def job(job_id: str, cancel: bool = False) -> Call:
+    return Call("DELETE" if cancel else "GET", f"/v1/jobs/{quote(job_id, safe='')}")
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,13 +62,15 @@ class Client:
         """Answers a question, with citations."""
         return dict(self._send(calls.ask(q, {"pipeline": pipeline, "quote": quote})))
 
-    def passage(self, id: str, *, text: str | None = None, max_chars: int | None = None, q: str | None = None) -> Hit:
+    def passage(
+        self, passage_id: str, *, text: str | None = None, max_chars: int | None = None, q: str | None = None
+    ) -> Hit:
         """Reads the passage with the id of a hit."""
-        return calls.hit_of(self._send(calls.passage(id, {"text": text, "max_chars": max_chars, "q": q})))
+        return calls.hit_of(self._send(calls.passage(passage_id, {"text": text, "max_chars": max_chars, "q": q})))
 
-    def document(self, id: str) -> dict[str, Any]:
+    def document(self, document_id: str) -> dict[str, Any]:
         """Reads a document."""
-        return dict(self._send(calls.document(id)))
+        return dict(self._send(calls.document(document_id)))
 
     def documents(self, below: str = "", offset: int = 0, limit: int = 100) -> dict[str, Any]:
         """Lists documents."""
@@ -78,21 +80,21 @@ class Client:
         """Uploads a file as a draft."""
         return dict(self._send(calls.upload(name, content, document)))
 
-    def feedback(self, q: str, id: str, kind: Literal["up", "down", "click"]) -> None:
+    def feedback(self, q: str, passage_id: str, kind: Literal["up", "down", "click"]) -> None:
         """Says what somebody thought of a hit."""
-        self._send(calls.feedback(q, id, kind))
+        self._send(calls.feedback(q, passage_id, kind))
 
     def start(self, kind: Literal["sync", "publish", "bench"], **options: Any) -> dict[str, Any]:
         """Starts a job."""
         return dict(self._send(calls.start(kind, options)))
 
-    def job(self, id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> dict[str, Any]:
         """Reads the state of a job."""
-        return dict(self._send(calls.job(id)))
+        return dict(self._send(calls.job(job_id)))
 
-    def cancel(self, id: str) -> dict[str, Any]:
+    def cancel(self, job_id: str) -> dict[str, Any]:
         """Stops a job."""
-        return dict(self._send(calls.job(id, cancel=True)))
+        return dict(self._send(calls.job(job_id, cancel=True)))
 
     def _send(self, call: Call) -> Any:
         attempt = 0

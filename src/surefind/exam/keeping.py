@@ -46,14 +46,14 @@ class Kept:
     """Whether the exam has changed. It has not if it had the question with this passage."""
 
 
-def keep(kb: KnowledgeBase, query: str, id: str, access: Access, name: str = NAME) -> Kept:
+def keep(kb: KnowledgeBase, query: str, passage_id: str, access: Access, name: str = NAME) -> Kept:
     """Adds a query to an exam, answered by the passage with this id. Raises `NotFoundError` if `access` may not read
     the passage, and `ExamError` for an exam that Surefind generates."""
     text = " ".join(query.split())
     check_query(text, 1)
     check_name(name)
     reader = kb.reader()
-    hit = reader.passage(id, access, Extent(around=0))
+    hit = reader.passage(passage_id, access, Extent(around=0))
     library = Library([reader.document(hit.document, access)[0]])
     gold = library.judge(hit.document, start=hit.start, end=hit.end)
     asked = library.query(id_of(text), text, (gold,), FAMILY)

@@ -40,8 +40,8 @@ class Library:
     def __init__(self, documents: Sequence[Document]) -> None:
         self._by_id = {document.id: document for document in documents}
         self._by_name: dict[str, list[str]] = defaultdict(list)
-        for id in self._by_id:
-            self._by_name[Path(id).name].append(id)
+        for query_id in self._by_id:
+            self._by_name[Path(query_id).name].append(query_id)
 
     def find(self, name: str) -> Document:
         """Finds a document by its id, or by a file name that only one document has."""
@@ -86,7 +86,7 @@ class Library:
 
     def query(
         self,
-        id: str,
+        query_id: str,
         text: str,
         judgments: Sequence[Judgment],
         family: str = "questions",
@@ -96,4 +96,4 @@ class Library:
         gold = [j for j in judgments if j.grade > 0]
         shared = [overlap(text, self._by_id[j.document].text, j.start, j.end) for j in gold]
         known = metadata or {}
-        return ExamQuery(id, text, tuple(judgments), family, max(shared, default=None), known, tuple(segments))
+        return ExamQuery(query_id, text, tuple(judgments), family, max(shared, default=None), known, tuple(segments))

@@ -102,10 +102,10 @@ def may_restrict(data: bytes) -> bool:
     return _FENCE.fullmatch(first) is not None or _ANYWHERE.search(text) is not None
 
 
-def read_checked(reader: Reader, path: Path, id: str) -> Iterator[Document]:
+def read_checked(reader: Reader, path: Path, document_id: str) -> Iterator[Document]:
     """Reads the documents of a file. Raises `SourceError` if a public one begins with an access list that its reader
     did not understand. Readers with `checks_access` have looked at the file themselves."""
-    for document in reader.read(path, id):
+    for document in reader.read(path, document_id):
         if not document.acl and not isinstance(reader, ChecksAccess):
             check_head(document.text, advice=BY_PATH)
         yield document

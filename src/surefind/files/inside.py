@@ -91,7 +91,7 @@ def still_working() -> None:
     scope().alive()
 
 
-def read_inside(name: str, content: IO[bytes], id: str) -> Iterable[Document]:
+def read_inside(name: str, content: IO[bytes], document_id: str) -> Iterable[Document]:
     """Reads the documents of a file inside the current one. If it cannot be read, records a complaint and returns no
     documents."""
     with reading_on(name) as here:
@@ -100,7 +100,9 @@ def read_inside(name: str, content: IO[bytes], id: str) -> Iterable[Document]:
             return []
         with tempfile.TemporaryDirectory(prefix="surefind-") as folder:
             try:
-                return list(read_checked(reader, _copied(content, Path(folder) / PurePosixPath(name).name, here), id))
+                return list(
+                    read_checked(reader, _copied(content, Path(folder) / PurePosixPath(name).name, here), document_id)
+                )
             except OverLimitError:
                 raise
             except (SurefindError, OSError) as error:

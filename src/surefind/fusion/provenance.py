@@ -49,9 +49,9 @@ def alike(then: Sequence[int], now: Sequence[int]) -> float:
     (bottom-k; Broder 1997). Exact if both sketches are complete.
     """
     reach = min((max(sketch) for sketch in (then, now) if len(sketch) >= SKETCH), default=None)
-    union = [hash for hash in {*then, *now} if reach is None or hash <= reach]
+    union = [digest for digest in {*then, *now} if reach is None or digest <= reach]
     both = {*then} & {*now}
-    return sum(hash in both for hash in union) / len(union) if union else 1.0
+    return sum(digest in both for digest in union) / len(union) if union else 1.0
 
 
 def _changed(now: Retriever, then: Mapping[str, Any]) -> list[str]:

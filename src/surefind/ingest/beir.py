@@ -21,7 +21,7 @@ class Beir(Stage):
     name: ClassVar[str] = "beir"
     suffixes: ClassVar[tuple[str, ...]] = ("corpus.jsonl",)
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         for number, line in enumerate(read_text(path).split("\n"), 1):
             if not line.strip():
                 continue

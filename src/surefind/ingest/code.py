@@ -63,12 +63,12 @@ class Code(Stage):
     suffixes: ClassVar[tuple[str, ...]] = tuple(sorted(_LANGUAGES))
     checks_access: ClassVar[bool] = True
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path)
         check_lines(source)
         language = _LANGUAGES[path.suffix.lower()]
         text, places = _joined(_sections(source, language))
-        yield Document(id, text, path.name, "markdown", places=places)
+        yield Document(document_id, text, path.name, "markdown", places=places)
 
 
 def _joined(sections: Iterable[tuple[str, int, str, str]]) -> tuple[str, tuple[Place, ...]]:

@@ -40,7 +40,7 @@ class Csv(Stage):
     def __post_init__(self) -> None:
         require(len(self.delimiter) <= 1, self, "delimiter must be one character")
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         text = read_text(path, lambda data: self.encoding, SAVE_OR_SET_ENCODING.format("csv"))
         declared = _SEPARATOR_LINE.match(text)
         delimiter = self.delimiter or (declared[1] if declared else find_delimiter(text) or ",")
@@ -59,4 +59,4 @@ class Csv(Stage):
         numbers = [number for number, _ in rows] or [top]
         made = ((numbered("row", numbers[a], numbers[b]), part) for a, b, part in parts(header, (r for _, r in rows)))
         text, places = joined(made)
-        yield Document(id, text, path.stem, "markdown", places=places)
+        yield Document(document_id, text, path.stem, "markdown", places=places)

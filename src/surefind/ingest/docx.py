@@ -29,7 +29,7 @@ class Docx(Stage):
     needs: ClassVar[tuple[str, ...]] = ("mammoth",)
     extra: ClassVar[str] = "office"
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         need(self.needs, self.extra)
         check_package(path, "word/document.xml", "a Word file (.docx)")
         import mammoth
@@ -37,7 +37,7 @@ class Docx(Stage):
         with path.open("rb") as file:
             html = mammoth.convert_to_html(file, style_map=_STYLES, convert_image=_no_picture).value
         text = to_markdown(parse(html))
-        yield Document(id, text, package_title(path) or first_heading(text) or path.stem, "markdown")
+        yield Document(document_id, text, package_title(path) or first_heading(text) or path.stem, "markdown")
 
 
 def _no_picture(image: Any) -> list[Any]:

@@ -31,7 +31,7 @@ class Eml(Stage):
 
     attachments: bool = True
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         message = BytesParser(policy=policy.default).parsebytes(read_file(path, scope().limits.file_mb))
         if not any(_header(message, name) for name in ("From", "To", "Subject", "Date", "Message-ID")):
             raise SourceError("is not an e-mail (it has no From, To, Subject or Date)")
@@ -42,10 +42,10 @@ class Eml(Stage):
         title = _header(message, "Subject") or path.stem
         head = "".join(f"- {name}: {value}\n" for name, value in {**headers, **listed}.items())
         text = f"# {title}\n\n{head}\n{_body(message)}\n"
-        yield Document(id, text, title, "markdown", {name.lower(): value for name, value in headers.items()})
+        yield Document(document_id, text, title, "markdown", {name.lower(): value for name, value in headers.items()})
         if self.attachments:
             for name, content in attached:
-                yield from read_inside(name, io.BytesIO(content), f"{id}/{name}")
+                yield from read_inside(name, io.BytesIO(content), f"{document_id}/{name}")
 
 
 def _header(message: EmailMessage, name: str) -> str:

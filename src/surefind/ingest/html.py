@@ -25,7 +25,7 @@ class Html(Stage):
     name: ClassVar[str] = "html"
     suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path, _declared)
         soup = parse(source)
         groups = access_groups({"acl": _access(soup)})
@@ -36,7 +36,7 @@ class Html(Stage):
         metadata = {**front, **_metadata(soup)}
         title = _text(soup.title) or _text(soup.find("h1")) or path.stem
         text = to_markdown(content(soup))
-        yield Document(id, text, title, "markdown", metadata, groups)
+        yield Document(document_id, text, title, "markdown", metadata, groups)
 
 
 def _declared(page: bytes) -> str:

@@ -40,7 +40,7 @@ class Json(Stage):
     title: str = ""
     text: tuple[str, ...] = ()
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         content = read_text(path)
         lines = path.suffix.lower() in (".jsonl", ".ndjson")
         found = list(_lines(content)) if lines else self._records(_parsed(content))
@@ -51,9 +51,9 @@ class Json(Stage):
             while name in taken:
                 name = f"{name}-{number}"
             taken.add(name)
-            whole = f"{id}#{name}" if lines or len(found) > 1 else id
+            whole = f"{document_id}#{name}" if lines or len(found) > 1 else document_id
             try:
-                document = self._document(record, whole, "" if whole != id else path.stem)
+                document = self._document(record, whole, "" if whole != document_id else path.stem)
             except SourceError as error:
                 raise SourceError(f"{error} (record {number})") from None
             if document:
@@ -84,7 +84,7 @@ class Json(Stage):
         found = _first(record, (self.id,) if self.id else _IDS)
         return str(number if found is None else found)
 
-    def _document(self, record: Any, id: str, fallback: str) -> Document | None:
+    def _document(self, record: Any, document_id: str, fallback: str) -> Document | None:
         """Makes the document of a record. Returns None if the record has none of the fields in `text`."""
         title = str(_first(record, (self.title,) if self.title else _TITLES) or fallback)
         fields = [_at(record, name) for name in self.text] or [_first(record, _TEXTS)]
@@ -94,7 +94,7 @@ class Json(Stage):
         body = "\n\n".join(texts) if texts else _markdown(record)
         groups = record_groups(record) if isinstance(record, Mapping) else ()
         text = body.replace("\r\n", "\n").replace("\r", "\n")
-        return Document(id, text, title, "markdown", _metadata(record), groups)
+        return Document(document_id, text, title, "markdown", _metadata(record), groups)
 
 
 def _parsed(content: str) -> Any:

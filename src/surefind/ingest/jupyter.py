@@ -30,7 +30,7 @@ class Jupyter(Stage):
 
     outputs: bool = True
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         try:
             notebook = json.loads(read_text(path), object_pairs_hook=unique_keys)
             language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python"))
@@ -39,7 +39,7 @@ class Jupyter(Stage):
             text, places = joined((f"cell {i}", self._cell(cell, language)) for i, cell in enumerate(cells, 1))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SourceError(f"is not a Jupyter notebook ({type(error).__name__}: {error})") from None
-        yield Document(id, text, first_heading(text) or path.stem, "markdown", acl=groups, places=places)
+        yield Document(document_id, text, first_heading(text) or path.stem, "markdown", acl=groups, places=places)
 
     def _cell(self, cell: dict[str, Any], language: str) -> str:
         source = _text(cell.get("source", "")).strip("\n")

@@ -27,11 +27,11 @@ class Markdown(Stage):
     suffixes: ClassVar[tuple[str, ...]] = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".md.erb")
     checks_access: ClassVar[bool] = True
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path)
         metadata, body, groups = with_front_matter(source)
         title = metadata.get("title") or first_heading(body) or path.name.split(".")[0]
-        yield Document(id, body, str(title), "markdown", metadata, groups, source_lines(source, body))
+        yield Document(document_id, body, str(title), "markdown", metadata, groups, source_lines(source, body))
 
 
 def first_heading(text: str) -> str:

@@ -46,7 +46,7 @@ class Pdf(Stage):
 
     ocr: bool = False
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         need(self.needs, self.extra)
         with path.open("rb") as file:
             if _MARK not in file.read(_WITHIN):
@@ -60,7 +60,7 @@ class Pdf(Stage):
             raise SourceError(f"has no text, only scanned pages: {_ranges(scanned)}{self._advice}")
         if missed := [number for number in scanned if number not in seen]:
             complain(f"has scanned pages without text: {_ranges(missed)}{self._advice}")
-        yield Document(id, text, first_heading(text) or path.stem, "markdown", places=places)
+        yield Document(document_id, text, first_heading(text) or path.stem, "markdown", places=places)
 
     @property
     def _advice(self) -> str:

@@ -33,7 +33,7 @@ class Pptx(Stage):
 
     notes: bool = True
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         need(self.needs, self.extra)
         check_package(path, "ppt/presentation.xml", "a PowerPoint file (.pptx)")
         from pptx import Presentation
@@ -42,7 +42,7 @@ class Pptx(Stage):
         text, places = joined((f"slide {i}", self._slide(slide, i)) for i, slide in enumerate(slides, 1))
         given = package_title(path)
         title = given if not _DEFAULT_TITLE.fullmatch(given) else next(filter(None, map(_title, slides)), path.stem)
-        yield Document(id, text, title, "markdown", places=places)
+        yield Document(document_id, text, title, "markdown", places=places)
 
     def _slide(self, slide: Any, number: int) -> str:
         """Writes a slide as Markdown. A slide without a title gets its number as a heading, so that its text does not

@@ -65,7 +65,7 @@ class Rst(Stage):
     extra: ClassVar[str] = "rst"
     checks_access: ClassVar[bool] = True
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         need(self.needs, self.extra)
         from docutils.core import publish_parts
 
@@ -73,7 +73,7 @@ class Rst(Stage):
         _register_unknown(source)
         html = publish_parts(source, writer="html5", settings_overrides=_SETTINGS)["html_body"]
         text = to_markdown(_plain(parse(html)))
-        yield Document(id, text, first_heading(text) or path.stem, "markdown", metadata, groups)
+        yield Document(document_id, text, first_heading(text) or path.stem, "markdown", metadata, groups)
 
 
 def _plain(soup: Any) -> Any:

@@ -23,7 +23,7 @@ class Text(Stage):
 
     encoding: str = ""
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         text = read_text(path, lambda data: self.encoding, SAVE_OR_SET_ENCODING.format("text"))
         metadata, body, groups = with_access_only(text)
-        yield Document(id, body, path.stem, "text", metadata, groups, source_lines(text, body))
+        yield Document(document_id, body, path.stem, "text", metadata, groups, source_lines(text, body))

@@ -39,7 +39,7 @@ class Xlsx(Stage):
     needs: ClassVar[tuple[str, ...]] = ("openpyxl",)
     extra: ClassVar[str] = "office"
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         need(self.needs, self.extra)
         check_package(path, "xl/workbook.xml", "an Excel file (.xlsx)")
         from openpyxl import load_workbook
@@ -50,7 +50,7 @@ class Xlsx(Stage):
             text, places = joined(part for sheet in book.worksheets for part in _sheet(sheet))
         except (InvalidFileException, ElementTree.ParseError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise SourceError(f"is a damaged Excel file ({error})") from None
-        yield Document(id, text, package_title(path) or path.stem, "markdown", places=places)
+        yield Document(document_id, text, package_title(path) or path.stem, "markdown", places=places)
 
 
 def _sheet(sheet: Any) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ class Zip(Stage):
     name: ClassVar[str] = "zip"
     suffixes: ClassVar[tuple[str, ...]] = (".zip",)
 
-    def read(self, path: Path, id: str) -> Iterable[Document]:
+    def read(self, path: Path, document_id: str) -> Iterable[Document]:
         try:
             with zipfile.ZipFile(path) as archive:
                 check_archive(archive)
@@ -39,7 +39,7 @@ class Zip(Stage):
                 if not members:
                     raise SourceError("contains no file of a known type")
                 for member in members:
-                    yield from _read(archive, member, id)
+                    yield from _read(archive, member, document_id)
         except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
             raise SourceError(f"is damaged or not a ZIP archive ({error})") from None
 
@@ -72,7 +72,7 @@ def _is_document(member: zipfile.ZipInfo) -> bool:
     return not any((s.startswith(".") and s != "..") or s in IGNORED or s == "__MACOSX" for s in steps)
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, id: str) -> Iterable[Document]:
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, document_id: str) -> Iterable[Document]:
     name = member.filename.replace("\\", "/")
     if name.startswith("/") or ".." in name.split("/") or ":" in name.split("/")[0]:
         complain("has a name that leads out of the archive", name)
@@ -82,6 +82,6 @@ def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, id: str) -> Iterabl
         return
     try:
         with archive.open(member) as content:
-            yield from read_inside(name, content, f"{id}/{name}")
+            yield from read_inside(name, content, f"{document_id}/{name}")
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
         complain(f"is damaged ({error})", name)

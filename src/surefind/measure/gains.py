@@ -74,9 +74,9 @@ class Judge:
             return self._documents(rankings)
         return self._spans(rankings) if level == "span" else self._chunks(rankings)
 
-    def relevant(self, q: int, id: int, level: Level) -> bool:
+    def relevant(self, q: int, chunk_id: int, level: Level) -> bool:
         """Whether one chunk is relevant to query q: by its document, or because it covers a gold span."""
-        ordinal = int(self.places.at(id))
+        ordinal = int(self.places.at(chunk_id))
         judgments = [j for j in self._queries[q].judgments if j.grade > 0]
         if level == "document":
             return any(self.places.numbers.get(j.document) == self.places.documents[ordinal] for j in judgments)

@@ -246,11 +246,11 @@ class Postings:
 
     def occurs(self, term: str, allow: Mask) -> bool:
         """Whether an allowed chunk has the term."""
-        id = self._ids.get(term)
-        if id is None:
+        term_id = self._ids.get(term)
+        if term_id is None:
             return False
-        self._use([id])
-        docs = self.docs[self.starts[id] : self.starts[id + 1]]
+        self._use([term_id])
+        docs = self.docs[self.starts[term_id] : self.starts[term_id + 1]]
         if allow.bits is None:
             return len(docs) > 0
         parts = (docs[at : at + _LOOKED_UP] for at in range(0, len(docs), _LOOKED_UP))

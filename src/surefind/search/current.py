@@ -24,10 +24,10 @@ _RETRY_SECONDS = 2.0
 class Current:
     """Holds the current reader, and replaces it when there is a newer generation."""
 
-    def __init__(self, newest: Callable[[], int], open: Callable[[Reader | None], Reader]) -> None:
+    def __init__(self, newest: Callable[[], int], open_newest: Callable[[Reader | None], Reader]) -> None:
         """`newest` returns the number of the newest generation; `open` opens it, given the reader before it."""
         self._newest = newest
-        self._open = open
+        self._open = open_newest
         self._reader: Reader | None = None
         self._opening = threading.Lock()
         self._tried, self._again = 0, 0.0

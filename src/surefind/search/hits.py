@@ -22,18 +22,18 @@ def hits_of(
     ids, scores = (values[offset : offset + k].tolist() for values in run.rankings.row(0))
     stages = [(name, _Ranks(rankings)) for name, rankings in run.stages]
     hits = []
-    for rank, (id, score, passage) in enumerate(
+    for rank, (chunk_id, score, passage) in enumerate(
         zip(ids, scores, view.passages(ids, access, extent.around), strict=True), offset + 1
     ):
-        ranked = {name: there for name, ranks in stages if (there := ranks.of(id)) is not None}
-        hits.append(_hit(rank, score, id, passage, ranked))
+        ranked = {name: there for name, ranks in stages if (there := ranks.of(chunk_id)) is not None}
+        hits.append(_hit(rank, score, chunk_id, passage, ranked))
     return tuple(extent.cut(hit) for hit in with_sentences(query, hits))
 
 
-def passage_hit(view: View, id: int, access: Access, extent: Extent, query: str = "") -> Hit:
+def passage_hit(view: View, chunk_id: int, access: Access, extent: Extent, query: str = "") -> Hit:
     """Returns the passage with an id as a hit of rank 0, without scores."""
-    (passage,) = view.passages([id], access, extent.around)
-    (hit,) = with_sentences(query, [_hit(0, 0.0, id, passage, {})])
+    (passage,) = view.passages([chunk_id], access, extent.around)
+    (hit,) = with_sentences(query, [_hit(0, 0.0, chunk_id, passage, {})])
     return extent.cut(hit)
 
 
@@ -48,13 +48,13 @@ def with_sentences(query: str, hits: Sequence[Hit]) -> list[Hit]:
     ]
 
 
-def _hit(rank: int, score: float, id: int, passage: Passage, stages: dict[str, StageScore]) -> Hit:
+def _hit(rank: int, score: float, chunk_id: int, passage: Passage, stages: dict[str, StageScore]) -> Hit:
     chunk = passage.chunk
     return Hit(
         rank,
         score,
         chunk.document,
-        id_text(id),
+        id_text(chunk_id),
         passage.title,
         chunk.headings,
         chunk.start,
@@ -72,9 +72,9 @@ def _hit(rank: int, score: float, id: int, passage: Passage, stages: dict[str, S
     )
 
 
-def id_text(id: int) -> str:
+def id_text(chunk_id: int) -> str:
     """Returns the text form of a passage's id: 16 hexadecimal digits."""
-    return f"{id:016x}"
+    return f"{chunk_id:016x}"
 
 
 class _Ranks:
@@ -82,8 +82,8 @@ class _Ranks:
 
     def __init__(self, rankings: Rankings) -> None:
         ids, self._scores = rankings.row(0)
-        self._ranks = {id: rank for rank, id in enumerate(ids.tolist())}
+        self._ranks = {chunk_id: rank for rank, chunk_id in enumerate(ids.tolist())}
 
-    def of(self, id: int) -> StageScore | None:
-        rank = self._ranks.get(id)
+    def of(self, chunk_id: int) -> StageScore | None:
+        rank = self._ranks.get(chunk_id)
         return None if rank is None else StageScore(rank + 1, float(self._scores[rank]))

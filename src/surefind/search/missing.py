@@ -28,7 +28,7 @@ def _missing(ranking: Rankings, rankings: Sequence[Rankings]) -> IdArray:
     rows = []
     for q in range(len(ranking)):
         own = set(ranking.ids[q].tolist())
-        rows.append(sorted({id for other in rankings for id in other.ids[q].tolist()} - own - {PAD}))
+        rows.append(sorted({chunk_id for other in rankings for chunk_id in other.ids[q].tolist()} - own - {PAD}))
     table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int64)
     for q, row in enumerate(rows):
         table[q, : len(row)] = row

@@ -117,26 +117,26 @@ class Reader:
         """Returns the retrievers, of these and the ones they use, that have no index of this generation."""
         return self.view.missing(list(retrievers))
 
-    def passage(self, id: str, access: Access, extent: Extent = PARENT, query: str = "") -> Hit:
+    def passage(self, passage_id: str, access: Access, extent: Extent = PARENT, query: str = "") -> Hit:
         """Returns the passage with the id of an earlier hit; with a query, marks the sentence that fits it best."""
         unknown = NotFoundError(
-            f"There is no passage {id!r} among the documents you may read. Take the id from a search; the id of a "
-            "passage that was changed or deleted is gone."
+            f"There is no passage {passage_id!r} among the documents you may read. Take the id from a search; the id "
+            "of a passage that was changed or deleted is gone."
         )
-        if not _ID.fullmatch(id):
+        if not _ID.fullmatch(passage_id):
             raise unknown
         with explaining(self._catalogue.path.parent):
             try:
-                return passage_hit(self.view, int(id, 16), access, extent, query)
+                return passage_hit(self.view, int(passage_id, 16), access, extent, query)
             except PassageError:
                 raise unknown from None
 
-    def document(self, id: str, access: Access) -> tuple[Document, About]:
+    def document(self, document_id: str, access: Access) -> tuple[Document, About]:
         """Returns a document with its text, and where it is from."""
-        version = dict(self.view.readable(access)).get(id)
+        version = dict(self.view.readable(access)).get(document_id)
         if version is None:
             raise NotFoundError(
-                f"There is no document {id!r} among those you may read. Names are as in hits: surefind search."
+                f"There is no document {document_id!r} among those you may read. Names are as in hits: surefind search."
             )
         with explaining(self._catalogue.path.parent):
             (about,) = self._catalogue.versions.about([version])
@@ -144,7 +144,7 @@ class Reader:
 
     def listed(self, access: Access, below: str = "", start: int = 0, most: int | None = None) -> list[About]:
         """Returns what is known of the documents whose ids begin with `below`, in order of id, from `start` on."""
-        found = [version for id, version in self.view.readable(access) if id.startswith(below)]
+        found = [version for document_id, version in self.view.readable(access) if document_id.startswith(below)]
         with explaining(self._catalogue.path.parent):
             return self._catalogue.versions.about(found[start : None if most is None else start + most])
 
@@ -157,7 +157,7 @@ class Reader:
         """Returns the titles of documents, given with their versions as `view.readable` lists them, by id."""
         with explaining(self._catalogue.path.parent):
             found = self._catalogue.versions.titles([version for _, version in documents])
-        return {id: found.get(version, "") for id, version in documents}
+        return {document_id: found.get(version, "") for document_id, version in documents}
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document that the caller may read, in order of id."""

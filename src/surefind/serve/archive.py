@@ -75,13 +75,13 @@ def saved_reports(data: Path, caller: Caller) -> list[Saved]:
     return sorted((one for one in _all(data) if one.admits(caller)), key=lambda one: one.created, reverse=True)
 
 
-def saved_report(data: Path, caller: Caller, kind: str, id: str) -> tuple[Saved, dict[str, Any]]:
+def saved_report(data: Path, caller: Caller, kind: str, report_id: str) -> tuple[Saved, dict[str, Any]]:
     """Returns a report and its data. Raises `NotFoundError` if there is none that the caller may see."""
     for one in _all(data):
-        if (one.kind, one.id) == (kind, id) and one.admits(caller):
+        if (one.kind, one.id) == (kind, report_id) and one.admits(caller):
             content = read_data(one.path)
             return one, content if EVERYTHING in caller.groups else reduced(content)
-    raise NotFoundError(f"There is no report {id!r} for your groups.")
+    raise NotFoundError(f"There is no report {report_id!r} for your groups.")
 
 
 def reduced(content: dict[str, Any]) -> dict[str, Any]:

@@ -95,9 +95,9 @@ class Spans:
             return np.full(wanted.shape, PAD, np.int64)
         return np.where(wanted == PAD, PAD, order[np.searchsorted(known, wanted).clip(max=len(known) - 1)])
 
-    def document(self, id: int) -> str:
+    def document(self, chunk_id: int) -> str:
         """Returns the id of a chunk's document."""
-        return self.names[int(self.documents[self.at(id)])]
+        return self.names[int(self.documents[self.at(chunk_id)])]
 
 
 class View(Protocol):

@@ -198,7 +198,9 @@ class Catalogue:
         the folder can be moved."""
         folder = self.path.parent.resolve()
         rows = self.database.every("sources")
-        return [Source(id, folder / root, name, origin, revision) for id, root, name, origin, revision in rows]
+        return [
+            Source(source_id, folder / root, name, origin, revision) for source_id, root, name, origin, revision in rows
+        ]
 
     def add_source(self, root: Path, name: str = "", origin: str = "") -> Source:
         """Adds a source, unless there is one with this root, and returns it."""

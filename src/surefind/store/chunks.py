@@ -52,7 +52,7 @@ class ChunkRows:
 
     def layout_id(self, spec: str) -> int | None:
         """Returns the number of a layout; None if it has none."""
-        found = [id for id, known in self._database.every("layouts") if known == spec]
+        found = [row_id for row_id, known in self._database.every("layouts") if known == spec]
         return found[0] if found else None
 
     def uncut(self, layout: str, contents: int) -> list[int]:
@@ -84,7 +84,7 @@ class ChunkRows:
     def delete(self, versions: Iterable[int]) -> None:
         """Deletes the chunks of these versions in all layouts."""
         lost = [(version,) for version in versions]
-        layouts = [id for (id,) in self._db.execute("SELECT id FROM layouts")]
+        layouts = [row_id for (row_id,) in self._db.execute("SELECT id FROM layouts")]
         for layout in layouts:  # the primary key of both tables begins with layout and version
             self._db.executemany(f"DELETE FROM chunks WHERE layout = {layout} AND version = ?", lost)
             self._db.executemany(f"DELETE FROM chunked WHERE layout = {layout} AND version = ?", lost)
@@ -173,7 +173,7 @@ class ChunkRows:
         for some in batched(versions, _MOST):
             marks = ",".join("?" * len(some))
             found = self._db.execute(f"SELECT row, id, title, length FROM versions WHERE row IN ({marks})", some)
-            about = {row: (id, title, length) for row, id, title, length in found}
+            about = {row: (document_id, title, length) for row, document_id, title, length in found}
             texts = self._versions.texts([(version, 0, about[version][2]) for version in some])
             cut: dict[int, list[tuple[Any, ...]]] = {version: [] for version in some}
             rows = self._db.execute(
@@ -183,10 +183,10 @@ class ChunkRows:
             for row in map(self._checked, rows):
                 cut[row[1]].append((row[2], *row[4:8]))
             for version, text in zip(some, texts, strict=True):
-                id, title, _ = about[version]
+                document_id, title, _ = about[version]
                 for seq, start, end, headings, context in cut[version]:
                     listed = tuple(json.loads(headings)) if headings != "[]" else ()
-                    yield version, seq, Chunk(id, start, end, text[start:end], listed, context, title=title)
+                    yield version, seq, Chunk(document_id, start, end, text[start:end], listed, context, title=title)
 
     def entries(
         self, layout: int, wanted: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None = None
@@ -252,11 +252,11 @@ class ChunkRows:
 def _found(chunk: Sequence[Any], version: Sequence[Any]) -> Entry:
     """Joins a row of `chunks` and its row of `versions`; the text is still missing."""
     _, number, _, _, start, end, headings, context, *_ = chunk
-    _, id, source, path, *_, title, _, metadata, _, places, _, _, _, _ = version
+    _, document_id, source, path, *_, title, _, metadata, _, places, _, _, _, _ = version
     listed = tuple(Place(*place) for place in json.loads(places)) if places != "[]" else ()
     return Entry(
-        id, start, end, "", tuple(json.loads(headings)), context, title, json.loads(metadata), number, listed, source,
-        path,
+        document_id, start, end, "", tuple(json.loads(headings)), context, title, json.loads(metadata), number, listed,
+        source, path,
     )  # fmt: skip
 
 

@@ -189,11 +189,11 @@ def _distinct(ids: Longs) -> Longs:
     if not bool((ordered[1:] == ordered[:-1]).any()):
         return ids
     made = ids.copy()
-    for place, id in enumerate(ids.tolist()):
-        while id in taken:
-            id += 1
-        taken.add(id)
-        made[place] = id
+    for place, chunk_id in enumerate(ids.tolist()):
+        while chunk_id in taken:
+            chunk_id += 1
+        taken.add(chunk_id)
+        made[place] = chunk_id
     return made
 
 

@@ -155,8 +155,8 @@ class Versions:
         found = self._db.execute(f"SELECT {columns}, v.checksum {_OF_SET}", {"s": contents})
         rows = (self._database.checked("versions", sealed) for sealed in found)
         members = [
-            _member(row, id, content, path, metadata, acl)
-            for row, id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ in rows
+            _member(row, document_id, content, path, metadata, acl)
+            for row, document_id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ in rows
         ]
         self.check_set(contents, [member.version for member in members])
         return members
@@ -180,7 +180,7 @@ class Versions:
 
     def check(self) -> None:
         """Checks every version, and the index by which versions are found."""
-        ids = [(id, row) for row, id in self._database.checked_keys("versions", "id")]
+        ids = [(document_id, row) for row, document_id in self._database.checked_keys("versions", "id")]
         found = self._db.execute("SELECT id, row FROM versions INDEXED BY versions_by_id ORDER BY id, row").fetchall()
         if found != sorted(ids, key=lambda pair: (pair[0].encode(), pair[1])):
             raise self._database.damaged("the index versions_by_id does not match its table")
@@ -195,19 +195,19 @@ class Versions:
         )
         return [row for (row,) in rows]
 
-    def owner_of(self, id: str, contents: int) -> tuple[int, str] | None:
+    def owner_of(self, document_id: str, contents: int) -> tuple[int, str] | None:
         """Returns the source id and the path from which a set has a document; None if it has no such document."""
         row = self._db.execute(
             f"SELECT v.source, v.path FROM versions v JOIN members m ON m.version = v.row WHERE v.id = :id AND {LIVE}",
-            {"id": id, "s": contents},
+            {"id": document_id, "s": contents},
         ).fetchone()
         return (int(row[0]), str(row[1])) if row else None
 
-    def find(self, id: str, contents: int) -> int | None:
+    def find(self, document_id: str, contents: int) -> int | None:
         """Returns the version of a document in a set; None if the set does not hold the document."""
         row = self._db.execute(
             f"SELECT v.row FROM versions v JOIN members m ON m.version = v.row WHERE v.id = :id AND {LIVE}",
-            {"id": id, "s": contents},
+            {"id": document_id, "s": contents},
         ).fetchone()
         return int(row[0]) if row else None
 
@@ -218,9 +218,9 @@ class Versions:
 
     def document(self, version: int) -> Document:
         """Returns the document of a version, with its text."""
-        _, id, *_, title, format, metadata, acl, places, length, _, _, _ = self._row(version)
+        _, document_id, *_, title, markup, metadata, acl, places, length, _, _, _ = self._row(version)
         return Document(
-            id, self.text(version, 0, length), title, format, json.loads(metadata), tuple(json.loads(acl)),
+            document_id, self.text(version, 0, length), title, markup, json.loads(metadata), tuple(json.loads(acl)),
             tuple(Place(*place) for place in json.loads(places)),
         )  # fmt: skip
 
@@ -239,8 +239,8 @@ class Versions:
         found: dict[int, About] = {}
         for few in batched(versions, _MOST):
             for row in self._database.rows("versions", f"WHERE row IN ({','.join('?' * len(few))})", few):
-                number, id, source, path, *_, title, _, _, _, _, length, _, _, created = row
-                found[number] = About(id, number, title, names.get(source, ""), path, length, created)
+                number, document_id, source, path, *_, title, _, _, _, _, length, _, _, created = row
+                found[number] = About(document_id, number, title, names.get(source, ""), path, length, created)
         return [found[version] for version in versions if version in found]
 
     def text(self, version: int, start: int, end: int) -> str:
@@ -315,16 +315,16 @@ class Versions:
             for version, added, removed in rows:
                 held[version].append((added, removed))
         current = generations[-1].number if generations else 0
-        for row, id, *_, title, _, _, _, _, length, state, author, created in reversed(found):
+        for row, document_id, *_, title, _, _, _, _, length, state, author, created in reversed(found):
             inside = tuple(
                 g.number for g in generations if any(added <= g.contents < removed for added, removed in held[row])
             )
             seen: State = "published" if current in inside else state if state in _WAITING else "retired"
-            yield Version(row, id, title, seen, author, created, length, inside)
+            yield Version(row, document_id, title, seen, author, created, length, inside)
 
 
-def _member(row: int, id: str, content: str, path: str, metadata: str, acl: str) -> Member:
-    return Member(row, id, content, path, metadata, _groups(acl) if acl != "[]" else ())
+def _member(row: int, document_id: str, content: str, path: str, metadata: str, acl: str) -> Member:
+    return Member(row, document_id, content, path, metadata, _groups(acl) if acl != "[]" else ())
 
 
 @lru_cache

@@ -12,14 +12,14 @@ Paper = Mapping[str, Mapping[str, float]]
 """The figures of the paper: row -> column of the paper -> figure."""
 
 
-def ours(columns: Sequence[Column], measures: Sequence[str], format: str = ".3f") -> list[Head]:
+def ours(columns: Sequence[Column], measures: Sequence[str], number_format: str = ".3f") -> list[Head]:
     """The headings of our figures: every measure of every collection."""
-    return [Head(measure, column.name, format=format) for column in columns for measure in measures]
+    return [Head(measure, column.name, format=number_format) for column in columns for measure in measures]
 
 
-def theirs(names: Sequence[str], measure: str = "", format: str = ".3f") -> list[Head]:
+def theirs(names: Sequence[str], measure: str = "", number_format: str = ".3f") -> list[Head]:
     """The headings of the figures that the paper printed, one for each of its data sets."""
-    return [Head(measure or name, name if measure else "", paper=True, format=format) for name in names]
+    return [Head(measure or name, name if measure else "", paper=True, format=number_format) for name in names]
 
 
 def measured_rows(

@@ -39,18 +39,22 @@ class _Shelf:
         """Commits these documents as the next set; documents that differ from the last set become new versions."""
         number = self.catalogue.base() + 1
         last = self.texts.get(number - 1, {})
-        gone = [id for id in last if id not in documents or documents[id].text != last[id]]
+        gone = [
+            document_id
+            for document_id in last
+            if document_id not in documents or documents[document_id].text != last[document_id]
+        ]
         with self.catalogue.transaction():
-            self.catalogue.versions.release([self.versions[id] for id in gone], number)
-            for id, document in documents.items():
-                if last.get(id) != document.text:
-                    self.versions[id] = self._add(document, number)
+            self.catalogue.versions.release([self.versions[document_id] for document_id in gone], number)
+            for document_id, document in documents.items():
+                if last.get(document_id) != document.text:
+                    self.versions[document_id] = self._add(document, number)
         self.backend.build(
             self.contents(number), LAYOUT, self.retrievers, self.services, lambda what, done, total: None
         )
         with self.catalogue.transaction():
             self.catalogue.commit(number)
-        self.texts[number] = {id: document.text for id, document in documents.items()}
+        self.texts[number] = {document_id: document.text for document_id, document in documents.items()}
         return number
 
     def _add(self, document: Document, number: int) -> int:
@@ -177,7 +181,11 @@ def _check_passages(shelf: _Shelf, number: int) -> None:
             rule(chunk.text == text[chunk.start : chunk.end], f"A chunk must be a part of its document: {chunk.id}.")
             rule(passage.title == f"Title {int(chunk.document[5:7])}", "A passage must have its document's title.")
             rule("status" in passage.metadata, "A passage must have its document's metadata.")
-        closed = [id for id, c in zip(ids, view.chunks(ids, OWNER), strict=True) if c.document == "docs/00.md"]
+        closed = [
+            document_id
+            for document_id, c in zip(ids, view.chunks(ids, OWNER), strict=True)
+            if c.document == "docs/00.md"
+        ]
         _refuses(partial(view.chunks, closed, PUBLIC), StoreError, "A chunk that the caller may not read")
         _refuses(partial(view.passages, closed, PUBLIC), StoreError, "A passage that the caller may not read")
 
@@ -197,7 +205,9 @@ def _check_generations(shelf: _Shelf, first: int) -> int:
     old, new = (dict(zip(v.spans().ids.tolist(), _texts(v), strict=True)) for v in (earlier, shelf.open(second)))
     kept = old.keys() & new.keys()
     rule(len(kept) == 20, f"Unchanged chunks must keep their ids: 20, not {len(kept)}.")
-    rule(all(old[id] == new[id] for id in kept), "An id must mean the same text in every set.")
+    rule(
+        all(old[document_id] == new[document_id] for document_id in kept), "An id must mean the same text in every set."
+    )
     return second
 
 

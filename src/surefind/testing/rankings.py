@@ -39,12 +39,15 @@ def check_rankings(rankings: Rankings, queries: int, k: int, chunks: int | None 
 
 
 def _check_row(ids: list[int], scores: list[float], where: str, chunks: int | None, allow: Mask) -> None:
-    filled = sum(id != PAD for id in ids)
+    filled = sum(chunk_id != PAD for chunk_id in ids)
     found = ids[:filled]
     rule(PAD not in found, f"Padding must be at the end: {where}.")
     rule(all(score == -np.inf for score in scores[filled:]), f"Padding must have score -inf: {where}.")
     rule(all(np.isfinite(score) for score in scores[:filled]), f"Scores must be finite numbers: {where}.")
-    rule(all(id >= 0 and (chunks is None or id < chunks) for id in found), f"Ids must name chunks: {where}.")
+    rule(
+        all(chunk_id >= 0 and (chunks is None or chunk_id < chunks) for chunk_id in found),
+        f"Ids must name chunks: {where}.",
+    )
     rule(len(set(found)) == len(found), f"No chunk may be found twice: {where}.")
     order = sorted(range(filled), key=lambda j: (-scores[j], found[j]))
     rule(order == list(range(filled)), f"Rows must be sorted by score, then by id: {where}.")

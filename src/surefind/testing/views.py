@@ -67,8 +67,11 @@ class MemoryView:
         return index.search(one, texts, k, self._allow)
 
     def chunks(self, ids: Sequence[int], access: Access) -> list[Chunk]:
-        rule(self._allow.bits is None or all(self._allow.bits[id] for id in ids), "A forbidden passage was read.")
-        return [self._chunks[id] for id in ids]
+        rule(
+            self._allow.bits is None or all(self._allow.bits[chunk_id] for chunk_id in ids),
+            "A forbidden passage was read.",
+        )
+        return [self._chunks[chunk_id] for chunk_id in ids]
 
     def passages(self, ids: Sequence[int], access: Access, around: int | None = None) -> list[Passage]:
         return [Passage(chunk, chunk.title, {}, "", None) for chunk in self.chunks(ids, access)]

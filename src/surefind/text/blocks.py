@@ -49,9 +49,9 @@ def _parser(definitions: bool) -> Any:
 
 
 @lru_cache(maxsize=1)
-def structure(text: str, format: str) -> tuple[Block, ...]:
+def structure(text: str, markup: str) -> tuple[Block, ...]:
     """The blocks of a document's text. The last result is kept: a chunker and an enricher both ask for it."""
-    return tuple(blocks(text) if format == "markdown" else paragraphs(text))
+    return tuple(blocks(text) if markup == "markdown" else paragraphs(text))
 
 
 def blocks(text: str) -> list[Block]:

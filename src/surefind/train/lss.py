@@ -71,14 +71,14 @@ class Labeller:
                 for ranking, scores in zip(pair, scaled, strict=True)
             )
             union = sorted({*dense, *other})
-            left, right = (np.array([side.get(id, 0.0) for id in union]) for side in (dense, other))
-            found.append(alpha_star(left, right, np.array([self.label(q, id) for id in union])))
+            left, right = (np.array([side.get(chunk_id, 0.0) for chunk_id in union]) for side in (dense, other))
+            found.append(alpha_star(left, right, np.array([self.label(q, chunk_id) for chunk_id in union])))
         return np.array(found)
 
-    def label(self, q: int, id: int) -> float:
+    def label(self, q: int, chunk_id: int) -> float:
         judgments = [j for j in self._queries[q].judgments if j.is_answer]
         most = max((j.grade for j in judgments), default=1)
-        document, at = self._spans.document(id), int(self._spans.at(id))
+        document, at = self._spans.document(chunk_id), int(self._spans.at(chunk_id))
         best = 0.0
         for j in judgments:
             if j.start is not None and j.end is not None:

@@ -118,7 +118,7 @@ class _Material:
         reader = kb.reader()
         self.view = reader.view
         documents = {document.id: document for document in reader.documents(OWNER)}
-        texts = {id: document.text for id, document in documents.items()}
+        texts = {document_id: document.text for document_id, document in documents.items()}
         self.exam, _ = relocate(exam, texts)
         if len(self.exam.queries) < FEWEST:
             raise ExamError(

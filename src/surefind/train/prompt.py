@@ -229,8 +229,8 @@ class ListwiseTrainer:
                 Data("passage", describe(chunk, self.stage.passage_tokens), number)
                 for number, chunk in enumerate(self._chunks(head), 1)
             ],
-            relevant=", ".join(str(head.index(id) + 1) for id in relevant),
-            returned=", ".join(str(head.index(id) + 1) for id in failure.returned[: self.stage.keep]),
+            relevant=", ".join(str(head.index(chunk_id) + 1) for chunk_id in relevant),
+            returned=", ".join(str(head.index(chunk_id) + 1) for chunk_id in failure.returned[: self.stage.keep]),
             words=_WORDS,
         )
         (answer,) = ask(self.kb.services, self.stage.model, [messages], schema=_SCHEMA, max_tokens=_MAX_TOKENS)
@@ -247,13 +247,13 @@ class ListwiseTrainer:
         """An example with the right order: the relevant passages first, then the others in their old order."""
         head = rankings.row(failure.row)[0].tolist()
         relevant = self._relevant(failure.row, head)
-        order = [*relevant, *(id for id in head if id not in relevant)]
+        order = [*relevant, *(chunk_id for chunk_id in head if chunk_id not in relevant)]
         texts = tuple(describe(chunk, self.stage.passage_tokens) for chunk in self._chunks(head))
-        ranking = tuple(head.index(id) + 1 for id in order[: self.stage.keep])
+        ranking = tuple(head.index(chunk_id) + 1 for chunk_id in order[: self.stage.keep])
         return RankedExample(self.queries[failure.row].text, texts, ranking)
 
     def _relevant(self, row: int, head: Sequence[int]) -> list[int]:
-        return [id for id in head if self._judge.relevant(row, id, "document")]
+        return [chunk_id for chunk_id in head if self._judge.relevant(row, chunk_id, "document")]
 
     def _prompt(self, system: str) -> ListPrompt:
         template = self.kb.services.prompt("llm_listwise", self.stage.prompt, ListPrompt.SLOTS)

@@ -131,9 +131,9 @@ class ClusterReading(Reading):
             remove(self._checkpoint.path)
         self._ray.shutdown()
 
-    def read(self, reader: Reader, path: Path, id: str, layout: str = "", real: str = "") -> Prepared:
+    def read(self, reader: Reader, path: Path, document_id: str, layout: str = "", real: str = "") -> Prepared:
         data = read_bytes(path, real, self.limits.file_mb)
-        request = Task(str(reader), str(path), id, layout).to_json()
+        request = Task(str(reader), str(path), document_id, layout).to_json()
         return from_data(check_answer(self._prepared(request, str(path), data)))
 
     def answer(self, request: str) -> dict[str, Any]:

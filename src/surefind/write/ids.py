@@ -21,25 +21,29 @@ class Ids:
 
     def of_file(self, source: Source, relative: str) -> str:
         """The path inside the source. If another source has the same path, this source's name is put in front."""
-        id = relative
-        while (owner := self._owner(id)) and owner[0] != source.id:
-            id = f"{source.name}/{id}"
-        return id
+        document_id = relative
+        while (owner := self._owner(document_id)) and owner[0] != source.id:
+            document_id = f"{source.name}/{document_id}"
+        return document_id
 
-    def free(self, id: str, source: Source, path: str) -> str:
+    def free(self, document_id: str, source: Source, path: str) -> str:
         """Makes an id unique. Records have their own ids, and two files, or two records of one file, may use the same
         one. Then the source's name, or also the file's path, is put in front; within a file a number is added."""
-        owner = self._owner(id)
+        owner = self._owner(document_id)
         if owner is None:
-            return id
-        key = (source.id, path, id)
-        numbered = ((f"{id}#{number}", number) for number in count(self._numbers.get(key, 1) + 1))
-        names = (f"{source.name}/{id}", f"{source.name}/{path}/{id}") if owner != (source.id, path) else ()
+            return document_id
+        key = (source.id, path, document_id)
+        numbered = ((f"{document_id}#{number}", number) for number in count(self._numbers.get(key, 1) + 1))
+        names = (
+            (f"{source.name}/{document_id}", f"{source.name}/{path}/{document_id}")
+            if owner != (source.id, path)
+            else ()
+        )
         found, number = next(
             pair for pair in chain(((name, 1) for name in names), numbered) if self._owner(pair[0]) is None
         )
         self._numbers[key] = number
         return found
 
-    def _owner(self, id: str) -> tuple[int, str] | None:
-        return self.catalogue.versions.owner_of(id, self.contents)
+    def _owner(self, document_id: str) -> tuple[int, str] | None:
+        return self.catalogue.versions.owner_of(document_id, self.contents)

@@ -256,9 +256,12 @@ class Intake:
         about: tuple[object, ...],
         incomplete: bool,
     ) -> None:
-        id = self._ids.free(document.id, source, path)
-        if id != document.id:
-            document, chunks = replace(document, id=id), [replace(chunk, document=id) for chunk in chunks]
+        document_id = self._ids.free(document.id, source, path)
+        if document_id != document.id:
+            document, chunks = (
+                replace(document, id=document_id),
+                [replace(chunk, document=document_id) for chunk in chunks],
+            )
         version = self.catalogue.versions.add(
             document, content_hash(document), about, self.base + 1, author=self.author
         )

@@ -189,15 +189,15 @@ def _document_data(document: Document) -> list[Any]:
 
 
 def _document(
-    id: str,
+    document_id: str,
     text: str,
     title: str,
-    format: Literal["markdown", "text"],
+    markup: Literal["markdown", "text"],
     metadata: dict[str, Any],
     acl: list[str],
     places: list[list[Any]],
 ) -> Document:
-    return Document(id, text, title, format, metadata, tuple(acl), tuple(Place(*place) for place in places))
+    return Document(document_id, text, title, markup, metadata, tuple(acl), tuple(Place(*place) for place in places))
 
 
 def _chunk(

@@ -116,10 +116,10 @@ class Reading:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def read(self, reader: Reader, path: Path, id: str, layout: str = "", real: str = "") -> Prepared:
+    def read(self, reader: Reader, path: Path, document_id: str, layout: str = "", real: str = "") -> Prepared:
         """Prepares a file in a child process. Raises `SourceError` or `MissingPartError` if it cannot be read, and
         `ReplacedError` if `path` does not lead to `real` any more."""
-        return from_data(self.answer(Task(str(reader), str(path), id, layout, real).to_json()))
+        return from_data(self.answer(Task(str(reader), str(path), document_id, layout, real).to_json()))
 
     def cut(self, document: Document, layout: str) -> list[Chunk]:
         """Cuts a document in a child process. Raises `SourceError` if it cannot be cut within the limits."""

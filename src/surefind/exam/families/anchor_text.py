@@ -40,9 +40,9 @@ def anchor_text(corpus: ExamDocuments) -> Drafts:
     by_id = {document.id: document for document in corpus.documents}
     drafts: dict[str, list[Draft]] = defaultdict(list)
     for targets in found.values():
-        if len({id for id, _ in targets}) == 1:
-            (id, slug), text = max(targets.items())  # a section before the whole document
-            drafts[id].append(Draft(text, partial(_ask, corpus, text, by_id[id], slug)))
+        if len({document_id for document_id, _ in targets}) == 1:
+            (document_id, slug), text = max(targets.items())  # a section before the whole document
+            drafts[document_id].append(Draft(text, partial(_ask, corpus, text, by_id[document_id], slug)))
     return lambda document: drafts[document.id]
 
 

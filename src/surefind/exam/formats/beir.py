@@ -38,7 +38,10 @@ def read_beir(folder: Path, library: Library, split: str = "test", name: str = "
     complaints.refuse()
     if not judged:
         raise ExamError(f"The split {split!r} of {folder} contains no questions.")
-    queries = tuple(library.query(id, *texts[id][:1], judgments, texts[id][1]) for id, judgments in judged.items())
+    queries = tuple(
+        library.query(query_id, *texts[query_id][:1], judgments, texts[query_id][1])
+        for query_id, judgments in judged.items()
+    )
     return Exam(name or f"{folder.name}-{split}", queries, origin=f"beir {folder.name} {split}")
 
 

@@ -50,11 +50,11 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
         except (ExamError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             complaints.add(number, f"no {error}" if isinstance(error, KeyError) else str(error))
             continue
-        id = str(row.get("id") or id_of(text))
-        if id in found and found[id][0]["query"] != text:
-            complaints.add(number, f"another question already has the id {id!r}")
+        query_id = str(row.get("id") or id_of(text))
+        if query_id in found and found[query_id][0]["query"] != text:
+            complaints.add(number, f"another question already has the id {query_id!r}")
             continue
-        known = found.setdefault(id, ({**row, "id": id, "query": text}, [], []))
+        known = found.setdefault(query_id, ({**row, "id": query_id, "query": text}, [], []))
         known[1].extend(judgments)
         known[2].extend(segments)
     complaints.refuse()

@@ -36,7 +36,7 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
     complaints.refuse()
     if not judged:
         raise ExamError(f"{qrels} contains no judgments.")
-    queries = tuple(library.query(id, texts[id], judgments) for id, judgments in judged.items())
+    queries = tuple(library.query(query_id, texts[query_id], judgments) for query_id, judgments in judged.items())
     return Exam(name or topics.stem, queries, origin=f"trec {topics.name} {qrels.name}")
 
 
@@ -44,18 +44,18 @@ def _topics(path: Path) -> dict[str, str]:
     text = read_text(path)
     if "<top" in text.lower():
         found = {_found(_NUMBER, top + body): " ".join(_title(body).split()) for top, body in _TOPIC.findall(text)}
-        empty = [id for id, title in found.items() if not title]
+        empty = [query_id for query_id, title in found.items() if not title]
         if empty:
             raise ExamError(f"{path} has topics without a title, so nothing was imported: {', '.join(empty[:10])}.")
         return found
     complaints = Complaints(path)
     found = {}
     for number, line in enumerate(text.splitlines(), 1):
-        id, tab, query = line.partition("\t")
+        query_id, tab, query = line.partition("\t")
         if line.strip() and not (tab and query.strip()):
             complaints.add(number, "not 'id TAB text'")
         elif line.strip():
-            found[id.strip()] = query.strip()
+            found[query_id.strip()] = query.strip()
     complaints.refuse()
     return found
 

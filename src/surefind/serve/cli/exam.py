@@ -224,7 +224,7 @@ def show(
 def export(
     name: ExamName,
     path: Annotated[Path, typer.Argument(help="The file (jsonl, csv) or folder (beir, trec) to write.")],
-    format: Annotated[str, typer.Option("--format", help="jsonl, csv, beir or trec.")] = "jsonl",
+    file_format: Annotated[str, typer.Option("--format", help="jsonl, csv, beir or trec.")] = "jsonl",
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -235,10 +235,10 @@ def export(
     from surefind.exam.formats.trec import write_trec
 
     writers = {"jsonl": write_jsonl, "csv": write_csv, "beir": write_beir, "trec": write_trec}
-    if format not in writers:
-        raise ExamError(f"There is no format {format!r}. {choices(format, writers)}")
+    if file_format not in writers:
+        raise ExamError(f"There is no format {file_format!r}. {choices(file_format, writers)}")
     exam = _store(kb).load(name)
-    writers[format](exam, path)
+    writers[file_format](exam, path)
     if as_json:
         print_json({"written": str(path), **_summary(exam)})
     else:

@@ -111,18 +111,18 @@ class Jobs:
 
     def _forget(self) -> None:
         """Forgets the oldest jobs that have ended, so that only `_KEPT` are remembered."""
-        ended = [id for id in self._jobs if id not in self._processes]
-        for id in ended[: max(0, len(self._jobs) - _KEPT)]:
-            del self._jobs[id]
+        ended = [job_id for job_id in self._jobs if job_id not in self._processes]
+        for job_id in ended[: max(0, len(self._jobs) - _KEPT)]:
+            del self._jobs[job_id]
 
     def all(self, caller: Caller) -> list[Job]:
         """Returns the jobs that a caller may see, newest first: its own, or all for an admin."""
         return [job for job in reversed(self._jobs.values()) if caller.may("admin") or job.caller == caller.name]
 
-    def get(self, id: str, caller: Caller) -> Job:
-        job = self._jobs.get(id)
+    def get(self, job_id: str, caller: Caller) -> Job:
+        job = self._jobs.get(job_id)
         if job is None or not (caller.may("admin") or job.caller == caller.name):
-            raise NotFoundError(f"There is no job {id!r}.")
+            raise NotFoundError(f"There is no job {job_id!r}.")
         return job
 
     async def cancel(self, job: Job) -> None:
@@ -140,7 +140,9 @@ class Jobs:
 
     async def close(self) -> None:
         """Stops all jobs."""
-        await asyncio.gather(*(self.cancel(self._jobs[id]) for id in list(self._processes) if id in self._jobs))
+        await asyncio.gather(
+            *(self.cancel(self._jobs[job_id]) for job_id in list(self._processes) if job_id in self._jobs)
+        )
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, str, str]]:

@@ -187,7 +187,7 @@ class Service:
 
 
 def _readable(reader: Reader, caller: Caller) -> set[str]:
-    return {id for id, _ in reader.view.readable(caller.access())}
+    return {document_id for document_id, _ in reader.view.readable(caller.access())}
 
 
 def _service_of(request: Request) -> Service:

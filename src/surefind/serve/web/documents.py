@@ -75,15 +75,15 @@ async def tree(
 def _level(service: Service, caller: Caller, inside: str, start: int) -> Level:
     path = f"{inside.strip('/')}/" if inside.strip("/") else ""
     reader = service.reader()
-    below = [id for id, _ in reader.view.readable(caller.access()) if id.startswith(path)]
+    below = [document_id for document_id, _ in reader.view.readable(caller.access()) if document_id.startswith(path)]
     counts: dict[str, int] = {}
     direct = []
-    for id in below:
-        name, slash, _ = id[len(path) :].partition("/")
+    for document_id in below:
+        name, slash, _ = document_id[len(path) :].partition("/")
         if slash:
             counts[name] = counts.get(name, 0) + 1
         else:
-            direct.append(id)
+            direct.append(document_id)
     folders = [Folder(name, path + name, count) for name, count in sorted(counts.items())]
     return _made(reader, caller, path, folders if not start else [], direct, start, len(below))
 
@@ -93,10 +93,12 @@ def _found(service: Service, caller: Caller, find: str, start: int) -> Level:
     known = _words.get(reader)
     if known is None:
         titles = reader.titles(reader.view.readable(Access.owner()))
-        known = _words[reader] = {id: f"{id} {title}".casefold() for id, title in titles.items()}
+        known = _words[reader] = {
+            document_id: f"{document_id} {title}".casefold() for document_id, title in titles.items()
+        }
     words = find.casefold().split()
-    readable = [id for id, _ in reader.view.readable(caller.access())]
-    names = [id for id in readable if all(word in known[id] for word in words)]
+    readable = [document_id for document_id, _ in reader.view.readable(caller.access())]
+    names = [document_id for document_id in readable if all(word in known[document_id] for word in words)]
     return _made(reader, caller, "", [], names, start, len(names))
 
 
@@ -105,9 +107,9 @@ def _made(
 ) -> Level:
     shown_ids = ids[start : start + _SHOWN]
     versions = dict(reader.view.readable(caller.access()))
-    titles = reader.titles([(id, versions[id]) for id in shown_ids])
+    titles = reader.titles([(document_id, versions[document_id]) for document_id in shown_ids])
     more = start + _SHOWN if start + _SHOWN < len(ids) else None
-    return Level(path, folders, [(id, titles.get(id, "")) for id in shown_ids], more, total)
+    return Level(path, folders, [(document_id, titles.get(document_id, "")) for document_id in shown_ids], more, total)
 
 
 def _crumbs(inside: str) -> list[tuple[str, str]]:
@@ -127,9 +129,9 @@ async def restore(request: Request, service: Served, version: Annotated[int, For
     return back_to(request, f"/drafts/{await service.work(write)}")
 
 
-@router.get("/documents/{id:path}")
+@router.get("/documents/{document_id:path}")
 async def document(
-    id: str,
+    document_id: str,
     request: Request,
     service: Served,
     line: Annotated[int, Query(ge=1, lt=2**31)] = 1,
@@ -143,7 +145,7 @@ async def document(
     caller = await service.caller(request, "read")
 
     def read() -> dict[str, Any]:
-        found = _document(service, caller, id, line, passage, q)
+        found = _document(service, caller, document_id, line, passage, q)
         versions: list[Version] = found["versions"]
         if before and after:
             found |= _changes(service, versions, before, after, part)
@@ -152,41 +154,41 @@ async def document(
     return page(caller, "document.html", here="documents", **{"changed": None, **await service.work(read)})
 
 
-def _document(service: Service, caller: Caller, id: str, line: int, passage: str, q: str) -> dict[str, Any]:
+def _document(service: Service, caller: Caller, document_id: str, line: int, passage: str, q: str) -> dict[str, Any]:
     reader, access = service.reader(), caller.access()
-    found, about = reader.document(id, access)
-    lists = access_lists(found.acl, (about.path, id), service.kb.settings.access)
+    found, about = reader.document(document_id, access)
+    lists = access_lists(found.acl, (about.path, document_id), service.kb.settings.access)
     marked, sentence = (0, 0), (0, 0)
     if passage:
-        marked, sentence = _marked(reader, caller, found.text, id, passage, q)
+        marked, sentence = _marked(reader, caller, found.text, document_id, passage, q)
         line = marked[0] or line
-    drafts = [one for one in service.kb.desk.waiting(id) if caller.may("write") and sees(service, caller, one)]
+    drafts = [one for one in service.kb.desk.waiting(document_id) if caller.may("write") and sees(service, caller, one)]
     return {
-        "title": found.title or id,
+        "title": found.title or document_id,
         "document": found,
         "about": about,
-        "readers": Decision(id, lists).readers,
-        "why": Decision(id, lists).reason,
+        "readers": Decision(document_id, lists).readers,
+        "why": Decision(document_id, lists).reason,
         "sheet": sheet(found.text, line),
         "marked": marked,
         "sentence": sentence,
-        "versions": [one for one in service.kb.versions_of(id) if service.may_read_version(one, caller)],
+        "versions": [one for one in service.kb.versions_of(document_id) if service.may_read_version(one, caller)],
         "drafts": drafts,
-        "crumbs": _crumbs(id)[:-1],
+        "crumbs": _crumbs(document_id)[:-1],
         "q": q,
         "passage": passage,
     }
 
 
 def _marked(
-    reader: Reader, caller: Caller, text: str, id: str, passage: str, q: str
+    reader: Reader, caller: Caller, text: str, document_id: str, passage: str, q: str
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns the first and the last line of a passage, and of its best sentence; zeros if the passage is gone."""
     try:
         hit = reader.passage(passage, caller.access(), query=q)
     except NotFoundError:
         return (0, 0), (0, 0)
-    if hit.document != id:
+    if hit.document != document_id:
         return (0, 0), (0, 0)
     best = hit.sentence if hit.sentence and q else None
     return _lines(text, hit.start, hit.end), _lines(text, *best) if best else (0, 0)

@@ -21,10 +21,10 @@ _WHAT = {
 }  # fmt: skip
 
 
-@router.get("/jobs/{id}")
-async def job(id: str, request: Request, service: Served) -> Response:
+@router.get("/jobs/{job_id}")
+async def job(job_id: str, request: Request, service: Served) -> Response:
     caller = await service.caller(request, "read")
-    found = service.jobs.get(id, caller)
+    found = service.jobs.get(job_id, caller)
     return page(
         caller, "job_state.html" if is_fragment(request) else "job.html", title=_WHAT[found.kind],
         here="reports", job=found, data=job_data(found, caller), what=_WHAT[found.kind],
@@ -32,10 +32,10 @@ async def job(id: str, request: Request, service: Served) -> Response:
     )  # fmt: skip
 
 
-@router.post("/jobs/{id}/cancel")
-async def cancel(id: str, request: Request, service: Served) -> Response:
+@router.post("/jobs/{job_id}/cancel")
+async def cancel(job_id: str, request: Request, service: Served) -> Response:
     """Stops a job. What it has finished is kept."""
-    found = service.jobs.get(id, await service.caller(request, "read"))
+    found = service.jobs.get(job_id, await service.caller(request, "read"))
     await service.jobs.cancel(found)
     return back_to(request, f"/jobs/{found.id}")
 

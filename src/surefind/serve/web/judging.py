@@ -115,9 +115,9 @@ class Judging:
             found.append(Shown(number, passage.title or passage.document, self._text(passage), i in marked))
         return found
 
-    def find(self, id: str) -> int:
+    def find(self, query_id: str) -> int:
         """Returns the number of a question by its id."""
-        at = next((at for at, one in enumerate(self.pool) if id_of(one.query) == id), None)
+        at = next((at for at, one in enumerate(self.pool) if id_of(one.query) == query_id), None)
         if at is None:
             raise NotFoundError("This question is not among those that you may label.")
         return at

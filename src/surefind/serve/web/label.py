@@ -107,7 +107,7 @@ async def save(
     name: str,
     request: Request,
     service: Served,
-    id: Given,
+    query_id: Annotated[str, Form(alias="id", max_length=100)],
     relevant: Annotated[list[int] | None, Form(max_length=100)] = None,
     none: Annotated[bool, Form()] = False,
     judge: Given = "",
@@ -118,7 +118,7 @@ async def save(
 
     def mark() -> int | None:
         found = Judging(service.kb, name, who, caller.access())
-        at = found.find(id)
+        at = found.find(query_id)
         if not relevant and not none:
             raise UsageError("Mark the relevant passages, or say that none is.")
         found.mark(at, [] if none else relevant or [])

@@ -26,7 +26,7 @@ _BACK = (
 def with_own_scripts(html: str, back: str, label: str, edge: Literal["top", "bottom"] = "bottom") -> HTMLResponse:
     """Returns a response with a page whose scripts may run, and no others. A link at the edge leads to `back`."""
     html = html.replace("<body>", f'<body>\n<a href="{back}" style="{_BACK.format(edge=edge)}">← {label}</a>', 1)
-    allowed = " ".join(f"'sha256-{hash}'" for hash in script_hashes(html)) or "'none'"
+    allowed = " ".join(f"'sha256-{digest}'" for digest in script_hashes(html)) or "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'; frame-ancestors 'none'"

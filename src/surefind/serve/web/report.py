@@ -48,31 +48,31 @@ class Line:
     """`best`, `recommended` or nothing."""
 
 
-@router.get("/reports/{kind}/{id}")
-async def report(kind: str, id: str, request: Request, service: Served) -> Response:
+@router.get("/reports/{kind}/{report_id}")
+async def report(kind: str, report_id: str, request: Request, service: Served) -> Response:
     """The tables of a report. A calibration has one page only."""
     caller = await service.caller(request, "review")
-    found, data = await service.work(lambda: _found(service, caller, kind, id))
+    found, data = await service.work(lambda: _found(service, caller, kind, report_id))
     if kind == "calibration":
         return with_own_scripts(_FULL[kind](data), "/reports", "Reports")
-    shared: dict[str, Any] = {"title": found.title or id, "here": "reports", "found": found, "data": data}
+    shared: dict[str, Any] = {"title": found.title or report_id, "here": "reports", "found": found, "data": data}
     if kind == "study":
         return page(caller, "report_study.html", **shared)
     return page(caller, "report_benchmark.html", lines=lines_of(data), **shared)
 
 
-@router.get("/reports/{kind}/{id}/full")
-async def full(kind: str, id: str, request: Request, service: Served) -> Response:
+@router.get("/reports/{kind}/{report_id}/full")
+async def full(kind: str, report_id: str, request: Request, service: Served) -> Response:
     """The report's own page, rendered again from its data, so that only our script can run."""
     caller = await service.caller(request, "review")
-    html = await service.work(lambda: _FULL[kind](_found(service, caller, kind, id)[1]))
-    return compressed(request, with_own_scripts(html, f"/reports/{kind}/{quote(id)}", "Figures"))
+    html = await service.work(lambda: _FULL[kind](_found(service, caller, kind, report_id)[1]))
+    return compressed(request, with_own_scripts(html, f"/reports/{kind}/{quote(report_id)}", "Figures"))
 
 
-def _found(service: Service, caller: Caller, kind: str, id: str) -> tuple[Saved, dict[str, Any]]:
+def _found(service: Service, caller: Caller, kind: str, report_id: str) -> tuple[Saved, dict[str, Any]]:
     if kind not in _FULL:
         raise NotFoundError("There is no report of this kind.")
-    return saved_report(service.kb.data, caller, kind, id)
+    return saved_report(service.kb.data, caller, kind, report_id)
 
 
 def lines_of(data: dict[str, Any]) -> list[Line]:

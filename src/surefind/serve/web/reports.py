@@ -102,12 +102,12 @@ async def start(
 async def adopt(
     request: Request,
     service: Served,
-    id: Annotated[str, Form(max_length=200)],
+    report_id: Annotated[str, Form(alias="id", max_length=200)],
     row: Annotated[str, Form(max_length=500)],
 ) -> Response:
     """Makes a configuration of a benchmark the default, after its indexes are built."""
     caller = await service.caller(request, "review")
-    found, _ = await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", id))
+    found, _ = await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", report_id))
     if row not in {one.name for one in found.rows}:
         raise NotFoundError(f"The report has no configuration {row!r}.")
     options = {"folder": found.path.parent, "row": row}

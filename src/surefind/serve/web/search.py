@@ -176,9 +176,9 @@ async def feedback(
     request: Request,
     service: Served,
     q: Annotated[str, Form(min_length=1, max_length=2_000)],
-    id: Annotated[str, Form(max_length=64)],
+    passage_id: Annotated[str, Form(alias="id", max_length=64)],
     kind: Annotated[Literal["up", "down", "click"], Form()],
-    next: Annotated[str, Form()] = "/",
+    then: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     """Keeps a thumb. `surefind exam feedback` makes an exam of them."""
     caller = await service.caller(request, "write")
@@ -186,13 +186,13 @@ async def feedback(
         raise UsageError("Feedback needs the question.")
 
     def keep() -> None:
-        hit = service.reader().passage(id, caller.access(), Extent(around=0))
+        hit = service.reader().passage(passage_id, caller.access(), Extent(around=0))
         FeedbackLog(service.kb.data).add(q, hit.document, hit.start, hit.end, kind, caller.name)
 
     await service.work(keep)
     if is_fragment(request):
         return page(caller, "thanks.html", title="", here="", kind=kind)
-    return back_to(request, local_path(next))
+    return back_to(request, local_path(then))
 
 
 @router.post("/keep")
@@ -200,12 +200,12 @@ async def keep(
     request: Request,
     service: Served,
     q: Annotated[str, Form(min_length=1, max_length=2_000)],
-    id: Annotated[str, Form(max_length=64)],
-    next: Annotated[str, Form()] = "/",
+    passage_id: Annotated[str, Form(alias="id", max_length=64)],
+    then: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     """Keeps the question and this passage, its answer, in an exam."""
     caller = await service.caller(request, "review")
-    kept = await service.write(lambda: keeping.keep(service.kb, q, id, caller.access()))
+    kept = await service.write(lambda: keeping.keep(service.kb, q, passage_id, caller.access()))
     if is_fragment(request):
         return page(caller, "kept.html", title="", here="", kept=kept)
-    return back_to(request, local_path(next))
+    return back_to(request, local_path(then))

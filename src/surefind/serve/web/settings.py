@@ -160,8 +160,10 @@ async def create_key(
 
 
 @router.post("/settings/keys/revoke")
-async def revoke_key(request: Request, service: Served, id: Annotated[str, Form(max_length=64)]) -> Response:
+async def revoke_key(
+    request: Request, service: Served, key_id: Annotated[str, Form(alias="id", max_length=64)]
+) -> Response:
     """Revokes a key, at once."""
     await service.caller(request, "admin")
-    await service.write(lambda: Keys(service.kb.data).revoke(id))
+    await service.write(lambda: Keys(service.kb.data).revoke(key_id))
     return back_to(request, "/settings?saved=revoked#keys")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from surefind.serve.auth.caller import NotAuthenticatedError
@@ -21,8 +21,8 @@ _LONGEST = 20_000
 
 
 @router.get("/sign-in")
-async def form(request: Request, next: str = "/") -> Response:
-    return page(None, "sign_in.html", title="Sign in", here="", next=local_path(next), wrong="")
+async def form(request: Request, then: Annotated[str, Query(alias="next")] = "/") -> Response:
+    return page(None, "sign_in.html", title="Sign in", here="", next=local_path(then), wrong="")
 
 
 @router.post("/sign-in")
@@ -30,15 +30,15 @@ async def sign_in(
     request: Request,
     service: Served,
     key: Annotated[str, Form(max_length=_LONGEST)] = "",
-    next: Annotated[str, Form()] = "/",
+    then: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     """Begins a session if the key or token is right."""
     given = key.strip()
     try:
         await service.identify(request, f"Bearer {given}")
     except NotAuthenticatedError as error:
-        return page(None, "sign_in.html", 401, title="Sign in", here="", next=local_path(next), wrong=str(error))
-    answer = RedirectResponse(local_path(next), 303)
+        return page(None, "sign_in.html", 401, title="Sign in", here="", next=local_path(then), wrong=str(error))
+    answer = RedirectResponse(local_path(then), 303)
     secure = _has_tls(request)
     name = service.sessions.begin(given)
     answer.set_cookie(COOKIE, name, max_age=LASTS, httponly=True, samesite="lax", secure=secure, path="/")

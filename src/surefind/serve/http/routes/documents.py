@@ -39,9 +39,9 @@ async def documents(
     return await service.work(read)
 
 
-@router.get("/v1/documents/{id:path}", summary="Read a document")
+@router.get("/v1/documents/{document_id:path}", summary="Read a document")
 async def document(
-    id: str,
+    document_id: str,
     request: Request,
     service: Served,
     start: Annotated[int, Query(ge=0, lt=2**31, description="The first character.")] = 0,
@@ -52,16 +52,16 @@ async def document(
     caller = await service.caller(request, "read")
 
     def read() -> dict[str, Any]:
-        found, about = service.reader_for(caller, generation).document(id, caller.access())
+        found, about = service.reader_for(caller, generation).document(document_id, caller.access())
         body = {"text": found.text[start:end], "start": start, "format": found.format}
         return {**asdict(about), "metadata": dict(found.metadata), **body}
 
     return await service.work(read)
 
 
-@router.get("/v1/passages/{id}", summary="Read a passage")
+@router.get("/v1/passages/{passage_id}", summary="Read a passage")
 async def passage(
-    id: str,
+    passage_id: str,
     request: Request,
     service: Served,
     text: Annotated[str, Query(max_length=20, description="`parent`, `passage` or `window=N`.")] = "parent",
@@ -72,7 +72,9 @@ async def passage(
     """Returns the passage with the id of a hit."""
     caller = await service.caller(request, "read")
     extent = Extent.parse(text, max_chars)
-    found = await service.work(lambda: service.reader_for(caller, generation).passage(id, caller.access(), extent, q))
+    found = await service.work(
+        lambda: service.reader_for(caller, generation).passage(passage_id, caller.access(), extent, q)
+    )
     return found.to_dict()
 
 

@@ -51,33 +51,33 @@ async def jobs(request: Request, service: Served) -> dict[str, Any]:
     return {"jobs": [job_data(job, caller) for job in service.jobs.all(caller)]}
 
 
-@router.get("/v1/jobs/{id}", summary="Read a job")
-async def job(id: str, request: Request, service: Served) -> dict[str, Any]:
+@router.get("/v1/jobs/{job_id}", summary="Read a job")
+async def job(job_id: str, request: Request, service: Served) -> dict[str, Any]:
     """Returns the state, the progress and the result of a job. Callers who may not read every document get the new
     generation of a sync or a publication, and the report of a benchmark or a study that was made for their groups."""
     caller = await service.caller(request, "read")
-    return job_data(service.jobs.get(id, caller), caller)
+    return job_data(service.jobs.get(job_id, caller), caller)
 
 
-@router.delete("/v1/jobs/{id}", summary="Cancel a job")
-async def cancel(id: str, request: Request, service: Served) -> dict[str, Any]:
+@router.delete("/v1/jobs/{job_id}", summary="Cancel a job")
+async def cancel(job_id: str, request: Request, service: Served) -> dict[str, Any]:
     """Stops a job. What it has finished is kept, and the same job continues from there."""
     caller = await service.caller(request, "read")
-    found = service.jobs.get(id, caller)
+    found = service.jobs.get(job_id, caller)
     await service.jobs.cancel(found)
     return job_data(found, caller)
 
 
-@router.get("/v1/jobs/{id}/events", summary="Follow a job", response_class=StreamingResponse)
+@router.get("/v1/jobs/{job_id}/events", summary="Follow a job", response_class=StreamingResponse)
 async def events(
-    id: str,
+    job_id: str,
     request: Request,
     service: Served,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> StreamingResponse:
     """Sends the progress of a job as server-sent events: `progress` for each line, `end` with the result."""
     caller = await service.caller(request, "read")
-    found = service.jobs.get(id, caller)
+    found = service.jobs.get(job_id, caller)
     after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
     return StreamingResponse(_stream(service, caller, found, min(after, 2**31)), media_type="text/event-stream")
 

@@ -88,11 +88,11 @@ async def reports(request: Request, service: Served) -> dict[str, Any]:
     return await service.work(read)
 
 
-@router.get("/v1/reports/{id}", summary="Read a report")
-async def report(id: str, request: Request, service: Served) -> dict[str, Any]:
+@router.get("/v1/reports/{report_id}", summary="Read a report")
+async def report(report_id: str, request: Request, service: Served) -> dict[str, Any]:
     """Returns a benchmark report as `surefind bench --json` writes it."""
     caller = await service.caller(request, "review")
 
-    if not _NAME.fullmatch(id):
+    if not _NAME.fullmatch(report_id):
         raise NotFoundError("There is no report of this name.")
-    return await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", id)[1])
+    return await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", report_id)[1])

@@ -187,7 +187,9 @@ class RemoteVectors(_Remote):
 
     def near(self, ids: Sequence[int], k: int, allow: Mask) -> Rankings:
         vectors = self._vectors(np.array(ids, np.int64))
-        return self.nearest(np.array([vectors[id] for id in ids], np.float32).reshape(len(ids), -1), k, allow)
+        return self.nearest(
+            np.array([vectors[chunk_id] for chunk_id in ids], np.float32).reshape(len(ids), -1), k, allow
+        )
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         return self.similarity(self.points(queries), ids)

@@ -28,7 +28,7 @@ def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[st
     ids = before["reranking"]["ids"]
     rows = {step: _scores(result, ids) for step, result in there.items()}
     asked = {query.id: query for query in desk.exam.queries}
-    queries = [asked[id] for id in ids]
+    queries = [asked[query_id] for query_id in ids]
     tags, counts = _tags(desk, queries)
     t1em = {step: {"T1EM": scores["T1EM"]} for step, scores in rows.items()}
     missing = {step: "left out: no model was trained" for step in STEPS if step not in rows}
@@ -49,8 +49,8 @@ def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[st
 
 
 def _scores(result: Any, ids: Sequence[str]) -> dict[str, Any]:
-    place = {id: i for i, id in enumerate(result["ids"])}
-    rows = [place[id] for id in ids]
+    place = {query_id: i for i, query_id in enumerate(result["ids"])}
+    rows = [place[query_id] for query_id in ids]
     return {key: np.array(values)[rows] for key, values in result["ladder"].items() if key in paper.KEY}
 
 
@@ -64,14 +64,14 @@ def _tags(desk: Desk, queries: Sequence[ExamQuery]) -> tuple[dict[str, list[int]
     places: dict[str, list[int]] = {}
     for i, query in enumerate(queries):
         gold = {judgment.document for judgment in query.judgments if judgment.is_answer}
-        for tag in sorted({tag for id in gold for tag in of_document.get(id, ())}):
+        for tag in sorted({tag for query_id in gold for tag in of_document.get(query_id, ())}):
             places.setdefault(tag, []).append(i)
     common = sorted(places, key=lambda tag: (-counts[tag], tag))[:MOST]
     return {tag: places[tag] for tag in common}, counts
 
 
-def _of(id: str, metadata: Any) -> list[str]:
+def _of(query_id: str, metadata: Any) -> list[str]:
     found = next((metadata[key] for key in _KEYS if metadata.get(key)), None)
     if isinstance(found, list | tuple):
         return sorted({str(one) for one in found})
-    return [str(found)] if found else ["/".join(id.split("/")[:-1]) or "(no folder)"]
+    return [str(found)] if found else ["/".join(query_id.split("/")[:-1]) or "(no folder)"]

@@ -64,7 +64,7 @@ def weights(columns: Sequence[Column]) -> list[Table]:
         Table(
             "Table III",
             "Static against dynamic weights, on identical candidates (nDCG@10)",
-            (*ours(columns, [NDCG]), *theirs(paper.SETS, format=".4f")),
+            (*ours(columns, [NDCG]), *theirs(paper.SETS, number_format=".4f")),
             tuple(rows),
             tuple(finding(claim, columns, "fusion", better, worse) for claim, better, worse in claims),
             (
@@ -146,7 +146,7 @@ def _ablation(columns: Sequence[Column]) -> Table:
 
 
 def _heads(columns: Sequence[Column]) -> tuple[Head, ...]:
-    return (*ours(columns, [NDCG]), *theirs(paper.SETS, format=".4f"))
+    return (*ours(columns, [NDCG]), *theirs(paper.SETS, number_format=".4f"))
 
 
 def _measures(columns: Sequence[Column]) -> Table:
@@ -171,7 +171,7 @@ def _swaps(columns: Sequence[Column]) -> Table:
             printed = paper.SWAPS[f"{title}: {name}"]
             cells = [*(None if value is None else value * scale for value in mine), *printed.values()]
             rows.append(Row(f"{title}: {name}", tuple(cells), left_out=_asking(stage, mine)))
-    heads = (*(Head("ours", column.name, format=".2f") for column in columns), *theirs(paper.SETS, format=".2f"))
+    heads = (*(Head("ours", column.name, format=".2f") for column in columns), *theirs(paper.SETS, number_format=".2f"))
     notes = ("A swap is a place among the first ten that holds another passage than before.",)
     return Table("Table IV", "What the rerankers moved", heads, tuple(rows), notes=notes)
 
@@ -264,7 +264,7 @@ def latency(columns: Sequence[Column]) -> list[Table]:
         "Ours is the sum of the medians of the stages, one question at a time on this machine. The paper prints "
         "means. Its weights and its language model were asked over the network.",
     )
-    heads = (*(Head("ms", column.name, format=",.1f") for column in columns), *theirs(paper.SETS, format=",.0f"))
+    heads = (*(Head("ms", column.name, format=",.1f") for column in columns), *theirs(paper.SETS, number_format=",.0f"))
     return [Table("Table VII", "Milliseconds per question, by stage", heads, tuple(rows), notes=notes, chart="bars")]
 
 
