@@ -183,11 +183,3 @@ def test_status_tells_what_there_is(small: Home) -> None:
     assert status.sources == [str(small.docs)]
     assert list(status.indexes) == ["bm25(analyzer=english(stem=true, stopwords=true, parts=true))"]
     assert [problem.path for problem in status.problems] == ["bad.md"]
-
-
-def test_knowledge_base_may_be_used_again_after_close(small: Home) -> None:
-    kb = small.open()
-    ask(kb, "cash")
-    kb.close()
-    assert ask(kb, "cash").hits
-    kb.close()

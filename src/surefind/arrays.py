@@ -7,18 +7,45 @@ checked once, when an index is opened. Every failure is a `ValueError`, which `I
 
 from __future__ import annotations
 
-from collections.abc import Sized
+import contextlib
+import threading
+from collections.abc import Callable, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+T = TypeVar("T")
+_READING = threading.Lock()
+_TRIES = 5
+
 
 def read_array(path: Path, dtype: DTypeLike, ndim: int = 1, mapped: bool = True) -> NDArray[Any]:
     """Reads an array of this type and number of dimensions; `mapped` leaves it on disk until it is used."""
-    found: NDArray[Any] = np.asarray(np.load(path, mmap_mode="r" if mapped else None))
+    found: NDArray[Any] = _parsed(lambda: np.asarray(np.load(path, mmap_mode="r" if mapped else None)))
     return checked_array(path.name, found, dtype, ndim)
+
+
+def read_archive(path: Path) -> dict[str, NDArray[Any]]:
+    """Reads all arrays of an .npz file by their names."""
+
+    def read() -> dict[str, NDArray[Any]]:
+        with np.load(path) as data:
+            return dict(data)
+
+    return _parsed(read)
+
+
+def _parsed(read: Callable[[], T]) -> T:
+    """Reads one file at a time. numpy parses the head of an array with `ast`, which Python cannot do in two threads at
+    once: "SystemError: AST constructor recursion depth mismatch". Another part of the program may use `ast` as well, so
+    it is tried again."""
+    with _READING:
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(SystemError):
+                return read()
+        return read()
 
 
 def checked_array(name: str, found: NDArray[Any], dtype: DTypeLike, ndim: int = 1) -> NDArray[Any]:

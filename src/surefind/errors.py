@@ -17,6 +17,7 @@
     │   ├── PassageError           a passage is not in this generation, or the caller may not read it
     │   ├── NotBuiltError          an index that a search needs does not exist; the message says how to build it
     │   ├── CorruptIndexError      the checksum of an index or a model does not match
+    │   ├── ClosedError            the knowledge base was closed by this program
     │   ├── DamagedError           the catalogue is damaged; the message says how to recover
     │   └── DiskFullError          the disk is full; nothing was lost
     ├── RefusedError               a server answered a request with an error; `status` is its HTTP status
@@ -120,6 +121,10 @@ class NotBuiltError(StoreError):
 
 
 class CorruptIndexError(StoreError):
+    pass
+
+
+class ClosedError(StoreError):
     pass
 
 

@@ -33,6 +33,7 @@ from surefind.services import LocalServices
 from surefind.store.backends.choice import backend_of
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import NAME, Catalogue
+from surefind.store.connection import closed
 from surefind.store.failures import explaining
 from surefind.store.lock import nothing_yet
 from surefind.store.rows import Generation, Version
@@ -57,6 +58,7 @@ class KnowledgeBase(Writing, Drafting):
         self._catalogue: Catalogue | None = None
         self._currents: dict[str, Current] = {}
         self._desk: Desk | None = None
+        self._closed = False
         self._lock = RLock()
 
     @classmethod
@@ -69,17 +71,26 @@ class KnowledgeBase(Writing, Drafting):
         return cls(path.resolve(), once)
 
     def close(self) -> None:
-        """Closes the readers, the services and the catalogue. A `with` statement does so at its end."""
+        """Closes the readers, the services, the catalogue and the desk. A `with` statement does so at its end. Calls
+        that other threads have begun end as they would, or raise `ClosedError`, as all later calls do."""
+        with self._lock:
+            self._closed = True
+            currents = list(self._currents.values())
+            self._currents = {}
+            catalogue, desk = self._catalogue, self._desk
+            self._catalogue = self._desk = None
         self.services.close()
-        for current in self._currents.values():
+        for current in currents:
             current.close()
-        self._currents.clear()
-        if self._catalogue:
-            self._catalogue.close()
-            self._catalogue = None
-        if self._desk:
-            self._desk.close()
-            self._desk = None
+        if catalogue:
+            catalogue.close()
+        if desk:
+            desk.close()
+
+    def _check_open(self) -> None:
+        """Raises `ClosedError` after `close`."""
+        if self._closed:
+            raise closed(self.data)
 
     def __enter__(self) -> Self:
         return self
@@ -126,6 +137,7 @@ class KnowledgeBase(Writing, Drafting):
         if not self._exists():
             raise nothing_yet(self.data, f"There is no knowledge base in {self.folder} yet.")
         with self._lock:
+            self._check_open()
             self._catalogue = self._catalogue or Catalogue(self.data, readonly=True)
             return self._catalogue
 

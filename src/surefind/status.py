@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,11 +89,12 @@ def models_of(settings: Settings) -> dict[str, list[str]]:
 
 
 def _size(folder: Path) -> int:
-    """Returns the bytes of all files in a folder. A writer may delete a file meanwhile; it is skipped."""
+    """Returns the bytes of all files in a folder. A writer may delete files and folders meanwhile: they are skipped."""
     total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            total += path.stat().st_size if path.is_file() else 0
+    for inside, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += Path(inside, name).lstat().st_size
     return total
 
 

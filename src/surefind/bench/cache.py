@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.arrays import read_archive
 from surefind.sealed import sealed, unsealed
 from surefind.store import indexes
 from surefind.types import IdArray, Rankings
@@ -37,14 +38,14 @@ class RunCache:
         if not self._read or not path.exists():
             return None
         try:
-            with np.load(path) as data:
-                meta = unsealed(json.loads(str(data["meta"])))
-                ids, scores = data["ids"], data["scores"]
-                if meta["arrays"] != _checksum(ids, scores):
-                    return None
-                if ids.dtype != np.int64 or scores.dtype.kind != "f" or ids.ndim != 2 or scores.shape != ids.shape:
-                    return None
-                return Rankings(ids, scores, meta["source"], meta["signal"], float(meta["floor"]))
+            data = read_archive(path)
+            meta = unsealed(json.loads(str(data["meta"])))
+            ids, scores = data["ids"], data["scores"]
+            if meta["arrays"] != _checksum(ids, scores):
+                return None
+            if ids.dtype != np.int64 or scores.dtype.kind != "f" or ids.ndim != 2 or scores.shape != ids.shape:
+                return None
+            return Rankings(ids, scores, meta["source"], meta["signal"], float(meta["floor"]))
         except Exception:  # numpy, zipfile and zlib raise errors of their own
             return None  # a half-written or damaged file is computed again
 

@@ -149,9 +149,7 @@ class Bench:
         self.build(plan)
         documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
         admitted = self.view(plan.contenders[0]).admitted(plan.access)
-        exam, dropped = relocate(
-            plan.exam, {document_id: text for document_id, text in documents.items() if document_id in admitted}
-        )
+        exam, dropped = relocate(plan.exam, {name: text for name, text in documents.items() if name in admitted})
         if not exam.queries:
             raise ExamError(
                 f"No question of {plan.exam.label} points at a document of this knowledge base. Sync the documents "

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import sqlite3
-import threading
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 from surefind.errors import DamagedError, LockedError, NewerStoreError, StoreError, UsageError, is_denied, is_full
 from surefind.folders import private_folder
-from surefind.store.connection import Connection
+from surefind.store.connection import Connection, Connections
 from surefind.store.failures import explained
 
 NAME = "desk.db"
@@ -58,9 +55,7 @@ class Database:
 
     def __init__(self, data: Path) -> None:
         self.path = data / NAME
-        self._mine = threading.local()
-        self._lock = threading.Lock()
-        self._every: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
+        self._connections = Connections(self.path, connect)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -71,7 +66,7 @@ class Database:
                 empty.executescript(_SCHEMA)
                 yield empty
                 return
-            db = self._connection()
+            db = self._connections.get()
             db.execute("BEGIN")
             try:
                 yield db
@@ -83,7 +78,7 @@ class Database:
         """Yields a connection in a transaction, which is committed at the end of the block unless it raises."""
         with self._explaining():
             private_folder(self.path.parent)
-            db = self._connection()
+            db = self._connections.get()
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -91,14 +86,6 @@ class Database:
                 db.execute("ROLLBACK")
                 raise
             db.execute("COMMIT")
-
-    def _connection(self) -> sqlite3.Connection:
-        found: tuple[int, sqlite3.Connection] | None = getattr(self._mine, "db", None)
-        if found is None or found[0] != os.getpid():  # a connection must not be used after a fork
-            found = self._mine.db = (os.getpid(), connect(self.path))
-            with self._lock:
-                self._every.add(found[1])
-        return found[1]
 
     @contextlib.contextmanager
     def _explaining(self) -> Iterator[None]:
@@ -117,14 +104,10 @@ class Database:
         return damaged(self.path, str(error))
 
     def close(self) -> None:
-        with self._lock:
-            for connection in list(self._every):
-                connection.close()
-            self._every.clear()
-        self._mine = threading.local()
+        self._connections.close()
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> Connection:
     """Opens the file after making it, if it does not exist. A file on a read-only disk is opened as immutable."""
     try:
         return _opened(str(path), False)
@@ -134,7 +117,7 @@ def connect(path: Path) -> sqlite3.Connection:
         return _opened(f"file:{quote(str(path))}?mode=ro&immutable=1", True)
 
 
-def _opened(where: str, uri: bool) -> sqlite3.Connection:
+def _opened(where: str, uri: bool) -> Connection:
     db = sqlite3.connect(
         where, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=uri, factory=Connection
     )

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.arrays import read_archive
 from surefind.fusion.features import Rarity, alpha_at, of_scores, of_words, rich
 from surefind.fusion.join import from_floor, join, min_max
 from surefind.fusion.trees import Trees
@@ -89,8 +90,8 @@ class Ridge(Weigher):
 
     @classmethod
     def load(cls, folder: Path) -> Ridge:
-        with np.load(folder / _ARRAYS) as data:
-            return cls(data["coefficients"], float(data["bias"]))
+        data = read_archive(folder / _ARRAYS)
+        return cls(data["coefficients"], float(data["bias"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +117,8 @@ class MLP(Weigher):
 
     @classmethod
     def load(cls, folder: Path) -> MLP:
-        with np.load(folder / _ARRAYS) as data:
-            return cls(tuple((data[f"w{i}"], data[f"b{i}"]) for i in range(len(data.files) // 2)))
+        data = read_archive(folder / _ARRAYS)
+        return cls(tuple((data[f"w{i}"], data[f"b{i}"]) for i in range(len(data) // 2)))
 
 
 @dataclass(frozen=True, eq=False)

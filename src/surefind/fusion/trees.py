@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from surefind.arrays import read_archive
 from surefind.types import Floats
 
 Ints = NDArray[np.int32]
@@ -69,9 +70,9 @@ class Trees:
 
     @classmethod
     def load(cls, path: Path) -> Trees:
-        with np.load(path) as data:
-            roots, feature, value, left, right = (data[n] for n in ("roots", "feature", "value", "left", "right"))
-            return cls(roots, feature, value, left, right, float(data["base"]))
+        data = read_archive(path)
+        roots, feature, value, left, right = (data[n] for n in ("roots", "feature", "value", "left", "right"))
+        return cls(roots, feature, value, left, right, float(data["base"]))
 
 
 def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:

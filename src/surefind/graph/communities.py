@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from surefind.arrays import check_length, check_range, checked_array
+from surefind.arrays import check_length, check_range, checked_array, read_archive
 from surefind.errors import MissingPartError
 from surefind.graph.derive import TITLED, Graph
 from surefind.graph.relations import relate
@@ -53,12 +53,12 @@ class Communities:
     @classmethod
     def load(cls, folder: Path, nodes: int) -> Communities:
         """Reads the communities of a graph with this number of nodes."""
-        with np.load(folder / "communities.npz") as saved:
-            large, small = (checked_array(name, saved[name], np.int32) for name in ("large", "small"))
-            for name, found in (("large", large), ("small", small)):
-                check_range(name, found, _NONE, nodes)
-                check_length(name, found, nodes)
-            return cls(large, small, float(saved["modularity"]))
+        saved = read_archive(folder / "communities.npz")
+        large, small = (checked_array(name, saved[name], np.int32) for name in ("large", "small"))
+        for name, found in (("large", large), ("small", small)):
+            check_range(name, found, _NONE, nodes)
+            check_length(name, found, nodes)
+        return cls(large, small, float(saved["modularity"]))
 
 
 def communities(graph: Graph, largest: int = LARGEST) -> Communities:

@@ -72,8 +72,9 @@ class Current:
             if newest != self._tried:
                 self.problem = ""
             self._tried, self._again = newest, time.monotonic() + _RETRY_SECONDS
-            self._thread = threading.Thread(target=self._in_background, name="surefind-open", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._in_background, name="surefind-open", daemon=True)
+            thread.start()
+            self._thread = thread  # `close` in another thread must not wait for one that has not started
 
     def refresh(self) -> Reader:
         """Returns the reader of the newest generation, and opens it first if necessary."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from surefind.errors import NewerStoreError, OlderStoreError, StoreError
 from surefind.folders import private_folder
 from surefind.store._schema import SCHEMA, UPGRADES, VERSION
 from surefind.store.checksums import COLUMNS, COUNTED, checksum, joined_checksum, joined_format, register
-from surefind.store.connection import Connection
+from surefind.store.connection import Connection, Connections, Lent, closed
 from surefind.store.failures import damaged, explained
 from surefind.store.lock import nothing_yet
 
@@ -28,26 +26,18 @@ class Database:
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
         self.path = path
-        self._readonly = readonly
-        self._mine = threading.local()
-        self._lock = threading.Lock()
-        self._every: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
-        self._shared = None if readonly else self._kept(connect(path))
-
-    def _kept(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        with self._lock:
-            self._every.add(connection)
-        return connection
+        self._reading = Connections(path, connect_to_read) if readonly else None
+        self._writing = None if readonly else Lent(connect(path), path.parent)
 
     @property
     def db(self) -> sqlite3.Connection:
-        """The connection of this thread."""
-        if self._shared is not None:
-            return self._shared
-        found: sqlite3.Connection | None = getattr(self._mine, "db", None)
-        if found is None:
-            found = self._mine.db = self._kept(connect_to_read(self.path))
-        return found
+        """The connection of this thread, or the one that writes. Raises `ClosedError` after `close`."""
+        if self._reading is not None:
+            return self._reading.get()
+        lent = self._writing
+        if lent is None:
+            raise closed(self.path.parent)
+        return lent.connection
 
     # ------------------------------------------------------------ checked rows
 
@@ -120,14 +110,12 @@ class Database:
         return damaged(self.path.parent, what)
 
     def close(self) -> None:
-        with self._lock:
-            for connection in list(self._every):
-                connection.close()
-            self._every.clear()
-        self._mine = threading.local()
+        if self._reading is not None:
+            self._reading.close()
+        self._writing = None  # a thread that uses it holds it, and it is closed when nobody does
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> Connection:
     """Opens the database for writing, after creating it or upgrading it to the current format."""
     private_folder(path.parent)
     db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False, factory=Connection)
@@ -145,7 +133,7 @@ def connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def connect_to_read(path: Path) -> sqlite3.Connection:
+def connect_to_read(path: Path) -> Connection:
     """Opens the database read-only, for one thread. On a read-only disk SQLite cannot create the shared memory through
     which it sees a writer; no writer can exist there, so the database is opened as immutable."""
     tried: sqlite3.Error | None = None

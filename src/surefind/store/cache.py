@@ -19,7 +19,7 @@ from urllib.parse import quote
 from surefind.errors import is_denied, is_full
 from surefind.folders import private_folder
 from surefind.store.checksums import checksum
-from surefind.store.connection import Connection
+from surefind.store.connection import Connection, closed
 
 _BATCH = 500
 """The most keys in one statement."""
@@ -51,6 +51,7 @@ class Cache:
         self._waiting: deque[Values] = deque()
         self._connection: sqlite3.Connection | None = None
         self._readonly = False
+        self._closed = False
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Values]:
         """Returns the values of the keys that are stored and intact."""
@@ -100,7 +101,9 @@ class Cache:
         return sum(intact), len(intact) - sum(intact)
 
     def close(self) -> None:
+        """Closes the file after the call that is using it. Later calls raise `ClosedError`."""
         with self._lock:
+            self._closed = True
             self._close()
 
     def _close(self) -> None:
@@ -128,6 +131,8 @@ class Cache:
                     self.path.with_name(self.path.name + suffix).replace(f"{self.path}.damaged{suffix}")
 
     def _open(self) -> sqlite3.Connection:
+        if self._closed:
+            raise closed(self.path.parent.parent)
         if self._connection is None:
             try:
                 self._connection = self._opened_to_write()
