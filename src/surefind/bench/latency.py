@@ -77,7 +77,8 @@ def _timed(
         # Scoring and predicting reuse the query vectors of the search just before them.
         reuses = pipeline.completes or isinstance(pipeline.fuse, QueryFuser)
         again = partial(_search_again, pipeline, sample, view, access) if reuses else None
-        best = stopwatch.time(path, partial(_joined, pipeline, sample, lists, view, services, access), again)
+        work = partial(_joined, pipeline, sample, lists, view, services, access)
+        best = stopwatch.time(path, work, again, reach=min(map(len, lists)))
         keys.append((name_of(pipeline.fuse), path))
     reach = Reach(pipeline, view, services, access)
     for reranker in pipeline.rerank:
@@ -107,7 +108,7 @@ class _Stopwatch:
         """Times `work` on the sample, unless this round has timed `key` already, and returns its rankings.
 
         `before` runs untimed before each query and restores the state that the stage has in a search. `reach` is the
-        number of queries that the previous stage was timed on; a stage that takes seconds per query is timed on fewer.
+        number of queries that all stages before it were timed on; one that takes seconds per query is timed on fewer.
         """
         if key in self._done:
             return self._found[key]
