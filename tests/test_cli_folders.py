@@ -157,5 +157,5 @@ def test_a_current_folder_that_is_gone_gets_a_sentence(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     code = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); from surefind.serve.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "status"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", code, "status"], capture_output=True, text=True, check=False)
     assert done.returncode == 3 and "The current folder no longer exists" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -275,6 +276,27 @@ def test_first_request_long_after_a_sync_sees_the_new_generation(bank: Bank, mon
     bank.home.sync("docs")
     time.sleep(0.3)
     assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 404
+
+
+def test_request_that_sees_another_open_the_new_generation_does_not_use_the_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(current, "BEHIND_SECONDS", 0.1)
+    newest = [1]
+
+    def number() -> int:
+        if threading.current_thread() is threading.main_thread() and newest[0] == 2:
+            other = threading.Thread(target=one.refresh)  # meanwhile, another request opens it
+            other.start()
+            other.join(60)
+        return newest[0]
+
+    one = current.Current(number, lambda before: SimpleNamespace(generation=newest[0], damaged=False))  # type: ignore
+    one.get()
+    newest[0] = 2
+    time.sleep(0.2)
+    assert one.get().generation == 2
+    one.close()
 
 
 def test_request_waits_for_a_generation_that_opens_slowly_only_when_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:

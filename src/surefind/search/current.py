@@ -21,6 +21,15 @@ _RETRY_SECONDS = 2.0
 """The time to wait before trying again to open a generation that could not be opened."""
 
 
+class _Shown:
+    """A reader, and a time at which it was the newest one: a newer generation was committed after it. The two belong
+    together. A request that compared its reader with the time of the next one served withdrawn documents."""
+
+    def __init__(self, reader: Reader, known: float) -> None:
+        self.reader = reader
+        self.known = known
+
+
 class Current:
     """Holds the current reader, and replaces it when there is a newer generation."""
 
@@ -28,12 +37,10 @@ class Current:
         """`newest` returns the number of the newest generation; `open` opens it, given the reader before it."""
         self._newest = newest
         self._open = open_newest
-        self._reader: Reader | None = None
+        self._shown: _Shown | None = None
         self._opening = threading.Lock()
         self._tried, self._again = 0, 0.0
         """The generation that was last opened in the background, and the time from which it may be tried again."""
-        self._known = 0.0
-        """A time at which the reader was the newest one. A newer generation was committed after it."""
         self._repaired = 0.0
         """The time from which a reader that found damage may be opened again."""
         self._closed = False
@@ -44,25 +51,25 @@ class Current:
     def get(self) -> Reader:
         """Returns the reader for a new request. If there is a newer generation, it is opened in the background. The
         request waits for it if that generation may be older than `BEHIND_SECONDS`."""
-        reader = self._reader
-        if reader is not None and reader.damaged and time.monotonic() > self._repaired:
+        shown = self._shown
+        if shown is not None and shown.reader.damaged and time.monotonic() > self._repaired:
             self._repaired = time.monotonic() + _RETRY_SECONDS
             return self.refresh()  # a sync may have repaired what it could not read
-        while reader is not None:
+        while shown is not None:
             now = time.monotonic()
             newest = self._newest()
-            if newest == reader.generation:
-                self._known = max(self._known, now)
-                return reader
+            if newest == shown.reader.generation:
+                shown.known = max(shown.known, now)
+                return shown.reader
             self._begin(newest)
             failed = self._tried == newest and self.problem
-            if failed or now - self._known <= BEHIND_SECONDS:
-                return reader
+            if failed or now - shown.known <= BEHIND_SECONDS:
+                return shown.reader
             with self._opening:
-                opened = self._reader
-            if opened is reader:
-                return reader  # the new generation cannot be opened
-            reader = opened
+                opened = self._shown
+            if opened is shown:
+                return shown.reader  # the new generation cannot be opened
+            shown = opened
         return self.refresh()
 
     def _begin(self, newest: int) -> None:
@@ -79,19 +86,20 @@ class Current:
     def refresh(self) -> Reader:
         """Returns the reader of the newest generation, and opens it first if necessary."""
         with self._opening:
-            reader, now = self._reader, time.monotonic()
-            if reader is None or reader.damaged or reader.generation != self._newest():
-                reader = self._reader = self._open(reader)
+            shown, now = self._shown, time.monotonic()
+            if shown is None or shown.reader.damaged or shown.reader.generation != self._newest():
+                shown = self._shown = _Shown(self._open(shown.reader if shown else None), now)
                 self.problem = ""
-            self._known = now
-            return reader
+            shown.known = max(shown.known, now)
+            return shown.reader
 
     def _in_background(self) -> None:
         now = time.monotonic()
         try:
-            reader = self._open(self._reader)
+            shown = self._shown
+            opened = _Shown(self._open(shown.reader if shown else None), now)
             if not self._closed:
-                self._reader, self._known = reader, now
+                self._shown = opened
             self.problem = ""
         except Exception as error:  # whatever the error, searches continue on the current reader
             self.problem = str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"
@@ -101,7 +109,7 @@ class Current:
     def drop(self) -> None:
         """Drops the reader; the next request opens a new one."""
         with self._opening:
-            self._reader = None
+            self._shown = None
 
     def close(self) -> None:
         """Waits for the background thread and drops the reader."""
@@ -109,4 +117,4 @@ class Current:
         thread = self._thread
         if thread is not None:
             thread.join()
-        self._reader = None
+        self._shown = None
