@@ -1,5 +1,7 @@
 # make demo          the whole path on the bundled sample, from nothing
-# make test          lint, types, every test, and a bare install, from nothing
+# make test          lint, types, every test, and a bare install, from nothing (PYTHON=python3.13 for another Python)
+# make test-all      make test, then all groups of tests below but faults: at most 30 minutes
+# make pythons       a bare install, the demo and a core of the tests, with the other Pythons that we support
 # make test-latest   the same with the newest version of every dependency
 # make frameworks    the tests of the retrievers for LangChain, LlamaIndex and Haystack, with these libraries
 # make milvus        the tests of the milvus backend, with milvus-lite
@@ -9,6 +11,7 @@
 # make faults        200 kills, 1,000 damaged files of each kind, 1,000,000 odd inputs (about four hours)
 # make lock          write constraints.txt again, with the newest versions
 PYTHON ?= python3
+PYTHONS ?= 3.11 3.12 3.13 3.14
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
@@ -19,7 +22,14 @@ REQUIREMENTS := pyproject.toml models/pyproject.toml $(CONSTRAINTS)
 # bytecode files, every process would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-latest lint types unit smoke compiled docs frameworks milvus ray browser growth faults lock clean
+# An environment of another Python is made again.
+ifneq ($(shell $(BIN)/python --version 2> /dev/null),$(shell $(PYTHON) --version 2> /dev/null))
+CLEAR := --clear
+$(shell rm -f $(READY) $(DEV))
+endif
+
+.PHONY: demo test test-all test-rest test-latest lint types unit smoke compiled docs pythons frameworks milvus ray browser \
+  growth faults lock clean
 
 demo: $(READY)
 	$(BIN)/surefind demo demo
@@ -30,6 +40,11 @@ test:
 	$(MAKE) --jobs=2 --output-sync=target $(DEV) smoke
 	$(MAKE) --jobs=2 --output-sync=target compiled lint types
 	$(MAKE) unit
+
+test-all: test test-rest
+
+# What cannot be installed is an error here.
+test-rest: pythons growth browser frameworks milvus ray
 
 test-latest:
 	rm -rf .venv-latest
@@ -58,7 +73,11 @@ docs: $(DEV)
 	$(BIN)/python scripts/cli_reference.py docs/cli.md
 	$(BIN)/python scripts/api_reference.py docs/api.md
 
+pythons:
+	PYTHON=$(PYTHON) PYTHONS="$(PYTHONS)" CONSTRAINTS=$(CONSTRAINTS) sh scripts/pythons.sh
+
 browser: $(DEV)
+	@command -v chromium > /dev/null || { echo 'There is no chromium here. Install it: apt install chromium'; exit 1; }
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser
 
 growth: $(DEV)
@@ -66,14 +85,14 @@ growth: $(DEV)
 
 # The three frameworks bring a hundred packages, which would take a tenth of the time of `make test`.
 frameworks:
-	$(PYTHON) -m venv .venv-frameworks
+	$(PYTHON) -m venv --clear .venv-frameworks
 	PIP_CONSTRAINT=$(CONSTRAINTS) .venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
 	  -e ./models -e '.[langchain,llama-index,haystack]' pytest hypothesis
 	.venv-frameworks/bin/pytest tests/test_adapters.py
 
 # The packages of Milvus and Ray are large, and few users need them.
 milvus ray:
-	$(PYTHON) -m venv .venv-$@
+	$(PYTHON) -m venv --clear .venv-$@
 	PIP_CONSTRAINT=$(CONSTRAINTS) .venv-$@/bin/python -m pip install --quiet --disable-pip-version-check \
 	  -e ./models -e '.[$@,dev]'
 	.venv-$@/bin/pytest tests/test_$@*.py
@@ -98,7 +117,7 @@ define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'Surefind needs Python 3.11 or newer. Name one: make PYTHON=python3.12 $(MAKECMDGOALS)'; exit 1; }
 	@if [ -e $(VENV)/.installing ]; then rm -rf $(VENV); fi
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(CLEAR) $(VENV)
 	@rm -f $(READY) $(DEV) && touch $(VENV)/.installing
 	@echo 'Installing into $(VENV). This takes a minute or two the first time.'
 	PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) \
@@ -113,4 +132,4 @@ $(DEV): $(REQUIREMENTS)
 	$(call install,dev,$(READY) $(DEV))
 
 clean:
-	rm -rf $(VENV) .venv-latest .venv-lock demo
+	rm -rf .venv .venv-* demo

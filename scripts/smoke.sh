@@ -29,4 +29,8 @@ assert sample_folder().is_dir() and sample_questions().is_file()"
 "$surefind" help | grep -q "^  exam "
 "$surefind" help exam | grep -q "^# Exams"
 "$surefind" help search | grep -q "^Usage: surefind search"
+if [ -n "${DEMO-}" ]; then
+  "$surefind" demo demo > demo.txt
+  grep -q "^Recommendation: " demo.txt
+fi
 echo "smoke: 1 passed, 0 failed"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the tests on all cores, with their files in memory where there is room: they make thousands of knowledge bases,
-# and each would wait for the disk. BIN is the folder of the programs of the environment with the development tools.
+# and each would wait for the disk. BIN is the folder of the programs of the environment with the development tools. With
+# arguments, runs only these tests.
 set -eu
 memory=/dev/shm
 needed=4000000
@@ -19,4 +20,4 @@ fi
 # A process more than there are cores, because many tests wait for something. A library that starts a thread for each
 # core as well would make them wait for each other.
 workers=$("$BIN/python" -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
-OMP_NUM_THREADS=1 "$BIN/pytest" --dist loadfile --no-loadscope-reorder --numprocesses "$workers"
+OMP_NUM_THREADS=1 "$BIN/pytest" --dist loadfile --no-loadscope-reorder --numprocesses "$workers" "$@"
