@@ -30,7 +30,8 @@ def _ready() -> None:
 
 
 class Forked:
-    """A running `surefind`, with the methods of `subprocess.Popen` that tests use."""
+    """A running `surefind`, with the methods of `subprocess.Popen` that tests use. `output` is a file, or a terminal,
+    which it also reads."""
 
     def __init__(self, words: Sequence[str], output: Path, environment: Mapping[str, str]) -> None:
         arguments = (list(words), str(output), dict(environment), str(Path.cwd()))
@@ -41,10 +42,10 @@ class Forked:
     def poll(self) -> int | None:
         return self._process.exitcode
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
         if self._process.exitcode is None:
-            raise TimeoutExpired("surefind", timeout)
+            raise TimeoutExpired("surefind", timeout or 0)
         return self._process.exitcode
 
     def terminate(self) -> None:
@@ -58,9 +59,16 @@ class Forked:
 def _run(words: list[str], output: str, environment: dict[str, str], folder: str) -> None:
     from surefind.__main__ import main
 
-    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    file = os.open(output, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOCTTY)
+    if os.isatty(file):
+        os.setsid()
+        os.dup2(file, 0)
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     os.dup2(file, 1)
     os.dup2(file, 2)
+    os.close(file)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
