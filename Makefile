@@ -57,9 +57,10 @@ lint: $(DEV)
 types: $(DEV)
 	$(BIN)/mypy
 
-# Kernels and modules are compiled once here. Otherwise each process of the tests would compile them.
+# Kernels and modules are compiled once here. Otherwise each process of the tests would compile them. All files are
+# collected, and so compiled, but only some tests run.
 compiled: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet tests/test_contracts.py -k 'retriever or fuser'
+	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet -k 'test_contracts and (retriever or fuser)'
 
 unit: $(DEV)
 	BIN=$(BIN) sh scripts/unit.sh

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import httpx
 
+from forking import Forked
 from helpers import Home
 
 SETTINGS = """
@@ -40,7 +40,7 @@ Rights = Mapping[str, tuple[Sequence[str], Sequence[str]]]
 @dataclass
 class Served:
     url: str
-    process: subprocess.Popen[str]
+    process: Forked | subprocess.Popen[bytes]
     log: Path
 
     def client(self, key: str = "") -> httpx.Client:
@@ -67,22 +67,26 @@ def a_bank(home: Home) -> Home:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *words: str, **environment: str) -> Iterator[Served]:
+def serving(folder: Path, *words: str, forked: bool = True, **environment: str) -> Iterator[Served]:
+    """Serves until the end of the block: in a fork (`forking`), or as the program that a user starts."""
     log = folder / "serve.log"
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "surefind", "serve", "--kb", str(folder), "--port", "0", *words],
-            stderr=file, stdout=file, text=True, env={**os.environ, **environment},
-        )  # fmt: skip
+    log.write_text("")
+    words = ("serve", "--kb", str(folder), "--port", "0", *words)
+    process: Forked | subprocess.Popen[bytes]
+    if forked:
+        process = Forked(words, log, {**os.environ, **environment})
+    else:
+        with log.open("w") as file:
+            process = subprocess.Popen([sys.executable, "-m", "surefind", *words], stderr=file, stdout=file)
     try:
         yield Served(_address(process, log), process, log)
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
+            process.terminate()
         process.wait(20)
 
 
-def _address(process: subprocess.Popen[str], log: Path) -> str:
+def _address(process: Forked | subprocess.Popen[bytes], log: Path) -> str:
     for _ in range(600):
         found = re.search(r"on (http://\S+)", log.read_text())
         if found:

@@ -76,13 +76,14 @@ def finished(base: Path) -> Finished:
 
 
 def test_row_is_what_its_layout_gives_alone(finished: Finished, base: Path, tmp_path: Path) -> None:
+    with KnowledgeBase.open(base) as kb:
+        exam = known_item_exam(kb, per_family=8)
     for row, text in zip(finished.report["rows"], LAYOUTS, strict=True):
         chunk, *enrich = text.split(" + ")
         home = Home(tmp_path / row["name"], f'[index]\nchunk = "{chunk}"\nenrich = {enrich}\n{WORDS}')
         copy_few(home.docs)
         home.sync("docs")
-        with home.open() as alone, KnowledgeBase.open(base) as kb:
-            exam = known_item_exam(kb, per_family=8)
+        with home.open() as alone:
             plan = Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(MEASURES))
             expected = run_bench(alone, plan, "surefind bench").report
         assert row["scores"] == expected["rows"][0]["scores"]

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from exam_helpers import surefind
+from forking import Forked
 from helpers import WORDS, Home
 from surefind.serve.cli import _common
 from surefind.serve.cli._terminal import CleanStream, clean, escaped
@@ -42,10 +44,10 @@ def on_terminal(home: Home, *words: str) -> bytes:
     """What a command writes to a terminal, with its colours."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "surefind", *words, "--kb", str(home.folder)],
-        stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True,
-    )  # fmt: skip
+    process = Forked([*words, "--kb", str(home.folder)], Path(os.ttyname(theirs)), environment)
+    while not (ready := select.select([ours], [], [], 0.05)[0]) and process.poll() is None:
+        pass
+    assert ready, "it wrote something"
     os.close(theirs)
     written = b""
     while True:

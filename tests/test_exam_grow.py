@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from exam_helpers import copy_few, surefind
+from forking import Forked
 from helpers import Home
 from surefind import Access, KnowledgeBase
 from surefind.errors import ExamError, LockedError, UsageError
@@ -310,9 +311,9 @@ class Terminal:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.screen, theirs = pty.openpty()
-        command = [sys.executable, "-m", "surefind", "exam", "grow", "real", *PAIR, *options, "--kb", str(folder)]
-        streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-        self.process = subprocess.Popen(command, **streams, start_new_session=True, env={**os.environ, "TERM": "dumb"})
+        words = ["exam", "grow", "real", *PAIR, *options, "--kb", str(folder)]
+        self.process = Forked(words, Path(os.ttyname(theirs)), {**os.environ, "TERM": "dumb"})
+        select.select([self.screen], [], [], 60)  # it has opened the terminal when it writes
         os.close(theirs)
 
     def until(self, mark: str) -> str:

@@ -347,7 +347,7 @@ def test_many_readers_and_a_writer(bank: Home, server: Served) -> None:
 
 def test_a_stop_ends_running_requests_first(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = a_bank(Home(tmp_path_factory.mktemp("stop")))
-    with serving(home.folder) as server:
+    with serving(home.folder, forked=False) as server:
         codes: list[int] = []
 
         def read() -> None:

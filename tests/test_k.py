@@ -93,7 +93,7 @@ def test_a_smaller_k_gives_the_head_and_offset_pages_through_the_same_list(kb: K
     named = pipeline if any(mark in pipeline for mark in "(+>@") else f"{pipeline} @100"
     kb.build(named)
 
-    @settings(max_examples=settings.default.max_examples * 2 // 5)  # for each of many pipelines
+    @settings(max_examples=settings.default.max_examples // 6)  # for each of many pipelines
     @given(QUERIES, st.integers(1, 60), st.integers(0, 30))
     def check(query: str, k: int, offset: int) -> None:
         whole = hits(kb, query, named, 100)

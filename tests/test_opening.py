@@ -136,7 +136,7 @@ def test_an_id_reads_its_passage_after_other_documents_changed(home: Home) -> No
     assert (again.text, again.lines, again.sentence) == (hit.text, hit.lines, hit.sentence)
 
 
-@pytest.mark.parametrize("id", ["", "x", "0" * 16, "f" * 16, "../../etc/passwd", "０" * 16])
+@pytest.mark.parametrize("key", ["", "x", "0" * 16, "f" * 16, "../../etc/passwd", "０" * 16])
 def test_an_unknown_id_is_not_found(home: Home, key: str) -> None:
     home.configure(CHUNKS)
     home.write("docs/a.md", "text")

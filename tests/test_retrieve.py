@@ -140,7 +140,8 @@ def test_an_index_built_without_kernels_has_the_same_bits(size: int, monkeypatch
     rng = np.random.default_rng(size)
     words = [*(f"word{i}" for i in range(40)), "the", "part-time", "don't", "Ärger"]
     texts = [" ".join(rng.choice(words, rng.integers(0, 60)).tolist()) for _ in range(size)]
-    texts[: size // 9] = ["cash " * 70_000] * (size // 9)  # more than a frequency can hold
+    huge = min(size // 9, 2)
+    texts[:huge] = ["cash " * 70_000] * huge  # more than a frequency can hold
     origin = np.where(rng.random(size) < 0.5, rng.permutation(size), -1).astype(np.int32)
     analyzer = spec.make("analyze", "english")
     made = []

@@ -62,7 +62,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
     shutil.copytree(EXAMPLE, home.docs, dirs_exist_ok=True)
     home.sync("docs")
     with home.open() as base:
-        made = generate(base.documents(Access.owner()), per_family=20)
+        made = generate(base.documents(Access.owner()), per_family=14)
         asked = tuple(replace(query, family=f"asked {query.family}") for query in made.queries)  # count as real ones
         ExamStore(base.data / "exams").save(Exam("known-item", asked, corpus=base.reader().fingerprint))
         yield base

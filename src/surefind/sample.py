@@ -1,4 +1,5 @@
-"""Finds the bundled sample: the documents of a fictional credit union, and questions about them."""
+"""Finds the bundled sample: the documents of a fictional credit union, questions about them, and the vectors of their
+passages, which take a minute to compute."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from surefind.errors import MissingPartError
 
 _PACKAGED = Path(__file__).parent / "sample"
 _CLONE = Path(__file__).parents[2] / "examples"
+VECTORS = "vectors.npz"
+"""The name of the file of vectors, beside the questions."""
 
 
 def sample_folder() -> Path:
@@ -21,3 +24,18 @@ def sample_folder() -> Path:
 def sample_questions() -> Path:
     """Returns the file of the sample questions."""
     return sample_folder().parent / "questions.jsonl"
+
+
+def sample_vectors() -> list[tuple[bytes, bytes]]:
+    """Returns the vectors of the sample's passages as rows of the vector cache; none if the file is missing.
+
+    They are those of the bundled encoder in the default layout (`scripts/sample_vectors.py`). A row's key is a hash of
+    the encoder and the text, so where one of them has changed, the vector is computed as for any other document.
+    """
+    import numpy as np
+
+    path = sample_folder().parent / VECTORS
+    if not path.is_file():
+        return []
+    with np.load(path) as kept:
+        return [(key.tobytes(), vector.tobytes()) for key, vector in zip(kept["keys"], kept["vectors"], strict=True)]

@@ -62,6 +62,12 @@ class LocalServices:
             self._embedders[model] = CachedEmbedder(cast(Embedder, spec.make("embed", model)), self._cache)
         return self._embedders[model]
 
+    def keep_vectors(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Adds vectors that were computed elsewhere, as rows of the vector cache. Without a cache folder they are
+        dropped."""
+        if self._cache:
+            self._cache.put(rows)
+
     def close(self) -> None:
         self.llm.close()
         close_shared()

@@ -54,7 +54,7 @@ class SpanScores:
         return self._documents[j.document][j.start : j.end]
 
     def _text(self, chunk_id: int) -> str:
-        spans, at = self._spans, int(self._spans.at(chunk_id))
+        spans, at = self._spans, self._spans.position(chunk_id)
         return self._documents[spans.document(chunk_id)][spans.starts[at] : spans.ends[at]]
 
 

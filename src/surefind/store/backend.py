@@ -95,9 +95,15 @@ class Spans:
             return np.full(wanted.shape, PAD, np.int64)
         return np.where(wanted == PAD, PAD, order[np.searchsorted(known, wanted).clip(max=len(known) - 1)])
 
+    def position(self, chunk_id: int) -> int:
+        """Returns the position of one id. Reports look up one at a time, a hundred thousand in all, and `at` takes
+        twenty times as long for one."""
+        order, known = self._order
+        return int(order[known.searchsorted(chunk_id)])
+
     def document(self, chunk_id: int) -> str:
         """Returns the id of a chunk's document."""
-        return self.names[int(self.documents[self.at(chunk_id)])]
+        return self.names[int(self.documents[self.position(chunk_id)])]
 
 
 class View(Protocol):

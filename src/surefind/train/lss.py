@@ -78,7 +78,7 @@ class Labeller:
     def label(self, q: int, chunk_id: int) -> float:
         judgments = [j for j in self._queries[q].judgments if j.is_answer]
         most = max((j.grade for j in judgments), default=1)
-        document, at = self._spans.document(chunk_id), int(self._spans.at(chunk_id))
+        document, at = self._spans.document(chunk_id), self._spans.position(chunk_id)
         best = 0.0
         for j in judgments:
             if j.start is not None and j.end is not None:

@@ -37,7 +37,7 @@ def demo(
     from surefind.access import Access
     from surefind.config import FILE_NAME, TEMPLATE
     from surefind.kb import KnowledgeBase
-    from surefind.sample import sample_folder
+    from surefind.sample import sample_folder, sample_vectors
     from surefind.serve.cli import _hits, sync
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,8 @@ def demo(
         (folder / FILE_NAME).write_text(TEMPLATE, encoding="utf-8")
     with KnowledgeBase.open(folder) as base:
         if not as_json:
-            typer.echo(f"Building a knowledge base in {folder} from the sample (about a minute on 2 cores) …")
+            typer.echo(f"Building a knowledge base in {folder} from the sample …")
+        base.services.keep_vectors(sample_vectors())
         with progress(quiet=as_json) as report:
             synced = base.sync(sample_folder(), report=report, gate=Guard(base, no_gate=False, report=report).gate)
         results = [base.search(query, Access.of(*groups), k=2) for query, groups in _QUESTIONS]

@@ -1,0 +1,25 @@
+"""What a server imports before and while it answers its first request. `forking` loads it once."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numba
+
+for name in (
+    "anyio._backends._asyncio",
+    "surefind.__main__",
+    "surefind.chunk.markdown",
+    "surefind.retrieve._kernels",
+    "surefind.retrieve._postings",
+    "surefind.retrieve.bm25",
+    "surefind.retrieve.tfidf",
+    "surefind.serve.auth.keys",
+    "surefind.serve.cli.serve",
+    "surefind.serve.http.server",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.uvloop",
+    "uvicorn.protocols.http.httptools_impl",
+):
+    import_module(name)
+numba.njit(lambda number: number)(1)  # numba imports most of itself when it is first used

@@ -1,0 +1,44 @@
+"""The vectors that are kept with the bundled sample."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+from surefind import KnowledgeBase
+from surefind.config import FILE_NAME, TEMPLATE
+from surefind.inference.encoder import OnnxEncoder
+from surefind.sample import sample_folder, sample_vectors
+from surefind.store.vectors import VectorCache
+
+
+def test_demo_computes_no_vector_of_a_passage(tmp_path: Path) -> None:
+    """After a change of the sample, of the default layout or of the encoder: scripts/sample_vectors.py."""
+    (tmp_path / FILE_NAME).write_text(TEMPLATE, encoding="utf-8")
+    rows = sample_vectors()
+    with (
+        KnowledgeBase.open(tmp_path) as base,
+        mock.patch.object(OnnxEncoder, "_run", side_effect=AssertionError("a vector is missing")),
+    ):
+        base.services.keep_vectors(rows)
+        report = base.sync(sample_folder())
+        assert report.documents == 115
+        assert report.chunks == len({key for key, _ in rows}) == len(rows), "and keeps no other"
+
+
+def test_kept_vectors_are_those_of_the_encoder(tmp_path: Path) -> None:
+    """By their cosines: rounding to eight bits differs a little between processors."""
+    (tmp_path / FILE_NAME).write_text(TEMPLATE, encoding="utf-8")
+    (tmp_path / "docs").mkdir()
+    shutil.copy(sample_folder() / "sops" / "sop-104-ctr-filing.md", tmp_path / "docs")
+    with KnowledgeBase.open(tmp_path) as base:
+        chunks = base.sync(tmp_path / "docs").chunks
+    cache, kept = VectorCache(tmp_path / ".surefind" / "cache" / "embeddings.db"), dict(sample_vectors())
+    computed = cache.get(list(kept))
+    cache.close()
+    assert len(computed) == chunks > 5
+    cosines = [np.frombuffer(kept[key], np.float32) @ np.frombuffer(computed[key], np.float32) for key in computed]
+    assert min(cosines) > 0.98
