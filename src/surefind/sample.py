@@ -32,10 +32,10 @@ def sample_vectors() -> list[tuple[bytes, bytes]]:
     They are those of the bundled encoder in the default layout (`scripts/sample_vectors.py`). A row's key is a hash of
     the encoder and the text, so where one of them has changed, the vector is computed as for any other document.
     """
-    import numpy as np
+    from surefind.arrays import read_archive
 
     path = sample_folder().parent / VECTORS
     if not path.is_file():
         return []
-    with np.load(path) as kept:
-        return [(key.tobytes(), vector.tobytes()) for key, vector in zip(kept["keys"], kept["vectors"], strict=True)]
+    kept = read_archive(path)
+    return [(key.tobytes(), vector.tobytes()) for key, vector in zip(kept["keys"], kept["vectors"], strict=True)]
