@@ -52,6 +52,14 @@ TOYS = {
 _numbers = count()
 
 
+FIRST = ("docs", "train_fusion", "faults", "mcp", "http", "cutting", "parts", "versions", "study_agentic", "plugin")
+"""The test files that take longest. A process that takes one last works on while the others have nothing to do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in FIRST)
+
+
 def pytest_collection_finish() -> None:
     """What the test modules hold stays until the end, so the garbage collector need not look at it again and again."""
     gc.collect()

@@ -31,8 +31,12 @@ def base(home: Home) -> Home:
     return home
 
 
+NOT_OURS = ("SUREFIND_KB", "PYTHONDONTWRITEBYTECODE")
+"""Variables of who runs the tests. With the second, every answer compiles all that it imports."""
+
+
 def environment(**more: str) -> dict[str, str]:
-    return {**{key: value for key, value in os.environ.items() if key != "SUREFIND_KB"}, **more}
+    return {**{key: value for key, value in os.environ.items() if key not in NOT_OURS}, **more}
 
 
 def bash(line: str, cwd: Path) -> list[str]:

@@ -29,6 +29,7 @@ from surefind.exam.candidates import Candidate
 from surefind.exam.growing import Answer, Growing, growing
 from surefind.exam.library import Library
 from surefind.exam.store import ExamStore
+from surefind.sample import sample_vectors
 from surefind.types import Query
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
@@ -136,6 +137,7 @@ def test_configurations_that_cannot_be_compared_are_refused(folder: Path) -> Non
 def test_each_compared_configuration_ranks_as_its_own_run_does(folder: Path) -> None:
     """Retrievers are shared between the configurations; the rankings must be those of separate runs."""
     with KnowledgeBase.open(folder) as kb:
+        kb.services.keep_vectors(sample_vectors())
         asking = Asking(kb, (), Access.public(), None)
         queries = [Query(text) for text in QUESTIONS]
         shared = asking._rankings(queries)

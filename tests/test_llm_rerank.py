@@ -84,12 +84,15 @@ def test_wrong_permutations_are_put_right_or_not_used(llm: LLMServer, reply: str
 @pytest.mark.parametrize("act", BROKEN)
 def test_every_misbehaviour_ends_in_the_ranking_before_within_the_timeout(llm: LLMServer, stage: str, act: str) -> None:
     llm.script = [act] * 40
-    started = time.monotonic()
-    found = run(f"bm25 >> {stage}", services_for(llm, timeout=0.3, total_timeout=0.5))
-    assert time.monotonic() - started < HANGS / 2
-    assert ordinals(found) == BEFORE
-    assert found.trace[-1].note.startswith("fell back: ")
-    assert llm.bodies
+    for _ in range(10):  # on a busy machine the half second may be over before anything is sent
+        started = time.monotonic()
+        found = run(f"bm25 >> {stage}", services_for(llm, timeout=0.3, total_timeout=0.5))
+        assert time.monotonic() - started < HANGS / 2
+        assert ordinals(found) == BEFORE
+        assert found.trace[-1].note.startswith("fell back: ")
+        if llm.bodies:
+            return
+    raise AssertionError("the model was not asked")
 
 
 def test_a_failed_query_of_many_keeps_its_order_and_the_others_are_reranked(llm: LLMServer) -> None:

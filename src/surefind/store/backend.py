@@ -96,8 +96,8 @@ class Spans:
         return np.where(wanted == PAD, PAD, order[np.searchsorted(known, wanted).clip(max=len(known) - 1)])
 
     def position(self, chunk_id: int) -> int:
-        """Returns the position of one id. Reports look up one at a time, a hundred thousand in all, and `at` takes
-        twenty times as long for one."""
+        """Returns the position of one id, which must be there. Reports look up thousands one at a time, and `at` takes
+        ten times as long for one."""
         order, known = self._order
         return int(order[known.searchsorted(chunk_id)])
 
