@@ -219,10 +219,30 @@ class Drafting:
         message = f"Publish {draft.document}\n\nDraft {number}, generation {draft.generation}."
         repository = (self.folder / Path(self.settings.desk.git).expanduser()).resolve()
         try:
-            commit = commit_file(repository, draft.document, found.data, draft.author, message, self.settings.limits)
+            self._check_format(draft.document)
+            below = self._document_folders(repository)
+            limits = self.settings.limits
+            commit = commit_file(repository, draft.document, found.data, draft.author, message, limits, below)
             self.desk.record(number, _this_user(), f"committed to git as {commit[:12]}")
         except (SourceError, OSError, UnicodeError) as error:
             self.desk.record(number, _this_user(), f"could not commit to git: {error}")
+
+    def _check_format(self, document: str) -> None:
+        """Raises `SourceError` if the file of a document would be something else to other programs: its name says what
+        they do with it."""
+        readers = self.settings.readers
+        if readers.find(document) in (None, readers.by_name["code"]):
+            raise SourceError(
+                f"{document} has no format of documents in its name, so other programs could run it or read it as "
+                "their settings. Publish it under a name such as fees.md."
+            )
+
+    def _document_folders(self, repository: Path) -> list[Path]:
+        """Returns the folders of a repository that documents may be written to: all, or only those that are synced if
+        the knowledge base is inside, with its settings and keys."""
+        if not self.folder.resolve().is_relative_to(repository):
+            return [repository]
+        return [source.root for source in self.catalogue.sources() if not source.origin]
 
     # ------------------------------------------------------------ reading
 
