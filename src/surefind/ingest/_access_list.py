@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from surefind.errors import SourceError
+from surefind.access import checked_name
+from surefind.errors import SourceError, UsageError
 from surefind.files.access_head import check_head, is_access_key, resembles_access_key
 from surefind.ingest._front_matter import split_front_matter
 
@@ -81,9 +82,12 @@ def _groups(acl: Any) -> list[str]:
     if acl is None:
         return []
     groups = acl if isinstance(acl, list) else [acl]
-    if not all(isinstance(group, str | int) and str(group).strip() for group in groups):
+    if not all(isinstance(group, str | int) for group in groups):
         raise SourceError(f"has an acl that is not a list of group names ({acl!r}); write `acl: [group, …]`")
-    return [str(group).strip() for group in groups]
+    try:
+        return [checked_name(str(group).strip()) for group in groups]
+    except UsageError:
+        raise SourceError(f"has an acl with a name that no group can have ({acl!a}); write `acl: [group, …]`") from None
 
 
 def _unread(value: Any) -> Iterator[str]:

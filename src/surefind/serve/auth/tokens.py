@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surefind.errors import ConfigError
+from surefind.access import checked_name
+from surefind.errors import ConfigError, UsageError
 from surefind.serve.auth.caller import SCOPES, TOKEN, Caller, NotAuthenticatedError, Scope, claimed_groups
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -87,10 +88,15 @@ class Tokens:
 
     def _caller(self, claims: Mapping[str, Any]) -> Caller:
         given: Any = claims.get(self._settings.groups_claim, ())
-        groups = claimed_groups(given.split() if isinstance(given, str) else given if isinstance(given, list) else ())
+        groups = claimed_groups(
+            given.split(" ") if isinstance(given, str) else given if isinstance(given, list) else ()
+        )
         scopes: set[Scope] = {"read"}
         scopes |= {scope for scope in SCOPES if groups & set(self._settings.scopes.get(scope, ()))}
-        name = str(claims.get(self._settings.name_claim) or "token")[:100]
+        try:
+            name = checked_name(str(claims.get(self._settings.name_claim) or ""), "person")
+        except UsageError as error:
+            raise NotAuthenticatedError(f"The token is not valid: {error}") from None
         return Caller(f"{TOKEN}{name}", frozenset(scopes), groups)
 
     def _key(self, header: Mapping[str, Any]) -> Any:
