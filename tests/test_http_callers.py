@@ -160,10 +160,45 @@ def _tokens(provider: Provider, **more: Any) -> Tokens:
 def test_the_groups_of_a_token_are_those_of_the_caller(provider: Provider) -> None:
     tokens = _tokens(provider)
     caller = tokens.caller(provider.token())
-    assert (caller.name, caller.groups, caller.scopes) == ("oidc:ada", {"hr"}, {"read"})
+    assert (caller.name, caller.groups, caller.scopes) == (_name(provider, "ada"), {"hr"}, {"read"})
     assert tokens.caller(provider.token(groups=["editors", "hr"])).scopes == {"read", "write"}
     assert tokens.caller(provider.token(groups="hr staff")).groups == {"hr", "staff"}
     assert tokens.caller(provider.token(groups=None)).groups == frozenset()
+
+
+def _name(provider: Provider, subject: str) -> str:
+    return f"oidc:{provider.url}#{subject}"
+
+
+def test_a_caller_is_the_issuer_and_the_whole_subject(provider: Provider) -> None:
+    tokens = _tokens(provider)
+    long = "s" * 254
+    composed, apart = "Zo\u00eb", "Zoe\u0308"
+    subjects = [long, long + "a", long + "b", "ada", "Ada", "ada#b", composed]
+    names = [tokens.caller(provider.token(sub=subject)).name for subject in subjects]
+    assert names == [_name(provider, subject) for subject in subjects]
+    for wrong in (None, "", " ", " ada", "ada ", apart, long + "ab", 7, ["ada"], {}, True):
+        with pytest.raises(NotAuthenticatedError, match="The token is not valid"):
+            tokens.caller(_signed(provider, wrong))
+    also = {"email": "ada@x.org", "name": "Ada", "preferred_username": "ada", "client_id": "x", "azp": "x"}
+    with pytest.raises(NotAuthenticatedError):
+        tokens.caller(provider.token(sub=None, **also))
+    assert tokens.caller(provider.token(**also)).name == _name(provider, "ada")
+
+
+def _signed(provider: Provider, subject: object) -> str:
+    """A token with any subject: the library that makes tokens takes text only."""
+    claims = {"iss": provider.url, "aud": "surefind", "exp": int(time.time() + 60), "sub": subject}
+    return jwt.PyJWS().encode(json.dumps(claims).encode(), provider.private, "RS256", {"kid": "k1"})
+
+
+def test_the_same_subject_of_another_issuer_is_another_caller(provider: Provider) -> None:
+    other = Oidc(f"{provider.url}/realms/b", "surefind", jwks_url=f"{provider.url}/keys")
+    names = {
+        _tokens(provider).caller(provider.token()).name,
+        Tokens(other).caller(provider.token(iss=other.issuer)).name,
+    }
+    assert len(names) == 2
 
 
 @pytest.mark.parametrize("groups", [["*"], "*", [" * "], ["*", "hr"], {"a": "*"}, [["*"]], 7])
@@ -237,6 +272,8 @@ def test_a_provider_that_sends_elsewhere_is_not_followed(provider: Provider) -> 
         {"issuer": "http://login.example", "audience": "a"},
         {"issuer": "ftp://x", "audience": "a"},
         {"issuer": "https://x"},
+        {"issuer": "https://x#y", "audience": "a"},
+        {"issuer": "https://x", "audience": "a", "name_claim": "email"},
         {"issuer": "https://x", "audience": "a", "scopes": {"root": ["x"]}},
         {"issuer": "https://x", "audience": "a", "scopes": ["x"]},
         {"issuer": "https://x", "audience": "a", "other": "x"},
@@ -263,6 +300,7 @@ def test_wrong_settings_of_the_server_are_refused(given: Any) -> None:
 def bank(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Home:
     home = a_bank(Home(tmp_path_factory.mktemp("bank")))
     oidc = f'\n[serve]\nrequests_per_minute = 400\n[serve.oidc]\nissuer = "{provider.url}"\naudience = "surefind"\n'
+    oidc += 'scopes = { write = ["editors"] }\n'
     home.configure(SETTINGS + oidc)
     return home
 
@@ -354,6 +392,23 @@ def test_drafts_and_versions_of_others_are_not_shown(server: Served, keys: dict[
         assert [one["document"] for one in client.get("/v1/drafts").json()["drafts"]] == ["wages.md"]
     with server.client(keys["hr"]) as client:
         assert client.get("/v1/drafts").status_code == 403
+
+
+def test_people_whose_subjects_begin_alike_do_not_see_each_others_drafts(
+    server: Served, provider: Provider, keys: dict[str, str]
+) -> None:
+    alike = "auth0|" + "x" * 200
+    with server.client(provider.token(sub=alike + "1", groups=["editors"])) as client:
+        made = client.post("/v1/documents", params={"name": "mine.md"}, content=b"My zebra.")
+        assert made.status_code == 201, made.text
+        number = made.json()["number"]
+        assert client.get(f"/v1/drafts/{number}").status_code == 200
+    for subject in (alike + "2", alike, alike[:94], alike[:95]):
+        with server.client(provider.token(sub=subject, groups=["editors"])) as client:
+            assert client.get(f"/v1/drafts/{number}").status_code == 404
+            assert client.get("/v1/drafts").json()["drafts"] == []
+    with server.client(provider.token(sub=None, groups=["editors"])) as client:
+        assert client.get("/v1/drafts").status_code == 401
 
 
 def test_no_key_or_token_or_query_is_logged(server: Served, keys: dict[str, str], provider: Provider) -> None:

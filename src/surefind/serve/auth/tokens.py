@@ -7,7 +7,8 @@
     scopes = { write = ["editors"], admin = ["kb-admins"] }    # groups that may do more than read
 
 The signature is checked with the public keys of the provider, and with asymmetric algorithms only: with a symmetric one
-or none, whoever knows the public key could sign. Issuer, audience and expiry must be right.
+or none, whoever knows the public key could sign. Issuer, audience and expiry must be right. A person is the issuer and
+the whole subject: `oidc:login.example.com#ada`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ class Oidc:
     issuer: str
     audience: str
     groups_claim: str = "groups"
-    name_claim: str = "sub"
     jwks_url: str = ""
     """Where the provider's public keys are; found through the issuer if empty."""
     scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -51,6 +51,8 @@ class Oidc:
                 raise ConfigError(f"{name} below [serve.oidc] must be an https address, not {url!r}.")
         if not self.issuer or not self.audience:
             raise ConfigError("[serve.oidc] needs an issuer and an audience.")
+        if {"#", "?"} & set(self.issuer):
+            raise ConfigError(f"issuer below [serve.oidc] must be an address without ? and #, not {self.issuer!r}.")
         wrong = self.scopes.keys() - set(SCOPES)
         if wrong:
             raise ConfigError(f"[serve.oidc] has no scope {min(wrong)!r}. Choices: {', '.join(SCOPES)}.")
@@ -80,7 +82,7 @@ class Tokens:
                 audience=given.audience,
                 issuer=given.issuer,
                 leeway=_LEEWAY,
-                options={"require": ["exp", "iss", "aud"]},
+                options={"require": ["exp", "iss", "aud", "sub"]},
             )
         except jwt.PyJWTError as error:
             raise NotAuthenticatedError(f"The token is not valid: {error}.") from None
@@ -93,11 +95,17 @@ class Tokens:
         )
         scopes: set[Scope] = {"read"}
         scopes |= {scope for scope in SCOPES if groups & set(self._settings.scopes.get(scope, ()))}
+        return Caller(self._name(claims.get("sub")), frozenset(scopes), groups)
+
+    def _name(self, subject: object) -> str:
+        """Returns the name of a person, which no other person has: their drafts and jobs are found by it."""
         try:
-            name = checked_name(str(claims.get(self._settings.name_claim) or ""), "person")
+            name = checked_name(subject if isinstance(subject, str) else "", "subject")
         except UsageError as error:
             raise NotAuthenticatedError(f"The token is not valid: {error}") from None
-        return Caller(f"{TOKEN}{name}", frozenset(scopes), groups)
+        if name != subject:  # another subject may have this form
+            raise NotAuthenticatedError("The token is not valid: its subject has blanks around it, or is not NFC.")
+        return f"{TOKEN}{self._settings.issuer.removeprefix('https://')}#{name}"
 
     def _key(self, header: Mapping[str, Any]) -> Any:
         import jwt
