@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import SourceError
-from surefind.ingest._access_list import record_groups, unique_keys
+from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
+from surefind.ingest._repeated import unique_keys
 from surefind.spec import Stage
 from surefind.types import Document
 

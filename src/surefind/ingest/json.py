@@ -17,8 +17,9 @@ from typing import Any, ClassVar
 from surefind.errors import SourceError
 from surefind.files.access_head import check_names, is_access_key
 from surefind.files.inside import complain
-from surefind.ingest._access_list import record_groups, unique_keys
+from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
+from surefind.ingest._repeated import unique_keys
 from surefind.spec import Stage
 from surefind.types import Document
 

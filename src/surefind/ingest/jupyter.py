@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 from surefind.errors import SourceError
 from surefind.files.access_head import check_head
-from surefind.ingest._access_list import record_groups, unique_keys
+from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
 from surefind.ingest._places import joined
+from surefind.ingest._repeated import unique_keys
 from surefind.ingest.markdown import first_heading
 from surefind.spec import Stage
 from surefind.types import Document
@@ -53,7 +54,7 @@ class Jupyter(Stage):
 
 def _groups(notebook: dict[str, Any]) -> tuple[str, ...]:
     """The groups in the metadata of a notebook. Raises `SourceError` if only a cell has an access list."""
-    groups = record_groups(notebook.get("metadata", {}))
+    groups = record_groups({key: value for key, value in notebook.items() if key != "cells"})
     if not groups:
         record_groups({"cells": [cell.get("metadata", {}) for cell in notebook["cells"]]})
         check_head(_text(notebook["cells"][0].get("source", "")) if notebook["cells"] else "", advice=_ADVICE)
