@@ -13,6 +13,7 @@ from surefind.cores import usable_cores
 from surefind.desk.source import shown
 from surefind.desk.values import Base
 from surefind.errors import SourceError
+from surefind.files.inside import LOOKS_RESTRICTED
 from surefind.files.writable import is_document_path
 from surefind.store.catalogue import Catalogue
 from surefind.store.versions import content_hash
@@ -60,9 +61,12 @@ def read(reading: Reading, name: str, data: bytes, document: str) -> Document:
         file = Path(folder) / name
         file.write_bytes(data)
         try:
-            found = reading.read(reader, file, document).documents
+            prepared = reading.read(reader, file, document)
         except SourceError as error:
             raise SourceError(f"{name} {str(error).replace(str(file), name)}.") from None
+    found = prepared.documents
+    if any(reason.startswith(LOOKS_RESTRICTED) for _, reason in prepared.complaints):
+        raise SourceError(f"{name} {prepared.complaints[0][1]}.")
     if len(found) != 1:
         raise SourceError(f"{name} holds {len(found)} documents. A draft must be one document.")
     return replace(found[0], id=document)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from surefind.errors import SourceError
-from surefind.files.access_head import check_head, is_access_key
+from surefind.files.access_head import IN_RECORD, check_head, is_access_key
+from surefind.files.inside import owner_only
 from surefind.ingest._front_matter import split_front_matter
 from surefind.ingest._repeated import access_keys, common, groups_of
 
@@ -50,16 +51,17 @@ def with_access_only(text: str) -> tuple[dict[str, Any], str, tuple[str, ...]]:
     return {}, text, ()
 
 
-def record_groups(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the groups of a record, from its `acl` and that of its metadata. Raises `SourceError` if only a deeper or
-    misspelled field looks like an access list."""
+def record_groups(record: Mapping[str, Any], document: str, where: str = "") -> tuple[str, ...]:
+    """Returns the groups of a record, from its `acl` and that of its metadata. If these cannot be read, or only a
+    deeper or misspelled field looks like an access list, nobody but the owner may read the document."""
     inner = record.get(_NESTED)
-    groups = access_groups(record, inner if isinstance(inner, Mapping) else {})
-    wrong = None if groups else next(access_keys(record), None)
-    if wrong is not None:
-        raise SourceError(
-            f"has a field {wrong!r} that looks like an access list; write `acl: [group, …]` in its record"
-        )
+    try:
+        groups = access_groups(record, inner if isinstance(inner, Mapping) else {})
+    except SourceError as error:
+        return owner_only(document, f"it {str(error).partition(';')[0]}", where, IN_RECORD)
+    wrong = "" if groups else next(access_keys(record), "")
+    if wrong:
+        return owner_only(document, f"it has the field {wrong!r}", where, IN_RECORD)
     return groups
 
 
