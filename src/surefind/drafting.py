@@ -48,7 +48,12 @@ class Drafting:
         def retrievers(self) -> list[Retriever]: ...
         def _gate(self, given: Gate | None) -> Gate | None: ...
         def _writing(
-            self, layout: Layout | None = None, report: OnProgress | None = None, gate: Gate | None = None
+            self,
+            layout: Layout | None = None,
+            report: OnProgress | None = None,
+            gate: Gate | None = None,
+            *,
+            trial: bool = False,
         ) -> contextlib.AbstractContextManager[Writer]: ...
 
     @property
@@ -191,9 +196,9 @@ class Drafting:
         self._commit(number)
         return generation
 
-    def trial(self, number: int, look: Callable[[Reader, Reader], T]) -> T:
+    def trial(self, number: int, look: Callable[[Reader, Reader], T], revision: int | None = None) -> T:
         """Builds everything for publishing a draft, calls `look` with readers of the current generation and of the one
-        that it would be, and deletes what was built."""
+        that it would be, and deletes what was built. Raises `ConflictError` if `revision` is not the newest."""
         from surefind.desk.publishing import build_only
 
         if self.catalogue.current() is None:
@@ -203,8 +208,8 @@ class Drafting:
         def gate(before: Reader, after: Reader) -> None:
             seen.append(look(before, after))
 
-        with self._writing(gate=gate) as writer:
-            build_only(writer, self.desk, number)
+        with self._writing(gate=gate, trial=True) as writer:
+            build_only(writer, self.desk, number, revision)
         return seen[0]
 
     def _commit(self, number: int) -> None:
@@ -250,11 +255,6 @@ class Drafting:
         """Returns the drafts that wait to be published, newest first."""
         return self.desk.waiting()
 
-    def draft_chunks(self, number: int) -> list[Chunk]:
-        """Returns the chunks that a draft will have, in the layout of the settings."""
-        found = self.desk.revision(number)
-        return self.chunks_of(found.name, found.data, self.desk.get(number).document, self.desk.keeps(number))
-
     def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
         """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
         from surefind.desk.taking import check_document, check_name, completed, read
@@ -273,9 +273,17 @@ class Drafting:
             raise SourceError(f"{document} {cut.refused}, while {layout} cut it.")
         return cut.chunks
 
-    def published_text(self, document: str) -> str:
-        """Returns the published version of a document as the desk shows it; empty if the document is new."""
-        return self._published(document)[0].text
+    def published_text(self, document: str, access: Access) -> str:
+        """Returns the published version of a document as the desk shows it; empty if the document is new, or if the
+        caller may not read this version."""
+        from surefind.access import access_lists
+
+        base, found = self._published(document)
+        if base.version is None or found is None:
+            return ""
+        names = (document, self.catalogue.versions.file_of(base.version)[1])
+        lists = access_lists(found.acl, names, self.settings.access)
+        return base.text if access.admits(one.groups for one in lists) else ""
 
     def may_read_draft(self, number: int, access: Access, revision: int | None = None) -> bool:
         """Returns whether a caller may read a revision of a draft, by default the newest: by its access list, by that

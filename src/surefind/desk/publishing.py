@@ -74,9 +74,9 @@ def publish(
     return generation
 
 
-def build_only(writer: Writer, desk: Desk, number: int) -> None:
+def build_only(writer: Writer, desk: Desk, number: int, seen: int | None = None) -> None:
     """Builds what publishing a draft builds and asks the gate of the writer, but commits nothing."""
-    found = ready(writer, desk, number)
+    found = ready(writer, desk, number, seen=seen)
     asked = writer.gate
 
     def refuse(writer: Writer, contents: int) -> None:
