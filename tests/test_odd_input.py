@@ -178,7 +178,7 @@ def test_page_that_the_parser_rejects_is_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("html.parser.HTMLParser.feed", reject)
     page = tmp_path / "a.html"
     page.write_text("<p>a")
-    with pytest.raises(SourceError, match="not HTML that can be parsed.*CDAain"):
+    with pytest.raises(SourceError, match=r"not HTML that can be parsed.*CDAain"):
         list(Html().read(page, "a.html"))
 
 
