@@ -30,6 +30,8 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
     # A shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.disable()  # while the test modules are imported, which makes much and leaves little to collect
+gc.set_threshold(10_000, 20, 20)
 
 # The gate asks the same questions every time; `pytest --hypothesis-profile explore` asks new ones.
 settings.register_profile("surefind", deadline=None, max_examples=50, derandomize=True)
@@ -64,6 +66,7 @@ def pytest_collection_finish() -> None:
     """What the test modules hold stays until the end, so the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
