@@ -24,9 +24,9 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # An environment of another Python is made again.
 ifneq ($(shell $(BIN)/python --version 2> /dev/null),$(shell $(PYTHON) --version 2> /dev/null))
-CLEAR := --clear
 $(shell rm -f $(READY) $(DEV))
 endif
+ENVIRONMENT := PYTHON=$(PYTHON) CONSTRAINTS=$(CONSTRAINTS) sh scripts/environment.sh
 
 .PHONY: demo test test-all test-rest test-latest lint types unit smoke compiled docs pythons frameworks milvus ray browser \
   growth faults lock clean
@@ -35,10 +35,10 @@ demo: $(READY)
 	$(BIN)/surefind demo demo
 	@echo 'surefind is not on your path yet. Run this first: . $(abspath $(BIN)/activate)'
 
-# Two things at a time, since installing and compiling use one core each. The tests use all cores, so they come last.
+# Two things at a time, since each of them uses one core. The tests use all cores, so they come last.
 test:
-	$(MAKE) --jobs=2 --output-sync=target $(DEV) smoke
-	$(MAKE) --jobs=2 --output-sync=target compiled lint types
+	$(MAKE) $(DEV)
+	$(MAKE) --jobs=2 --output-sync=target compiled types smoke lint
 	$(MAKE) unit
 
 test-all: test test-rest
@@ -84,18 +84,13 @@ browser: $(DEV)
 growth: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m growth
 
-# The three frameworks bring a hundred packages, which would take a tenth of the time of `make test`.
+# The packages of frameworks, Milvus and Ray are large, and few users need them.
 frameworks:
-	$(PYTHON) -m venv --clear .venv-frameworks
-	PIP_CONSTRAINT=$(CONSTRAINTS) .venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -e ./models -e '.[langchain,llama-index,haystack]' pytest hypothesis
-	.venv-frameworks/bin/pytest tests/test_adapters.py
+	$(ENVIRONMENT) .venv-$@ -e ./models -e '.[langchain,llama-index,haystack]' pytest hypothesis
+	.venv-$@/bin/pytest tests/test_adapters.py
 
-# The packages of Milvus and Ray are large, and few users need them.
 milvus ray:
-	$(PYTHON) -m venv --clear .venv-$@
-	PIP_CONSTRAINT=$(CONSTRAINTS) .venv-$@/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -e ./models -e '.[$@,dev]'
+	$(ENVIRONMENT) .venv-$@ -e ./models -e '.[$@,dev]'
 	.venv-$@/bin/pytest tests/test_$@*.py
 
 # The seeds are fixed, so that two runs do the same. docs/results/safety.md has the results.
@@ -104,26 +99,21 @@ faults: $(DEV)
 	$(BIN)/python benchmarks/faults/damage.py --each 1000 --seed 1
 	$(BIN)/python benchmarks/faults/fuzz.py --cases 1000000 --seed 1
 
-# One file for every platform and every Python from 3.11. hatchling and editables build the two packages.
+# One file for every platform and every Python from 3.11. hatchling and editables build the two packages, uv installs them.
 lock:
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check --upgrade uv
-	printf 'hatchling\neditables\n' | .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	printf 'hatchling\neditables\nuv\n' | .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --fork-strategy fewest --no-annotate --no-emit-index-url --custom-compile-command 'make lock' \
 	  --extra dev --extra langchain --extra llama-index --extra haystack --extra milvus --extra ray --output-file constraints.txt pyproject.toml models/pyproject.toml -
 
-# pip reads the constraints from the environment, so that they also hold where it builds the packages.
-# An interrupted install leaves .installing behind, and the next install starts from nothing.
+# An interrupted install leaves no stamp behind, and the next one starts from nothing.
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'Surefind needs Python 3.11 or newer. Name one: make PYTHON=python3.12 $(MAKECMDGOALS)'; exit 1; }
-	@if [ -e $(VENV)/.installing ]; then rm -rf $(VENV); fi
-	$(PYTHON) -m venv $(CLEAR) $(VENV)
-	@rm -f $(READY) $(DEV) && touch $(VENV)/.installing
-	@echo 'Installing into $(VENV). This takes a minute or two the first time.'
-	PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ./models -e '.[$(1)]'
-	@rm $(VENV)/.installing && touch $(2)
+	@echo 'Installing into $(VENV). This takes a minute the first time.'
+	$(ENVIRONMENT) $(VENV) -e ./models -e '.[$(1)]'
+	@touch $(2)
 endef
 
 $(READY): $(REQUIREMENTS)

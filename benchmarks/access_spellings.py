@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from acl_spellings import WAYS
 from surefind import Access, KnowledgeBase
 from surefind.errors import SourceError
-from surefind.files.access_head import read_checked
+from surefind.files.inside import read_checked
 from surefind.files.readers import Readers
 
 _TYPES = (".md", ".txt", ".rst", ".html", ".py", ".json")

@@ -1,17 +1,14 @@
 #!/bin/sh
 # Installs surefind as a user would, without extras, and walks the shortest path in an empty folder.
-# PYTHON needs nothing but venv and pip: it builds the wheels, and installs them and what they need into a new
-# environment.
+# The wheels are built, and installed with what they need into a new environment of PYTHON.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$root"
-export PIP_CONSTRAINT="${CONSTRAINTS-constraints.txt}" PIP_BUILD_CONSTRAINT="${CONSTRAINTS-constraints.txt}"
-export PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-"$PYTHON" -m venv "$work/venv"
-"$work/venv/bin/python" -m pip wheel --no-deps --wheel-dir "$work/wheels" ./models .
-"$work/venv/bin/python" -m pip install --no-compile "$work"/wheels/*.whl
+CONSTRAINTS="${CONSTRAINTS-constraints.txt}"
+export PYTHON CONSTRAINTS
+sh scripts/environment.sh "$work/venv" ./models .
 cd "$work"
 mkdir docs
 printf -- '---\ntitle: Cash reports\nstatus: approved\n---\n# Cash reports\n\nA CTR is due within 15 calendar days.\n' > docs/ctr.md

@@ -71,6 +71,15 @@ BLOCKS = {
     "a broken line below": "acl: [hr]\ntitle: a: b",
     "a duplicate title": "title: a\ntitle: b\nacl: [hr]",
     "an empty name": 'acl: [""]',
+    "twice, public last": "acl: [hr]\nacl: [public]",
+    "twice, public first": "acl: [public]\nacl: [hr]",
+    "twice, in two spellings": "acl: [hr]\nACL: [public]",
+    "twice, in two spellings, public first": '"acl ": public\nAcl: hr',
+    "three times": "acl: [hr]\nacl: [public]\nacl: [public]",
+    "twice, a mapping first": "acl: {read: hr}\nacl: [public]",
+    "merged and written": "base: &base\n  acl: [hr]\n<<: *base\nacl: [public]",
+    "twice in a flow mapping": "{acl: [hr], acl: [public]}",
+    "in a repeated mapping": "acl: [hr]\nmetadata: {a: 1}\nacl: [public]\nmetadata: {b: 1}",
 }
 """Spellings inside a YAML block that is opened and closed correctly."""
 
@@ -130,6 +139,8 @@ PAGES = {
     "two lists": '<meta name="acl" content="hr"><meta name="acl" content="board">',
     "the plural": '<meta name="acls" content="hr">',
     "a comment": "<!-- acl: hr -->",
+    "public last": '<meta name="acl" content="hr"><meta name="acl" content="public">',
+    "public first": '<meta name="acl" content="public"><meta name="ACL" content="hr">',
 }
 RECORDS: dict[str, object] = {
     "a list": {"text": "salary", "acl": ["hr"]},
@@ -142,7 +153,25 @@ RECORDS: dict[str, object] = {
     "null in metadata": {"text": "salary", "acl": ["hr"], "metadata": {"acl": None}},
     "the plural": {"text": "salary", "acls": ["hr"]},
     "a mapping": {"text": "salary", "acl": {"read": ["hr"]}},
+    "public beside it": {"text": "salary", "acl": ["public"], "ACL": ["hr"]},
+    "public above metadata": {"text": "salary", "acl": ["public"], "metadata": {"acl": ["hr"]}},
+    "public in metadata": {"text": "salary", "acl": ["hr"], "metadata": {"acl": ["public"]}},
 }
+REPEATED = {
+    "the list": '"acl": ["hr"], "acl": ["public"]',
+    "the list, public first": '"acl": ["public"], "acl": ["hr"]',
+    "the list, a mapping first": '"acl": {"read": "hr"}, "acl": ["public"]',
+    "metadata": '"metadata": {"acl": ["hr"]}, "metadata": {"a": 1}',
+    "metadata, public last": '"metadata": {"acl": ["hr"]}, "metadata": {"acl": ["public"]}',
+    "metadata, null last": '"metadata": {"acl": ["hr"]}, "metadata": null',
+    "metadata, text last": '"metadata": {"acl": ["hr"]}, "metadata": "x", "acl": ["public"]',
+    "metadata, three times": '"metadata": {"acl": ["hr"]}, "metadata": {}, "metadata": {}',
+    "in metadata": '"metadata": {"acl": ["hr"], "acl": ["public"]}',
+    "deeper": '"x": {"metadata": {"acl": ["hr"]}, "metadata": {}}',
+    "in a list": '"x": [{"acl": ["hr"]}], "x": []',
+    "another name": '"access_groups": ["hr"], "access_groups": []',
+}
+"""Keys that stand twice in one JSON object, of which a plain reader keeps the last."""
 TWICE = '{"_id": "1", "text": "salary", "acl": ["hr"], "acl": []}'
 
 
@@ -197,6 +226,18 @@ def _ways() -> Iterator[tuple[str, str, str | bytes]]:
         yield f"jsonl: {name}", "a.jsonl", json.dumps(record)
         row = json.dumps({"_id": name.replace(" ", "-"), **record})  # type: ignore[dict-item]
         yield f"beir: {name}", "corpus.jsonl", row
+    for name, pairs in REPEATED.items():
+        yield f"json: repeated: {name}", "a.json", f'{{"text": "salary", {pairs}}}'
+        yield f"jsonl: repeated: {name}", "a.jsonl", f'{{"text": "salary", {pairs}}}'
+        yield f"beir: repeated: {name}", "corpus.jsonl", f'{{"_id": "{name}", "text": "salary", {pairs}}}'
+        cells = f'"cells": [{json.dumps(_cell("markdown", "salary"))}], "nbformat": 4'
+        yield f"notebook: repeated: {name}", "a.ipynb", f'{{"metadata": {{{pairs}}}, {cells}}}'
+        yield f"notebook: repeated beside: {name}", "a.ipynb", f"{{{pairs}, {cells}}}"
+    yield (
+        "html: front matter and public",
+        "a.html",
+        f"---\n{ACL}\n---\n" + PAGE.format('<meta name="acl" content="public">'),
+    )
     yield "json: the same key twice", "a.json", TWICE
     yield "jsonl: the same key twice", "a.jsonl", TWICE
     yield "beir: the same key twice", "corpus.jsonl", TWICE

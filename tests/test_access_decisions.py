@@ -70,7 +70,7 @@ def test_default_may_close_or_open_the_rest(office: Home, default: str, readers:
     ("written", "message"),
     [
         ('[access]\ndefault = "staff"\n', "default must be a list, not 'staff'"),
-        ('[access]\ndefault = [" "]\n', "none may be blank"),
+        ('[access]\ndefault = [" "]\n', "1 to 255 printable characters"),
         ('[access]\ndefautl = ["staff"]\n', "has no setting 'defautl'. Did you mean default?"),
         ('[access]\nrules = "hr"\n', "access rules are written as"),
         ('[[access.rules]]\npath = "hr/**"\n', "a rule needs a path and groups"),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from acl_spellings import WAYS
 from helpers import Home
 from surefind import Access
+from surefind.files.readers import Readers
 
 
 @dataclass(frozen=True)
@@ -45,3 +49,35 @@ def test_access_list_restricts_or_keeps_the_file_out(way: str, outcome: Outcome)
 
 def test_there_are_enough_ways() -> None:
     assert len(WAYS) >= 106
+
+
+@pytest.mark.parametrize(
+    ("lists", "groups"),
+    [
+        (["[hr]", "[public]"], ["hr"]),
+        (["[hr, board]", "[board, audit]"], ["board"]),
+        (["[hr]", "[board]"], ["*"]),
+        (["[hr]", "[]", "[hr, public]"], ["hr"]),
+        (["[public]", "[public]"], ["public"]),
+        (["[hr]", "['*']"], ["*"]),
+        (["[]", "[]"], []),
+    ],
+)
+@pytest.mark.parametrize("keys", [("acl", "acl", "acl"), ("acl", "ACL", '"acl "')])
+def test_several_lists_admit_who_is_in_all_of_them(
+    tmp_path: Path, lists: list[str], groups: list[str], keys: tuple[str, ...]
+) -> None:
+    pairs = list(zip(keys, lists, strict=False))
+    yaml = "".join(f"{key}: {value}\n" for key, value in pairs)
+    fields = ", ".join(f"{json.dumps(key.strip(chr(34)))}: {value}" for key, value in pairs).replace("'", '"')
+    for plain in ("hr", "board", "audit", "public"):
+        fields = re.sub(rf"(?<=[\[ ]){plain}(?=[,\]])", f'"{plain}"', fields)
+    files = {"a.md": f"---\n{yaml}---\nsalary\n", "a.json": f'{{"text": "salary", {fields}}}'}
+    for name, content in files.items():
+        if not groups and name == "a.md" and keys[0] == keys[1]:
+            continue  # the head has a line that was not read, so the file is kept out
+        path = tmp_path / name
+        path.write_text(content)
+        reader = Readers().find(name)
+        assert reader is not None
+        assert [list(one.acl) for one in reader.read(path, name)] == [groups], content

@@ -48,6 +48,5 @@ def test_slow_stage_is_timed_on_fewer_queries(
         kb.build(pipeline)
         plan = Plan(tuple(from_texts(["bm25", pipeline], {})), Exam("e", asked), parse_measures(["RR@10"]))
         report = run_bench(kb, plan, "").report
-    fast, whole = (row["latency_ms"] for row in report["rows"])
-    assert whole["stages"]["dense"]["p50"] >= 20 > fast["p50"]
-    assert whole["p50"] >= whole["stages"]["dense"]["p50"]
+    whole = report["rows"][1]["latency_ms"]
+    assert whole["p50"] >= whole["stages"]["dense"]["p50"] >= 20

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from helpers import Home
+from http_helpers import serving
 from surefind import Access
 from surefind.errors import ClosedError
 from surefind.store.cache import Cache
@@ -143,3 +146,13 @@ def test_1000_closes_under_16_threads_that_search_sync_warm_up_and_write_drafts(
     )  # fmt: skip
     assert ran.returncode == 0, f"exit {ran.returncode}: {ran.stderr[-2000:]}"
     assert "1000 closes, 0 errors" in ran.stdout
+
+
+def test_server_that_is_stopped_while_it_warms_up_ends_quietly(small: Home) -> None:
+    for delay in (0, 0.02, 0.05, 0.1, 0.2):
+        with serving(small.folder) as server:
+            time.sleep(delay)
+            server.process.terminate()
+            assert server.process.wait(60) == -signal.SIGTERM, "it ends as the signal says, and by no other"
+            log = server.log.read_text()
+        assert "Traceback" not in log and "Error" not in log, log

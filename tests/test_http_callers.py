@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import http.server
 import json
 import os
 import threading
@@ -20,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, a_bank, serving
+from identity_provider import Provider
 from surefind.errors import ConfigError, StoreError, UsageError
 from surefind.serve.auth.caller import NotAuthenticatedError
 from surefind.serve.auth.gatekeeper import Gatekeeper, TooManyError
@@ -146,76 +146,67 @@ def test_a_caller_who_asks_too_often_waits() -> None:
 # ---------------------------------------------------------------- tokens
 
 
-class _Provider:
-    """An identity provider on the loopback, with a real key."""
-
-    def __init__(self) -> None:
-        self.private = rsa.generate_private_key(65537, 2048)
-        self.asked = 0
-        self.redirect = ""
-        provider = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                provider.asked += 1
-                if provider.redirect:
-                    self.send_response(302)
-                    self.send_header("Location", provider.redirect)
-                    self.end_headers()
-                    return
-                body = json.dumps(provider.answer(self.path)).encode()
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def answer(self, path: str) -> dict[str, Any]:
-        if path.endswith("openid-configuration"):
-            return {"jwks_uri": f"{self.url}/keys"}
-        public = jwt.algorithms.RSAAlgorithm.to_jwk(self.private.public_key(), as_dict=True)
-        return {"keys": [{**public, "kid": "k1", "use": "sig", "alg": "RS256"}]}
-
-    def token(self, kid: str = "k1", algorithm: str = "RS256", key: Any = None, **claims: Any) -> str:
-        about = {"iss": self.url, "aud": "surefind", "exp": time.time() + 60, "sub": "ada", "groups": ["hr"]} | claims
-        about = {name: value for name, value in about.items() if value is not None}
-        return jwt.encode(about, key or self.private, algorithm, {"kid": kid})
-
-    def close(self) -> None:
-        self._server.shutdown()
-
-
 @pytest.fixture(scope="module")
-def provider() -> Iterator[_Provider]:
-    found = _Provider()
+def provider() -> Iterator[Provider]:
+    found = Provider()
     yield found
     found.close()
 
 
-def _tokens(provider: _Provider, **more: Any) -> Tokens:
+def _tokens(provider: Provider, **more: Any) -> Tokens:
     return Tokens(Oidc(provider.url, "surefind", scopes={"write": ("editors",)}, **more))
 
 
-def test_the_groups_of_a_token_are_those_of_the_caller(provider: _Provider) -> None:
+def test_the_groups_of_a_token_are_those_of_the_caller(provider: Provider) -> None:
     tokens = _tokens(provider)
     caller = tokens.caller(provider.token())
-    assert (caller.name, caller.groups, caller.scopes) == ("oidc:ada", {"hr"}, {"read"})
+    assert (caller.name, caller.groups, caller.scopes) == (_name(provider, "ada"), {"hr"}, {"read"})
     assert tokens.caller(provider.token(groups=["editors", "hr"])).scopes == {"read", "write"}
     assert tokens.caller(provider.token(groups="hr staff")).groups == {"hr", "staff"}
     assert tokens.caller(provider.token(groups=None)).groups == frozenset()
 
 
+def _name(provider: Provider, subject: str) -> str:
+    return f"oidc:{provider.url}#{subject}"
+
+
+def test_a_caller_is_the_issuer_and_the_whole_subject(provider: Provider) -> None:
+    tokens = _tokens(provider)
+    long = "s" * 254
+    composed, apart = "Zo\u00eb", "Zoe\u0308"
+    subjects = [long, long + "a", long + "b", "ada", "Ada", "ada#b", composed]
+    names = [tokens.caller(provider.token(sub=subject)).name for subject in subjects]
+    assert names == [_name(provider, subject) for subject in subjects]
+    for wrong in (None, "", " ", " ada", "ada ", apart, long + "ab", 7, ["ada"], {}, True):
+        with pytest.raises(NotAuthenticatedError, match="The token is not valid"):
+            tokens.caller(_signed(provider, wrong))
+    also = {"email": "ada@x.org", "name": "Ada", "preferred_username": "ada", "client_id": "x", "azp": "x"}
+    with pytest.raises(NotAuthenticatedError):
+        tokens.caller(provider.token(sub=None, **also))
+    assert tokens.caller(provider.token(**also)).name == _name(provider, "ada")
+
+
+def _signed(provider: Provider, subject: object) -> str:
+    """A token with any subject: the library that makes tokens takes text only."""
+    claims = {"iss": provider.url, "aud": "surefind", "exp": int(time.time() + 60), "sub": subject}
+    return jwt.PyJWS().encode(json.dumps(claims).encode(), provider.private, "RS256", {"kid": "k1"})
+
+
+def test_the_same_subject_of_another_issuer_is_another_caller(provider: Provider) -> None:
+    other = Oidc(f"{provider.url}/realms/b", "surefind", jwks_url=f"{provider.url}/keys")
+    names = {
+        _tokens(provider).caller(provider.token()).name,
+        Tokens(other).caller(provider.token(iss=other.issuer)).name,
+    }
+    assert len(names) == 2
+
+
 @pytest.mark.parametrize("groups", [["*"], "*", [" * "], ["*", "hr"], {"a": "*"}, [["*"]], 7])
-def test_no_token_reads_everything(provider: _Provider, groups: Any) -> None:
+def test_no_token_reads_everything(provider: Provider, groups: Any) -> None:
     assert not _tokens(provider).caller(provider.token(groups=groups)).access().sees_all
 
 
-def test_a_token_that_is_wrong_in_any_way_is_refused(provider: _Provider) -> None:
+def test_a_token_that_is_wrong_in_any_way_is_refused(provider: Provider) -> None:
     tokens = _tokens(provider)
     other = rsa.generate_private_key(65537, 2048)
     public = provider.private.public_key().public_bytes(
@@ -244,7 +235,7 @@ def test_a_token_that_is_wrong_in_any_way_is_refused(provider: _Provider) -> Non
             tokens.caller(text)
 
 
-def _symmetric(provider: _Provider, public: bytes) -> str:
+def _symmetric(provider: Provider, public: bytes) -> str:
     """A token that is signed with the provider's public key as if it were a secret."""
     import base64
     import hashlib
@@ -257,7 +248,7 @@ def _symmetric(provider: _Provider, public: bytes) -> str:
     return f"{signed}.{part(hmac.new(public, signed.encode(), hashlib.sha256).digest())}"
 
 
-def test_unknown_keys_do_not_make_a_download_each(provider: _Provider) -> None:
+def test_unknown_keys_do_not_make_a_download_each(provider: Provider) -> None:
     tokens = _tokens(provider)
     before = provider.asked
     for n in range(20):
@@ -266,7 +257,7 @@ def test_unknown_keys_do_not_make_a_download_each(provider: _Provider) -> None:
     assert provider.asked - before <= 2
 
 
-def test_a_provider_that_sends_elsewhere_is_not_followed(provider: _Provider) -> None:
+def test_a_provider_that_sends_elsewhere_is_not_followed(provider: Provider) -> None:
     provider.redirect = f"{provider.url}/elsewhere"
     try:
         with pytest.raises(NotAuthenticatedError):
@@ -281,6 +272,8 @@ def test_a_provider_that_sends_elsewhere_is_not_followed(provider: _Provider) ->
         {"issuer": "http://login.example", "audience": "a"},
         {"issuer": "ftp://x", "audience": "a"},
         {"issuer": "https://x"},
+        {"issuer": "https://x#y", "audience": "a"},
+        {"issuer": "https://x", "audience": "a", "name_claim": "email"},
         {"issuer": "https://x", "audience": "a", "scopes": {"root": ["x"]}},
         {"issuer": "https://x", "audience": "a", "scopes": ["x"]},
         {"issuer": "https://x", "audience": "a", "other": "x"},
@@ -304,9 +297,10 @@ def test_wrong_settings_of_the_server_are_refused(given: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def bank(tmp_path_factory: pytest.TempPathFactory, provider: _Provider) -> Home:
+def bank(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Home:
     home = a_bank(Home(tmp_path_factory.mktemp("bank")))
     oidc = f'\n[serve]\nrequests_per_minute = 400\n[serve.oidc]\nissuer = "{provider.url}"\naudience = "surefind"\n'
+    oidc += 'scopes = { write = ["editors"] }\n'
     home.configure(SETTINGS + oidc)
     return home
 
@@ -328,7 +322,7 @@ def _documents(server: Served, key: str) -> set[str]:
         return {hit["document"] for hit in answer.json()["hits"]}
 
 
-def test_each_caller_sees_its_documents(server: Served, keys: dict[str, str], provider: _Provider) -> None:
+def test_each_caller_sees_its_documents(server: Served, keys: dict[str, str], provider: Provider) -> None:
     assert "hr/pay.md" not in _documents(server, keys["reader"])
     assert "hr/pay.md" in _documents(server, keys["hr"])
     assert "hr/pay.md" in _documents(server, keys["admin"])
@@ -400,7 +394,24 @@ def test_drafts_and_versions_of_others_are_not_shown(server: Served, keys: dict[
         assert client.get("/v1/drafts").status_code == 403
 
 
-def test_no_key_or_token_or_query_is_logged(server: Served, keys: dict[str, str], provider: _Provider) -> None:
+def test_people_whose_subjects_begin_alike_do_not_see_each_others_drafts(
+    server: Served, provider: Provider, keys: dict[str, str]
+) -> None:
+    alike = "auth0|" + "x" * 200
+    with server.client(provider.token(sub=alike + "1", groups=["editors"])) as client:
+        made = client.post("/v1/documents", params={"name": "mine.md"}, content=b"My zebra.")
+        assert made.status_code == 201, made.text
+        number = made.json()["number"]
+        assert client.get(f"/v1/drafts/{number}").status_code == 200
+    for subject in (alike + "2", alike, alike[:94], alike[:95]):
+        with server.client(provider.token(sub=subject, groups=["editors"])) as client:
+            assert client.get(f"/v1/drafts/{number}").status_code == 404
+            assert client.get("/v1/drafts").json()["drafts"] == []
+    with server.client(provider.token(sub=None, groups=["editors"])) as client:
+        assert client.get("/v1/drafts").status_code == 401
+
+
+def test_no_key_or_token_or_query_is_logged(server: Served, keys: dict[str, str], provider: Provider) -> None:
     token = provider.token()
     for key in (*keys.values(), token, "sf_" + "0" * 12 + "_" + "y" * 43):
         with server.client(key) as client:

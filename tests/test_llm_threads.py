@@ -139,18 +139,18 @@ def test_a_call_that_waits_for_a_model_in_this_process_keeps_to_its_time(
         def __init__(self, *args: Any, **options: Any) -> None: ...
 
         def create_chat_completion(self, **call: Any) -> Any:
-            time.sleep(1.0)
+            time.sleep(2.0)
             yield {"choices": [{"delta": {"content": "fine"}, "finish_reason": "stop"}]}
 
     monkeypatch.setitem(sys.modules, "llama_cpp", SimpleNamespace(Llama=Llama))
     file = tmp_path / "a.gguf"
     file.write_bytes(b"GGUF")
-    chat = LocalServices(llm=LLMSettings(total_timeout=1.8)).llm.chat(f"gguf:{file}")
+    chat = LocalServices(llm=LLMSettings(total_timeout=3.6)).llm.chat(f"gguf:{file}")
     started = time.monotonic()
     found = together(*[lambda i=i: chat.complete([Message("user", str(i))]) for i in range(3)])
     taken = time.monotonic() - started
     answers = [answer.text for answer in found if not isinstance(answer, BaseException)]
     late = [error for error in found if isinstance(error, AnswerError)]
     assert answers == ["fine"]
-    assert ["was busy with other calls for 1.8 s" in str(error) for error in sorted(late, key=str)] == [False, True]
-    assert taken < 2.9
+    assert ["was busy with other calls for 3.6 s" in str(error) for error in sorted(late, key=str)] == [False, True]
+    assert taken < 5.8

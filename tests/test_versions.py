@@ -1037,7 +1037,7 @@ class Run:
         document, text = ready[number]
         try:
             with self.home.open() as kb, stopped(stops):
-                if kb.desk.base(number).text != kb.published_text(document):
+                if kb.desk.base(number).text != kb.published_text(document, Access.owner()):
                     kb.rebase(number)
                 kb.publish(number)
         except StoppedError:

@@ -352,4 +352,4 @@ def _record(text: str) -> None:
         return
     for one in record if isinstance(record, list) else [record]:
         if isinstance(one, dict):
-            record_groups(one)
+            record_groups(one, "x")

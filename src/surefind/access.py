@@ -11,6 +11,7 @@ of returning somebody else's documents. A backend resolves it once per generatio
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,19 @@ EVERYTHING = "*"
 """The name of the group that may read every document."""
 PUBLIC = "public"
 """The name of the group that everybody is in: `acl: [public]` decides that everybody may read a document."""
+MAX_NAME_CHARS = 255
+"""Characters of the name of a group or a person, at most."""
 _FILTER = re.compile(r"([^!<>=]+)(!=|>=|<=|=)(.*)", re.DOTALL)
+
+
+def checked_name(name: str, what: str = "group") -> str:
+    """Returns the name of a group or a person in the form in which names are compared: Unicode's NFC, without blanks
+    around it. Raises `UsageError` for a name with characters that nobody sees, which programs may cut or join."""
+    plain = unicodedata.normalize("NFC", name).strip(" ") if 0 < len(name) <= MAX_NAME_CHARS else ""
+    if not plain or not plain.isprintable():
+        shown = f"{name[:40]!a}{'…' if len(name) > 40 else ''}"
+        raise UsageError(f"The name of a {what} must have 1 to {MAX_NAME_CHARS} printable characters, not {shown}.")
+    return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,7 @@ class Access:
     @classmethod
     def of(cls, *groups: str, where: Iterable[str] = ()) -> Access:
         """Gives access to public documents and to those of these groups, if they pass the filters in `where`."""
-        return cls(frozenset(groups), tuple(Filter.parse(text) for text in where))
+        return cls(frozenset(map(checked_name, groups)), tuple(Filter.parse(text) for text in where))
 
     @classmethod
     def public(cls, where: Iterable[str] = ()) -> Access:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from surefind import spec
-from surefind.access import PathRule
+from surefind.access import PathRule, checked_name
 from surefind.desk.settings import DeskSettings
 from surefind.errors import ConfigError, SpecError, UsageError, choices
 from surefind.files.limits import Limits
@@ -176,10 +176,10 @@ class _SettingsReader:
             merged["exam"]["keep_queries"],
             self.keep_days(merged["exam"]),
             merged["sync"]["gate"],
-            self.gate_margin(merged["sync"]),
+            self.share("sync", merged["sync"], "gate_margin"),
             merged["exam"]["standing"],
             self.isolated(),
-            self.min_confidence(merged["search"]),
+            self.share("search", merged["search"], "min_confidence"),
             self.data.get("serve", {}),
             self.desk(merged["desk"]),
             self.store(),
@@ -203,17 +203,11 @@ class _SettingsReader:
             raise self.error("sync", "keep_generations", f"keep_generations must be at least 1, not {kept}.")
         return kept
 
-    def gate_margin(self, sync: dict[str, Any]) -> float:
-        margin = float(sync["gate_margin"])
-        if not 0 <= margin <= 1:
-            raise self.error("sync", "gate_margin", f"gate_margin must be from 0 to 1, not {margin:g}.")
-        return margin
-
-    def min_confidence(self, search: dict[str, Any]) -> float:
-        least = float(search["min_confidence"])
-        if not 0 <= least <= 1:
-            raise self.error("search", "min_confidence", f"min_confidence must be from 0 to 1, not {least:g}.")
-        return least
+    def share(self, table: str, values: dict[str, Any], key: str) -> float:
+        share = float(values[key])
+        if not 0 <= share <= 1:
+            raise self.error(table, key, f"{key} must be from 0 to 1, not {share:g}.")
+        return share
 
     def keep_days(self, exam: dict[str, Any]) -> int:
         days: int = exam["keep_days"]
@@ -229,10 +223,9 @@ class _SettingsReader:
                 raise self.error("access", "", _RULES)
             self.check("access", {key: value for key, value in given.items() if key != "rules"}, _ACCESS_TABLE)
             default = given.get("default")
-            if default is not None and not all(group.strip() for group in default):
-                raise self.error("access", "default", "default must be a list of group names, and none may be blank.")
-            otherwise = () if default is None else (PathRule("**", tuple(default), default=True),)
-            return (*self.rules(given.get("rules", []), "access.rules"), *otherwise)
+            groups = self.groups(default or [], "access", "default")
+            rules = self.rules(given.get("rules", []), "access.rules")
+            return rules if default is None else (*rules, PathRule("**", groups, default=True))
         return self.rules(given, "access")
 
     def isolated(self) -> bool:
@@ -251,12 +244,17 @@ class _SettingsReader:
             if not isinstance(content, dict):
                 raise self.error("", table, _RULES)
             self.check(table, content, _ACCESS, number)
-            path, groups = content.get("path", ""), content.get("groups", [])
-            if not path.strip("/ ") or not all(group.strip() for group in groups) or "groups" not in content:
+            if not content.get("path", "").strip("/ ") or "groups" not in content:
                 needs = 'a rule needs a path and groups: path = "hr/**", groups = ["hr"].'
                 raise self.error(table, "", needs, number)
-            rules.append(PathRule(path, tuple(groups)))
+            rules.append(PathRule(content["path"], self.groups(content["groups"], table, "groups", number)))
         return tuple(rules)
+
+    def groups(self, names: list[str], table: str, key: str, number: int = 0) -> tuple[str, ...]:
+        try:
+            return tuple(map(checked_name, names))
+        except UsageError as error:
+            raise self.error(table, key, str(error), number) from None
 
     def readers(self, specs: list[str]) -> Readers:
         for text in specs:

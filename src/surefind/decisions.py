@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from surefind.access import PUBLIC, Access, AccessList, access_lists
+from surefind.access import EVERYTHING, PUBLIC, Access, AccessList, access_lists
 from surefind.kb import KnowledgeBase
 from surefind.store.failures import explaining
 
@@ -19,7 +19,11 @@ class Decision:
     @property
     def readers(self) -> str:
         """Who may read the document: `everybody`, `hr or audit`, `(hr or audit) and staff`, `the owner`."""
-        limits = [one.groups for one in self.lists if PUBLIC not in one.groups]
+        limits = [
+            tuple(group for group in one.groups if group != EVERYTHING)
+            for one in self.lists
+            if PUBLIC not in one.groups
+        ]
         if not all(limits):
             return "the owner"
         named = [" or ".join(groups) for groups in dict.fromkeys(limits)]

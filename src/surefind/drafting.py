@@ -49,7 +49,12 @@ class Drafting:
         def retrievers(self) -> list[Retriever]: ...
         def _gate(self, given: Gate | None) -> Gate | None: ...
         def _writing(
-            self, layout: Layout | None = None, report: OnProgress | None = None, gate: Gate | None = None
+            self,
+            layout: Layout | None = None,
+            report: OnProgress | None = None,
+            gate: Gate | None = None,
+            *,
+            trial: bool = False,
         ) -> contextlib.AbstractContextManager[Writer]: ...
 
     @property
@@ -193,9 +198,9 @@ class Drafting:
         self._commit(number)
         return generation
 
-    def trial(self, number: int, look: Callable[[Reader, Reader], T]) -> T:
+    def trial(self, number: int, look: Callable[[Reader, Reader], T], revision: int | None = None) -> T:
         """Builds everything for publishing a draft, calls `look` with readers of the current generation and of the one
-        that it would be, and deletes what was built."""
+        that it would be, and deletes what was built. Raises `ConflictError` if `revision` is not the newest."""
         from surefind.desk.publishing import build_only
 
         if self.catalogue.current() is None:
@@ -205,8 +210,8 @@ class Drafting:
         def gate(before: Reader, after: Reader) -> None:
             seen.append(look(before, after))
 
-        with self._writing(gate=gate) as writer:
-            build_only(writer, self.desk, number)
+        with self._writing(gate=gate, trial=True) as writer:
+            build_only(writer, self.desk, number, revision)
         return seen[0]
 
     def _commit(self, number: int) -> None:
@@ -221,21 +226,36 @@ class Drafting:
         message = f"Publish {draft.document}\n\nDraft {number}, generation {draft.generation}."
         repository = (self.folder / Path(self.settings.desk.git).expanduser()).resolve()
         try:
-            commit = commit_file(repository, draft.document, found.data, draft.author, message, self.settings.limits)
+            self._check_format(draft.document)
+            below = self._document_folders(repository)
+            limits = self.settings.limits
+            commit = commit_file(repository, draft.document, found.data, draft.author, message, limits, below)
             self.desk.record(number, _this_user(), f"committed to git as {commit[:12]}")
         except (SourceError, OSError, UnicodeError) as error:
             self.desk.record(number, _this_user(), f"could not commit to git: {error}")
+
+    def _check_format(self, document: str) -> None:
+        """Raises `SourceError` if the file of a document would be something else to other programs: its name says what
+        they do with it."""
+        readers = self.settings.readers
+        if readers.find(document) in (None, readers.by_name["code"]):
+            raise SourceError(
+                f"{document} has no format of documents in its name, so other programs could run it or read it as "
+                "their settings. Publish it under a name such as fees.md."
+            )
+
+    def _document_folders(self, repository: Path) -> list[Path]:
+        """Returns the folders of a repository that documents may be written to: all, or only those that are synced if
+        the knowledge base is inside, with its settings and keys."""
+        if not self.folder.resolve().is_relative_to(repository):
+            return [repository]
+        return [source.root for source in self.catalogue.sources() if not source.origin]
 
     # ------------------------------------------------------------ reading
 
     def drafts(self) -> list[Draft]:
         """Returns the drafts that wait to be published, newest first."""
         return self.desk.waiting()
-
-    def draft_chunks(self, number: int) -> list[Chunk]:
-        """Returns the chunks that a draft will have, in the layout of the settings."""
-        found = self.desk.revision(number)
-        return self.chunks_of(found.name, found.data, self.desk.get(number).document, self.desk.keeps(number))
 
     def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
         """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
@@ -255,9 +275,17 @@ class Drafting:
             raise SourceError(f"{document} {cut.refused}, while {layout} cut it.")
         return cut.chunks
 
-    def published_text(self, document: str) -> str:
-        """Returns the published version of a document as the desk shows it; empty if the document is new."""
-        return self._published(document)[0].text
+    def published_text(self, document: str, access: Access) -> str:
+        """Returns the published version of a document as the desk shows it; empty if the document is new, or if the
+        caller may not read this version."""
+        from surefind.access import access_lists
+
+        base, found = self._published(document)
+        if base.version is None or found is None:
+            return ""
+        names = (document, self.catalogue.versions.file_of(base.version)[1])
+        lists = access_lists(found.acl, names, self.settings.access)
+        return base.text if access.admits(one.groups for one in lists) else ""
 
     def may_read_draft(self, number: int, access: Access, revision: int | None = None) -> bool:
         """Returns whether a caller may read a revision of a draft, by default the newest: by its access list, by that

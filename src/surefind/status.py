@@ -49,6 +49,11 @@ class Status:
     """Where the indexes are: `local`, or `milvus` and its address."""
 
 
+def problems_of(catalogue: Catalogue) -> list[Problem]:
+    """Returns the files that could not be read, or not completely, and the documents that are left to the owner."""
+    return [Problem(found.path, found.reason) for found in catalogue.problems()]
+
+
 def status_of(
     folder: Path, catalogue: Catalogue, backend: Backend, reader: Reader, settings: Settings, drafts: int
 ) -> Status:
@@ -67,7 +72,7 @@ def status_of(
         pipelines={name: str(pipeline) for name, pipeline in settings.pipelines.items()},
         indexes={_label(spec, list(sizes)): size for spec, size in sizes.items()},
         restricted=reader.view.withheld(Access.public()),
-        problems=[Problem(found.path, found.reason) for found in catalogue.problems()],
+        problems=problems_of(catalogue),
         generations=[one.number for one in kept],
         idle_rules=[rule.path for rule in reader.view.idle_rules()],
         drafts=drafts,

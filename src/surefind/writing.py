@@ -177,7 +177,10 @@ class Writing:
         gate: Gate | None = None,
         ray: str = "",
         uses: Sequence[Retriever] = (),
+        trial: bool = False,
     ) -> Iterator[Writer]:
+        """Opens a writer. With `trial`, its readers count words over what a caller may read, whatever the settings say:
+        a backend elsewhere cannot."""
         from surefind.desk.moving import move_drafts
         from surefind.gate import admission
         from surefind.store.backends.choice import backend_of
@@ -189,9 +192,10 @@ class Writing:
         settings = self.settings
         reading = self._on_cluster(ray) if ray else Reading(settings.readers, settings.limits, spare=True)
         admit = admission(gate, settings) if gate else None
+        isolated = settings.isolated or (trial and settings.store.backend == "local")
         writer = Writer(
             self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit,
-            partial(backend_of, settings.store, isolated=settings.isolated), uses,
+            partial(backend_of, settings.store, isolated=isolated), uses,
         )  # fmt: skip
         with explaining(self.data), writer:
             if writer.catalogue.versions.waiting():

@@ -100,10 +100,13 @@ def measure_drift(
     after: Reader,
     report: OnProgress | None = None,
     fresh: bool = False,
+    access: Access = _OWNER,
 ) -> Drift:
-    """Asks an exam on two generations with the default pipeline, and compares the answers."""
-    plan = _plan(kb, exam)
-    old, new = ({d.id: d.text for d in reader.documents(_OWNER)} for reader in (before, after))
+    """Asks an exam on two generations with the default pipeline, and compares the answers. Searches and gold are those
+    of `access`: whoever sees the result learns nothing about other documents."""
+    plan = _plan(kb, exam, access)
+    texts = [{d.id: d.text for d in reader.documents(_OWNER)} for reader in (before, after)]
+    old, new = (_admitted(one, reader, access) for one, reader in zip(texts, (before, after), strict=True))
     gold = locate_gold(plan.exam.queries, old, new)
     asked = [q for q, (first, second) in enumerate(gold) if first.documents or second.documents]
     if not asked:
@@ -112,10 +115,17 @@ def measure_drift(
             "in surefind.toml: standing, below [exam]."
         )
     with kb.services.llm.replaying():
-        was = _Side(Bench(kb, report, fresh, before), plan, old, [first for first, _ in gold])
-        now = _Side(Bench(kb, report, fresh, after), plan, new, [second for _, second in gold])
-    changed = difference(before.generation, after.generation, before.hashes(), after.hashes())
+        was = _Side(Bench(kb, report, fresh, before), plan, texts[0], [first for first, _ in gold])
+        now = _Side(Bench(kb, report, fresh, after), plan, texts[1], [second for _, second in gold])
+    hashes = (_admitted(reader.hashes(), reader, access) for reader in (before, after))
+    changed = difference(before.generation, after.generation, *hashes)
     return _compared(plan, asked, was, now, changed)
+
+
+def _admitted(by_document: dict[str, str], reader: Reader, access: Access) -> dict[str, str]:
+    """Keeps what is about documents that the caller may read."""
+    admitted = reader.view.admitted(access)
+    return {document: value for document, value in by_document.items() if document in admitted}
 
 
 def drift_calls(kb: KnowledgeBase, exam: Exam) -> list[Calls]:
@@ -129,8 +139,8 @@ def corrected(drifts: Sequence[Drift]) -> list[Drift]:
     return [replace(one, p=value) for one, value in zip(drifts, p, strict=True)]
 
 
-def _plan(kb: KnowledgeBase, exam: Exam) -> Plan:
-    return unseen(Plan((Contender(kb.settings.pipeline, kb.pipeline()),), exam, (MEASURE,)), kb.services)
+def _plan(kb: KnowledgeBase, exam: Exam, access: Access = _OWNER) -> Plan:
+    return unseen(Plan((Contender(kb.settings.pipeline, kb.pipeline()),), exam, (MEASURE,), access), kb.services)
 
 
 class _Side:

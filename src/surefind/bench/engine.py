@@ -202,7 +202,7 @@ class Bench:
         if not view.withheld(plan.access):
             return where
         names = "\n".join(sorted(view.admitted(plan.access)))
-        isolated = ("isolated",) if self.kb.settings.isolated else ()
+        isolated = ("isolated",) if getattr(view, "isolated", False) else ()
         return (hashlib.blake2b(names.encode(), digest_size=8).hexdigest(), *isolated, *where)
 
     def _retrieve(self, plan: Plan, contender: Contender, retriever: Retriever, queries: Sequence[Query]) -> Rankings:

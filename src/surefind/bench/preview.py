@@ -2,17 +2,19 @@
 
 The draft's set of documents is built as for publishing, and the exam is asked on it and on the current generation. Then
 the set is deleted. Every question is asked, because a changed document can move any ranking (see `bench.drift`); what
-the draft does not touch comes from the caches.
+the draft does not touch comes from the caches. All of it runs with the rights of the caller, on word statistics of the
+documents that they may read: a rank would else tell whether a restricted document has a word of the draft.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from surefind.access import Access
 from surefind.bench.drift import Drift, measure_drift
 from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.errors import ExamError, NothingIndexedError
+from surefind.exam.model import Exam, ExamQuery
 from surefind.kb import KnowledgeBase
 from surefind.protocols import Priced
 from surefind.search.reader import Reader
@@ -28,9 +30,10 @@ class Preview:
     """Why it was not asked."""
 
 
-def preview(kb: KnowledgeBase, number: int, only: Collection[str] | None = None) -> Preview:
-    """Asks the standing exam as if a draft was published; with `only`, the questions with these ids. Holds the writer's
-    lock, and leaves nothing behind."""
+def preview(kb: KnowledgeBase, number: int, access: Access, revision: int | None = None) -> Preview:
+    """Asks the standing exam as if a draft was published, for a caller: the questions whose documents they may read.
+    Raises `ConflictError` if `revision` is not the newest of the draft. Holds the writer's lock, and leaves nothing
+    behind."""
     if not has_standing_exam(kb):
         return Preview(None, "There is no exam yet. Make one with: surefind exam generate.")
     if any(isinstance(stage, Priced) for stage in kb.pipeline().stages):
@@ -38,11 +41,23 @@ def preview(kb: KnowledgeBase, number: int, only: Collection[str] | None = None)
 
     def look(before: Reader, after: Reader) -> Drift:
         exam = standing_exam(kb, before)
-        if only is not None:
-            exam = replace(exam, queries=tuple(query for query in exam.queries if query.id in only))
-        return measure_drift(kb, exam, before, after)
+        asked = readable_questions(exam, before, access)
+        if not asked:
+            raise ExamError("No question of the standing exam is about documents that you may read.")
+        return measure_drift(kb, replace(exam, queries=tuple(asked)), before, after, access=access)
 
     try:
-        return Preview(kb.trial(number, look))
+        return Preview(kb.trial(number, look, revision))
     except (ExamError, NothingIndexedError) as error:
         return Preview(None, str(error))
+
+
+def readable_questions(exam: Exam, reader: Reader, access: Access) -> list[ExamQuery]:
+    """Returns the questions all of whose passages the caller may read. A question about a document that is gone shows
+    only to callers who may read everything: nobody knows who might have read it."""
+    if access.sees_all:
+        return list(exam.queries)
+    admitted = set(reader.view.admitted(access))
+    return [
+        query for query in exam.queries if all(one.document in admitted for one in (*query.judgments, *query.segments))
+    ]

@@ -219,5 +219,7 @@ def beir_base(
     private_folder(home)
     (home / FILE_NAME).write_text(_BEIR_SETTINGS, encoding="utf-8")
     kb = KnowledgeBase.open(home)
-    kb.sync(folder / "corpus.jsonl", report=report, index=False)
+    problems = kb.sync(folder / "corpus.jsonl", report=report, index=False).problems
+    if problems and not kb.documents(OWNER):
+        raise ExamError(f"{folder / problems[0].path} {problems[0].reason}.")
     return kb, read_beir(folder, Library(kb.documents(OWNER)), split)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from surefind.desk.review import check_approved, check_seen
 from surefind.desk.source import shown
 from surefind.desk.store import Desk, no_draft
-from surefind.desk.taking import base_of, completed, read
+from surefind.desk.taking import base_of, check_document, completed, read
 from surefind.desk.values import OPEN, Base, Draft, Revision
 from surefind.errors import ConflictError
 from surefind.protocols import Retriever
@@ -35,12 +35,13 @@ class Ready:
 
 
 def ready(writer: Writer, desk: Desk, number: int, needed: int = 0, seen: int | None = None) -> Ready:
-    """Reads the newest revision of a draft as it would be published. Raises `UsageError` if it lacks approvals, and
-    `ConflictError` if another version of the document was published since the draft was made, or if the revision is
-    not the one that was `seen`."""
+    """Reads the newest revision of a draft as it would be published. Raises `SourceError` if no document can have its
+    name, `UsageError` if it lacks approvals, and `ConflictError` if another version of the document was published since
+    the draft was made, or if the revision is not the one that was `seen`."""
     draft = desk.get(number)
     if draft.state not in OPEN:
         raise no_draft(number, draft.state)
+    check_document(draft.document)
     check_seen(draft, seen)
     check_approved(draft, needed)
     revision = desk.revision(number, draft.revision)
@@ -73,9 +74,9 @@ def publish(
     return generation
 
 
-def build_only(writer: Writer, desk: Desk, number: int) -> None:
+def build_only(writer: Writer, desk: Desk, number: int, seen: int | None = None) -> None:
     """Builds what publishing a draft builds and asks the gate of the writer, but commits nothing."""
-    found = ready(writer, desk, number)
+    found = ready(writer, desk, number, seen=seen)
     asked = writer.gate
 
     def refuse(writer: Writer, contents: int) -> None:

@@ -7,12 +7,14 @@ import re
 import tempfile
 import threading
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from surefind.cores import usable_cores
 from surefind.desk.source import shown
 from surefind.desk.values import Base
 from surefind.errors import SourceError
+from surefind.files.inside import LOOKS_RESTRICTED
+from surefind.files.writable import is_document_path
 from surefind.store.catalogue import Catalogue
 from surefind.store.versions import content_hash
 from surefind.types import Document
@@ -33,11 +35,12 @@ def check_name(name: str) -> None:
 
 
 def check_document(document: str) -> None:
-    """Raises `SourceError` if a document cannot have this name."""
-    path = PurePosixPath(document)
-    wrong = not _DOCUMENT.fullmatch(document) or ".." in path.parts or path.is_absolute() or not _storable(document)
-    if wrong or not document.strip():
-        raise SourceError("The document must be named as in hits, such as policies/fees.md.")
+    """Raises `SourceError` if a document cannot have this name: it is a path, at which the document may be written."""
+    if not _DOCUMENT.fullmatch(document) or not _storable(document) or not is_document_path(document):
+        raise SourceError(
+            f"A document cannot be called {document[:100]!a}. Name it as in hits, such as policies/fees.md: "
+            "without hidden files and folders, .. and surefind.toml."
+        )
 
 
 def _storable(text: str) -> bool:
@@ -58,9 +61,12 @@ def read(reading: Reading, name: str, data: bytes, document: str) -> Document:
         file = Path(folder) / name
         file.write_bytes(data)
         try:
-            found = reading.read(reader, file, document).documents
+            prepared = reading.read(reader, file, document)
         except SourceError as error:
             raise SourceError(f"{name} {str(error).replace(str(file), name)}.") from None
+    found = prepared.documents
+    if any(reason.startswith(LOOKS_RESTRICTED) for _, reason in prepared.complaints):
+        raise SourceError(f"{name} {prepared.complaints[0][1]}.")
     if len(found) != 1:
         raise SourceError(f"{name} holds {len(found)} documents. A draft must be one document.")
     return replace(found[0], id=document)

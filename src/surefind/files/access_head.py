@@ -1,7 +1,8 @@
 """Finds lines at the top of a file that look like an access list.
 
 A reader that does not understand an access list would make the document public. So a document without a list of its
-own is checked: if its head contains a line such as `acl: [hr]`, the file is refused instead.
+own is checked: if its head contains a line such as `acl: [hr]`, the file is refused, or the document is left to the
+owner (`surefind.files.inside`).
 """
 
 from __future__ import annotations
@@ -11,17 +12,14 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 
-from surefind.abilities import ChecksAccess
 from surefind.errors import SourceError
-from surefind.protocols import Reader
-from surefind.types import Document
 
 IN_FRONT_MATTER = (
     "write `acl: [group]` between two --- lines at the very top, `acl: [public]` if everybody may read the document, "
     "or remove the line"
 )
+IN_RECORD = "write `acl: [group]` in it, or `acl: [public]` if everybody may read it"
 BY_PATH = "remove it, and restrict the file by its path: [[access]] in surefind.toml"
 _KEY = "acl"
 _ALIKE = frozenset(
@@ -68,16 +66,26 @@ def _folded(key: str) -> str:
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", key))).casefold()
 
 
-def check_head(text: str, read: int = 0, advice: str = IN_FRONT_MATTER) -> None:
-    """Raises `SourceError` if the head of a public document contains a line that looks like an access list.
+def access_line(text: str, read: int = 0) -> tuple[int, str] | None:
+    """Returns the first line of a text's head that looks like an access list, with its number; None if there is none.
 
     `read` is the number of empty access lists that the reader understood. These lines are allowed.
     """
-    found = [match for line in _head(text) if (match := _access_line(*line))]
-    wrong = [match for match in found if not (read and _EMPTY.fullmatch(match.groupdict().get("value") or ""))]
-    if wrong or len(found) > read:
-        line = " ".join((wrong or found)[0].string.split())
-        raise SourceError(f"has a line that looks like an access list but cannot be read as one ({line!r}); {advice}")
+    found = [(number, match) for number, line, fenced in _head(text) if (match := _access_line(line, fenced))]
+    wrong = [one for one in found if not (read and _EMPTY.fullmatch(one[1].groupdict().get("value") or ""))]
+    if not wrong and len(found) <= read:
+        return None
+    number, match = (wrong or found)[0]
+    return number, " ".join(match.string.split())
+
+
+def check_head(text: str, read: int = 0, advice: str = IN_FRONT_MATTER) -> None:
+    """Raises `SourceError` if the head of a public document contains a line that looks like an access list. `read` is
+    as in `access_line`."""
+    if found := access_line(text, read):
+        raise SourceError(
+            f"has a line that looks like an access list but cannot be read as one ({found[1]!r}); {advice}"
+        )
 
 
 def check_lines(text: str, advice: str = BY_PATH) -> None:
@@ -89,9 +97,13 @@ def check_lines(text: str, advice: str = BY_PATH) -> None:
 
 def check_names(names: Iterable[str], what: str) -> None:
     """Raises `SourceError` if a column or a header has the name of an access list. No reader applies such a list."""
-    for name in names:
-        if resembles_access_key(name):
-            raise SourceError(f"has a {what} {name.strip()!r}, which does not restrict who may read it; {BY_PATH}")
+    if name := access_name(names):
+        raise SourceError(f"has a {what} {name!r}, which does not restrict who may read it; {BY_PATH}")
+
+
+def access_name(names: Iterable[str]) -> str:
+    """Returns the first of some columns, headers or fields that has the name of an access list; empty if none has."""
+    return next((name.strip() for name in names if resembles_access_key(name)), "")
 
 
 def may_restrict(data: bytes) -> bool:
@@ -102,26 +114,18 @@ def may_restrict(data: bytes) -> bool:
     return _FENCE.fullmatch(first) is not None or _ANYWHERE.search(text) is not None
 
 
-def read_checked(reader: Reader, path: Path, document_id: str) -> Iterator[Document]:
-    """Reads the documents of a file. Raises `SourceError` if a public one begins with an access list that its reader
-    did not understand. Readers with `checks_access` have looked at the file themselves."""
-    for document in reader.read(path, document_id):
-        if not document.acl and not isinstance(reader, ChecksAccess):
-            check_head(document.text, advice=BY_PATH)
-        yield document
-
-
-def _head(text: str) -> Iterator[tuple[str, bool]]:
-    """Yields the lines of the head, each with whether it is inside a block that begins on the first line."""
-    lines = (line for line in _lines(text) if line.strip())
+def _head(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yields the lines of the head with their numbers, each with whether it is inside a block that begins on the first
+    line."""
+    lines = ((number, line) for number, line in enumerate(_lines(text), 1) if line.strip())
     begun = fenced = False
-    for number, line in enumerate(islice(lines, _MOST)):
-        if number >= _FIRST and not _HEAD_LINE.match(line):
+    for count, (number, line) in enumerate(islice(lines, _MOST)):
+        if count >= _FIRST and not _HEAD_LINE.match(line):
             return
         if _FENCE.fullmatch(line):
             fenced = not begun
             begun = True
-        yield line, fenced
+        yield number, line, fenced
         begun = True
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from surefind.errors import SourceError
 from surefind.files._git_program import git
 from surefind.files.limits import Limits
+from surefind.files.writable import is_document_path
 
 _COMMITTER = ("-c", "user.name=Surefind", "-c", "user.email=surefind@localhost", "-c", "commit.gpgSign=false")
 
 
-def commit_file(repository: Path, path: str, data: bytes, author: str, message: str, limits: Limits) -> str:
-    """Commits a file at a path of a repository, and returns the commit. Other changes in the working tree stay as they
-    are. If the repository has this content already, nothing is committed. Raises `SourceError`."""
+def commit_file(
+    repository: Path, path: str, data: bytes, author: str, message: str, limits: Limits, below: Sequence[Path]
+) -> str:
+    """Commits a document at a path of a repository, below one of the folders `below`, and returns the commit. Other
+    changes in the working tree stay as they are. If the repository has this content already, nothing is committed.
+    Raises `SourceError`."""
     if not (repository / ".git").exists():
         raise SourceError(f"{repository} is not the top folder of a git repository. Make one with: git init.")
-    file = _inside(repository, path)
+    file = _inside(repository, path, below)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
+        _write(file, data)
     except OSError as error:
         raise SourceError(f"{path} cannot be written to {repository} ({error.strerror}).") from None
     git(repository, "add", "--", f":(literal){path}", limits=limits)
@@ -30,12 +35,31 @@ def commit_file(repository: Path, path: str, data: bytes, author: str, message: 
     return git(repository, "rev-parse", "HEAD", limits=limits)
 
 
-def _inside(repository: Path, path: str) -> Path:
-    """Returns the file at a path of a repository. Raises `SourceError` for a path that leads out of it, into git's own
-    folder, or through a symbolic link."""
+def _inside(repository: Path, path: str, below: Sequence[Path]) -> Path:
+    """Returns the file at a path of a repository. Raises `SourceError` for a path that is no document's, or leads
+    through a symbolic link."""
     parts = PurePosixPath(path).parts
-    reserved = any(part.rstrip(". ").lower() in (".git", "git~1", "..", "") or ":" in part for part in parts)
     steps = [repository.joinpath(*parts[: end + 1]) for end in range(len(parts))]
-    if not parts or reserved or PurePosixPath(path).is_absolute() or any(step.is_symlink() for step in steps):
-        raise SourceError(f"{path!r} cannot be a path in a git repository.")
-    return repository.joinpath(*parts)
+    if not is_document_path(path) or any(step.is_symlink() for step in steps):
+        raise SourceError(
+            f"{path!r} cannot be the path of a document in a git repository: it is a link, hidden, or configuration."
+        )
+    file = repository.joinpath(*parts)
+    if not any(file.is_relative_to(folder) for folder in below):
+        raise SourceError(
+            f"{file} is not synced, so it is no document. Set [desk] git to the folder that is synced, if it is the "
+            "top folder of a git repository."
+        )
+    return file
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Puts a new file in the place of the one that is there, if any: another name of that one keeps its content."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_name(f".{secrets.token_hex(8)}")
+    try:
+        with aside.open("xb") as opened:
+            opened.write(data)
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,8 +1,10 @@
 """Reads files inside files, and records the parts of a file that could not be read.
 
 A reader that finds another file in its own (a member of an archive, an attachment) passes it to `read_inside`. A
-reader that can read only part of a file reports the rest with `complain`. Both use the current `Scope`, which counts
-what was unpacked at all levels of nesting. Without a current scope the default limits apply.
+reader that can read only part of a file reports the rest with `complain`. A document that looks restricted, without an
+access list that can be read, is left to the owner with `owner_only`; the other documents of its file are read. All use
+the current `Scope`, which counts what was unpacked at all levels of nesting. Without a current scope the default limits
+apply.
 """
 
 from __future__ import annotations
@@ -11,18 +13,25 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from surefind.abilities import ChecksAccess
+from surefind.access import EVERYTHING
 from surefind.errors import SourceError, SurefindError
-from surefind.files.access_head import read_checked
+from surefind.files.access_head import BY_PATH, access_line
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
+from surefind.protocols import Reader
 from surefind.types import Document
 
 _PIECE = 1 << 20
 """Bytes unpacked at a time."""
+LOOKS_RESTRICTED = "looks restricted"
+"""How the reason begins why a document is left to the owner."""
+_SHOWN = 100
+"""Characters of a line that a message shows."""
 
 
 class OverLimitError(SourceError):
@@ -84,6 +93,29 @@ def complain(reason: str, inside: str = "") -> None:
     """Records a part of the file that could not be read. The rest of the file is indexed."""
     here = scope()
     here.complaints.append(("/".join((*here.trail, *([inside] if inside else []))), reason))
+
+
+def owner_only(document: str, why: str, where: str = "", advice: str = BY_PATH) -> tuple[str, ...]:
+    """Returns the access list of a document that looks restricted and has no list that can be read: only the owner may
+    read it. Records why, and `where` in the file."""
+    complain(f"{LOOKS_RESTRICTED}: {why}. Only the owner may read {document}; {advice}", where)
+    return (EVERYTHING,)
+
+
+def guarded(document: Document, where: str = "", advice: str = BY_PATH) -> Document:
+    """Leaves a document without an access list to the owner if its text begins with what looks like one."""
+    found = None if document.acl else access_line(document.text)
+    if found is None:
+        return document
+    why = f"line {found[0]} of its text is {found[1][:_SHOWN]!r}"
+    return replace(document, acl=owner_only(document.id, why, where, advice))
+
+
+def read_checked(reader: Reader, path: Path, document_id: str) -> Iterator[Document]:
+    """Reads the documents of a file. One that begins with an access list that its reader did not understand is left to
+    the owner. Readers with `checks_access` have looked at the file themselves."""
+    for document in reader.read(path, document_id):
+        yield document if isinstance(reader, ChecksAccess) else guarded(document)
 
 
 def still_working() -> None:

@@ -11,18 +11,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from surefind.errors import SourceError
-from surefind.files.access_head import check_head, is_access_key, resembles_access_key
+from surefind.files.access_head import IN_RECORD, check_head, is_access_key
+from surefind.files.inside import owner_only
 from surefind.ingest._front_matter import split_front_matter
+from surefind.ingest._repeated import access_keys, common, groups_of
 
 _NESTED = "metadata"
 """The field of a record whose access list counts like the record's own."""
 
 
 def access_groups(*sources: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the groups that may read a document, from `acl: compliance` or `acl: [compliance, audit]`. The lists of
-    all spellings of the key, in all sources, are joined. No groups means that nobody decided."""
-    found = [acl for metadata in sources for acl in _lists(metadata)]
-    return tuple(sorted({group for acl in found for group in _groups(acl)}))
+    """Returns the groups that may read a document, from `acl: compliance` or `acl: [compliance, audit]`. If several
+    spellings of the key, in all sources, have a list, a group must be in each of them; if none is, only the owner may
+    read the document. No groups means that nobody decided."""
+    return common(groups_of(acl) for metadata in sources for acl in _lists(metadata))
 
 
 def with_front_matter(text: str) -> tuple[dict[str, Any], str, tuple[str, ...]]:
@@ -49,50 +51,19 @@ def with_access_only(text: str) -> tuple[dict[str, Any], str, tuple[str, ...]]:
     return {}, text, ()
 
 
-def record_groups(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the groups of a record, from its `acl` and that of its metadata. Raises `SourceError` if only a deeper or
-    misspelled field looks like an access list."""
+def record_groups(record: Mapping[str, Any], document: str, where: str = "") -> tuple[str, ...]:
+    """Returns the groups of a record, from its `acl` and that of its metadata. If these cannot be read, or only a
+    deeper or misspelled field looks like an access list, nobody but the owner may read the document."""
     inner = record.get(_NESTED)
-    groups = access_groups(record, inner if isinstance(inner, Mapping) else {})
-    wrong = None if groups else next(_unread(record), None)
-    if wrong is not None:
-        raise SourceError(
-            f"has a field {wrong!r} that looks like an access list; write `acl: [group, …]` in its record"
-        )
+    try:
+        groups = access_groups(record, inner if isinstance(inner, Mapping) else {})
+    except SourceError as error:
+        return owner_only(document, f"it {str(error).partition(';')[0]}", where, IN_RECORD)
+    wrong = "" if groups else next(access_keys(record), "")
+    if wrong:
+        return owner_only(document, f"it has the field {wrong!r}", where, IN_RECORD)
     return groups
-
-
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Makes an object from its JSON pairs. Raises `SourceError` if it has two access lists of the same name, of which
-    JSON would keep the last."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs if is_access_key(key)]
-        if len(keys) > len(set(keys)):
-            raise SourceError(f"has the field {keys[0]!r} twice in one object; keep one")
-    return made
 
 
 def _lists(metadata: Mapping[str, Any]) -> Iterator[Any]:
     return (value for key, value in metadata.items() if is_access_key(str(key)))
-
-
-def _groups(acl: Any) -> list[str]:
-    if acl is None:
-        return []
-    groups = acl if isinstance(acl, list) else [acl]
-    if not all(isinstance(group, str | int) and str(group).strip() for group in groups):
-        raise SourceError(f"has an acl that is not a list of group names ({acl!r}); write `acl: [group, …]`")
-    return [str(group).strip() for group in groups]
-
-
-def _unread(value: Any) -> Iterator[str]:
-    """Yields the keys, at any depth, that look like access lists and are not empty."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if resembles_access_key(str(key)) and item not in (None, []):
-                yield str(key)
-            yield from _unread(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _unread(item)

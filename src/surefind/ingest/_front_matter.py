@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from surefind.errors import SourceError
+from surefind.ingest._repeated import unique_keys
 
 _LONGEST = 100_000
 """Characters of front matter, at most, with everything that aliases repeat."""
@@ -26,7 +28,7 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
         return {}, text
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = _loader()
     try:
         top = _checked(yaml.parse(match[1], Loader=loader), len(match[1]))
         if top is not None and not isinstance(top, yaml.MappingStartEvent):
@@ -41,6 +43,27 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(loaded, Mapping):  # a mapping with a tag, such as !!set
         raise _broken("it is not a mapping")
     return {str(key): _plain(value) for key, value in loaded.items()}, text[match.end() :]
+
+
+@cache
+def _loader() -> Any:
+    """Returns the loader of YAML that loses no access list of a repeated key. Parsing is that of the fast one."""
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            if not isinstance(node, yaml.MappingNode):
+                return dict(super().construct_mapping(node, deep=deep))
+            self.flatten_mapping(node)
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            if not all(isinstance(key, Hashable) for key in keys) or len(set(keys)) == len(keys):
+                return dict(super().construct_mapping(node, deep=deep))
+            values = [self.construct_object(value, deep=True) for _, value in node.value]
+            return unique_keys(list(zip(keys, values, strict=True)))
+
+    return Loader
 
 
 def _checked(events: Iterable[Any], length: int) -> Any:

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import SourceError
-from surefind.ingest._access_list import record_groups, unique_keys
+from surefind.files.access_head import IN_RECORD
+from surefind.files.inside import guarded
+from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
+from surefind.ingest._repeated import unique_keys
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -20,6 +23,7 @@ class Beir(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "beir"
     suffixes: ClassVar[tuple[str, ...]] = ("corpus.jsonl",)
+    checks_access: ClassVar[bool] = True
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         for number, line in enumerate(read_text(path).split("\n"), 1):
@@ -29,6 +33,8 @@ class Beir(Stage):
                 row = json.loads(line, object_pairs_hook=unique_keys)
                 metadata = row.get("metadata") or {}
                 text = row["text"].replace("\0", " ")
-                yield Document(str(row["_id"]), text, row.get("title") or "", "text", metadata, record_groups(row))
+                name, where = str(row["_id"]), f"line {number}"
+                groups = record_groups(row, name, where)
+                yield guarded(Document(name, text, row.get("title") or "", "text", metadata, groups), where, IN_RECORD)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise SourceError(f"is not a BEIR corpus: line {number} has no _id or no text ({error})") from None

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import SourceError
-from surefind.files.access_head import BY_PATH, check_head, check_names
+from surefind.files.access_head import access_line, access_name
+from surefind.files.inside import owner_only
 from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
 from surefind.ingest._places import joined, numbered
 from surefind.ingest._tables import parts
@@ -52,11 +53,19 @@ class Csv(Stage):
         if not found:
             return
         (top, names), *rows = found
-        check_names(names, "column")
-        check_head(text, advice=BY_PATH)
+        groups = _groups(names, text, document_id)
         width = max(len(row) for _, row in found)
         header = [name or f"column {i}" for i, name in enumerate(names + [""] * (width - len(names)), 1)]
         numbers = [number for number, _ in rows] or [top]
         made = ((numbered("row", numbers[a], numbers[b]), part) for a, b, part in parts(header, (r for _, r in rows)))
         text, places = joined(made)
-        yield Document(document_id, text, path.stem, "markdown", places=places)
+        yield Document(document_id, text, path.stem, "markdown", acl=groups, places=places)
+
+
+def _groups(names: list[str], text: str, document: str) -> tuple[str, ...]:
+    """No list in a table restricts its rows, so a table with something that looks like one is left to the owner."""
+    if name := access_name(names):
+        return owner_only(document, f"it has the column {name!r}")
+    if found := access_line(text):
+        return owner_only(document, f"line {found[0]} is {found[1]!r}")
+    return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email import policy
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from surefind.errors import SourceError
-from surefind.files.access_head import check_names
-from surefind.files.inside import read_inside, scope
+from surefind.files.access_head import access_name
+from surefind.files.inside import guarded, owner_only, read_inside, scope
 from surefind.files.opening import read_file
 from surefind.spec import Stage
 from surefind.types import Document
@@ -35,17 +35,21 @@ class Eml(Stage):
         message = BytesParser(policy=policy.default).parsebytes(read_file(path, scope().limits.file_mb))
         if not any(_header(message, name) for name in ("From", "To", "Subject", "Date", "Message-ID")):
             raise SourceError("is not an e-mail (it has no From, To, Subject or Date)")
-        check_names(message.keys(), "header")
+        name = access_name(message.keys())
+        groups = owner_only(document_id, f"it has the header {name!r}") if name else ()
         attached = list(_attachments(message))
         headers = {name: value for name in _HEADERS if (value := _header(message, name))}
         listed = {"Attachments": ", ".join(name for name, _ in attached)} if attached else {}
         title = _header(message, "Subject") or path.stem
         head = "".join(f"- {name}: {value}\n" for name, value in {**headers, **listed}.items())
         text = f"# {title}\n\n{head}\n{_body(message)}\n"
-        yield Document(document_id, text, title, "markdown", {name.lower(): value for name, value in headers.items()})
+        metadata = {name.lower(): value for name, value in headers.items()}
+        mail = guarded(Document(document_id, text, title, "markdown", metadata, groups))
+        yield mail
         if self.attachments:
             for name, content in attached:
-                yield from read_inside(name, io.BytesIO(content), f"{document_id}/{name}")
+                for found in read_inside(name, io.BytesIO(content), f"{document_id}/{name}"):
+                    yield replace(found, acl=mail.acl) if mail.acl else found  # it has the list of the owner alone
 
 
 def _header(message: EmailMessage, name: str) -> str:

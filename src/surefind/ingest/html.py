@@ -28,11 +28,10 @@ class Html(Stage):
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path, _declared)
         soup = parse(source)
-        groups = access_groups({"acl": _access(soup)})
-        front: dict[str, Any] = {}
-        if not groups:
-            front, page, groups = with_access_only(source)
-            soup = parse(page) if groups else soup
+        listed = access_groups(*({"acl": groups} for groups in _access(soup)))
+        front, page, own = _front_matter(source, bool(listed))
+        soup = parse(page) if own else soup
+        groups = access_groups({"acl": list(listed)}, {"acl": list(own)})
         metadata = {**front, **_metadata(soup)}
         title = _text(soup.title) or _text(soup.find("h1")) or path.stem
         text = to_markdown(content(soup))
@@ -51,16 +50,26 @@ def _text(element: Any) -> str:
     return " ".join(element.get_text().split()) if element else ""
 
 
-def _access(soup: Any) -> list[str]:
-    """The groups in all elements such as `<meta name="acl" content="hr, board">`."""
-    listed: list[str] = []
+def _front_matter(source: str, decided: bool) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+    """The front matter of a page that has an access list. What cannot be read is an error unless the page decided."""
+    try:
+        return with_access_only(source)
+    except SourceError:
+        if not decided:
+            raise
+        return {}, source, ()
+
+
+def _access(soup: Any) -> list[list[str]]:
+    """The groups of each element such as `<meta name="acl" content="hr, board">`."""
+    listed: list[list[str]] = []
     for meta in soup("meta"):
         name = next((str(meta[key]) for key in _NAMES if resembles_access_key(str(meta.get(key) or ""))), "")
         if name and not is_access_key(name):
             raise SourceError(f'has a meta element {name!r} that looks like an access list; write name="acl"')
         if name:
-            listed += str(meta.get("content") or meta.get("value") or "").split(",")
-    return [part.strip() for part in listed]
+            listed.append([part.strip() for part in str(meta.get("content") or meta.get("value") or "").split(",")])
+    return listed
 
 
 def _metadata(soup: Any) -> dict[str, Any]:

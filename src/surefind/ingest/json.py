@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
-from surefind.files.access_head import check_names, is_access_key
-from surefind.files.inside import complain
-from surefind.ingest._access_list import record_groups, unique_keys
+from surefind.files.access_head import IN_RECORD, check_names, is_access_key
+from surefind.files.inside import complain, guarded
+from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
+from surefind.ingest._repeated import unique_keys
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -34,6 +35,7 @@ class Json(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "json"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson")
+    checks_access: ClassVar[bool] = True
 
     records: str = ""
     id: str = ""
@@ -52,12 +54,10 @@ class Json(Stage):
                 name = f"{name}-{number}"
             taken.add(name)
             whole = f"{document_id}#{name}" if lines or len(found) > 1 else document_id
-            try:
-                document = self._document(record, whole, "" if whole != document_id else path.stem)
-            except SourceError as error:
-                raise SourceError(f"{error} (record {number})") from None
+            where = f"{'line' if lines else 'record'} {number}"
+            document = self._document(record, whole, "" if whole != document_id else path.stem, where)
             if document:
-                yield document
+                yield guarded(document, where, IN_RECORD)
             else:
                 without.append(number)
         if without:
@@ -84,7 +84,7 @@ class Json(Stage):
         found = _first(record, (self.id,) if self.id else _IDS)
         return str(number if found is None else found)
 
-    def _document(self, record: Any, document_id: str, fallback: str) -> Document | None:
+    def _document(self, record: Any, document_id: str, fallback: str, where: str) -> Document | None:
         """Makes the document of a record. Returns None if the record has none of the fields in `text`."""
         title = str(_first(record, (self.title,) if self.title else _TITLES) or fallback)
         fields = [_at(record, name) for name in self.text] or [_first(record, _TEXTS)]
@@ -92,7 +92,7 @@ class Json(Stage):
         if self.text and not texts:
             return None
         body = "\n\n".join(texts) if texts else _markdown(record)
-        groups = record_groups(record) if isinstance(record, Mapping) else ()
+        groups = record_groups(record, document_id, where) if isinstance(record, Mapping) else ()
         text = body.replace("\r\n", "\n").replace("\r", "\n")
         return Document(document_id, text, title, "markdown", _metadata(record), groups)
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
-from surefind.files.access_head import check_head
-from surefind.ingest._access_list import record_groups, unique_keys
+from surefind.files.access_head import access_line
+from surefind.files.inside import owner_only
+from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
 from surefind.ingest._places import joined
+from surefind.ingest._repeated import unique_keys
 from surefind.ingest.markdown import first_heading
 from surefind.spec import Stage
 from surefind.types import Document
@@ -35,7 +37,7 @@ class Jupyter(Stage):
             notebook = json.loads(read_text(path), object_pairs_hook=unique_keys)
             language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python"))
             cells = notebook["cells"]
-            groups = _groups(notebook)
+            groups = _groups(notebook, document_id)
             text, places = joined((f"cell {i}", self._cell(cell, language)) for i, cell in enumerate(cells, 1))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SourceError(f"is not a Jupyter notebook ({type(error).__name__}: {error})") from None
@@ -51,12 +53,15 @@ class Jupyter(Stage):
         return _fence(language, source) + results
 
 
-def _groups(notebook: dict[str, Any]) -> tuple[str, ...]:
-    """The groups in the metadata of a notebook. Raises `SourceError` if only a cell has an access list."""
-    groups = record_groups(notebook.get("metadata", {}))
-    if not groups:
-        record_groups({"cells": [cell.get("metadata", {}) for cell in notebook["cells"]]})
-        check_head(_text(notebook["cells"][0].get("source", "")) if notebook["cells"] else "", advice=_ADVICE)
+def _groups(notebook: dict[str, Any], document: str) -> tuple[str, ...]:
+    """The groups in the metadata of a notebook. If only a cell has an access list, it is left to the owner."""
+    groups = record_groups({key: value for key, value in notebook.items() if key != "cells"}, document, "metadata")
+    for number, cell in enumerate(notebook["cells"], 1) if not groups else ():
+        where = f"cell {number}"
+        if groups := record_groups({"cell": cell.get("metadata", {})}, document, where):
+            return groups
+        if number == 1 and (found := access_line(_text(cell.get("source", "")))):
+            return owner_only(document, f"line {found[0]} of the cell is {found[1]!r}", where, _ADVICE)
     return groups
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.git import left_out
+from surefind.files.inside import LOOKS_RESTRICTED
 from surefind.files.opening import read_bytes
 from surefind.files.scan import FileEntry, FileRules, Missed, is_ignored, scan
 from surefind.protocols import OnProgress, Reader, Services
@@ -34,10 +35,15 @@ been written once more within the same tick of the clock."""
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A file that could not be read, or not completely."""
+    """A file that could not be read, or not completely, or a document that is left to the owner."""
 
     path: str
     reason: str
+
+    @property
+    def left_to_owner(self) -> bool:
+        """Whether the document was read and looks restricted, so that only the owner may read it."""
+        return self.reason.startswith(LOOKS_RESTRICTED)
 
 
 @dataclass

@@ -23,8 +23,7 @@ from typing import Any, Literal
 
 from surefind import spec
 from surefind.errors import SourceError
-from surefind.files.access_head import read_checked
-from surefind.files.inside import Scope
+from surefind.files.inside import Scope, read_checked
 from surefind.files.opening import held
 from surefind.services import LocalServices
 from surefind.text.blocks import structure

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from surefind.access import checked_name
 from surefind.errors import SourceError
 from surefind.files.scan import FileRules
 from surefind.protocols import OnProgress, Retriever, Services
@@ -191,6 +192,8 @@ def _both(first: OnProgress, second: OnProgress) -> OnProgress:
 def this_user() -> str:
     """Returns the author of changes: $SUREFIND_AUTHOR, or the user's name on this machine."""
     try:
-        return os.environ.get("SUREFIND_AUTHOR") or getpass.getuser()
+        if named := os.environ.get("SUREFIND_AUTHOR"):
+            return checked_name(named, "person ($SUREFIND_AUTHOR)")
+        return getpass.getuser()
     except (OSError, KeyError, ImportError):  # in a container the user may have no name
         return ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from surefind.access import EVERYTHING, Access
+from surefind.access import EVERYTHING, Access, checked_name
 from surefind.errors import SurefindError, UsageError
 
 Scope = Literal["read", "write", "review", "admin"]
@@ -57,5 +58,10 @@ def scopes_of(names: Iterable[str]) -> frozenset[Scope]:
 
 def claimed_groups(names: Iterable[object]) -> frozenset[str]:
     """Returns the groups that a token names. `*` means every document here and a plain name elsewhere, so a token never
-    gives it."""
-    return frozenset(text for name in names if (text := str(name).strip()) and text != EVERYTHING)
+    gives it. What cannot be the name of a group is in no access list either, and is left out."""
+    groups = set()
+    for name in names:
+        if isinstance(name, str | int) and not isinstance(name, bool):
+            with contextlib.suppress(UsageError):
+                groups.add(checked_name(str(name)))
+    return frozenset(groups - {EVERYTHING})

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable
 
+from surefind.access import checked_name
 from surefind.errors import UsageError
 from surefind.serve.auth.caller import Caller, NotAuthenticatedError
 from surefind.serve.auth.keys import Keys
@@ -34,7 +35,8 @@ class Gatekeeper:
                 f"A server on {host} needs to know its callers. Make an API key first (surefind keys create NAME), or "
                 "set [serve.oidc] in surefind.toml. Without either, serve on 127.0.0.1."
             )
-        self._anyone = Caller("anyone on this machine", frozenset({"read", "write", "review"}), frozenset(groups))
+        known = frozenset(map(checked_name, groups))
+        self._anyone = Caller("anyone on this machine", frozenset({"read", "write", "review"}), known)
         self._lock = threading.Lock()
         self._failures: dict[str, list[float]] = {}
 

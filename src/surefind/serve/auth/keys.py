@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from surefind.access import checked_name
 from surefind.errors import StoreError, UsageError
 from surefind.folders import private_folder
 from surefind.sealed import sealed, unsealed
@@ -33,8 +34,6 @@ _FORMAT = 1
 _KEY = re.compile(r"sf_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NOBODY = "0" * 64
 _DAY = 86_400.0
-_NAME = 100
-"""Characters of a name, at most."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +67,14 @@ class Keys:
         self, name: str, scopes: Iterable[str], groups: Iterable[str] = (), days: float | None = None
     ) -> tuple[Key, str]:
         """Makes a key. Returns it with its text form, which is stored nowhere."""
-        name, allowed = name.strip(), scopes_of(scopes)
-        if not name or len(name) > _NAME or not name.isprintable():
-            raise UsageError(f"The name of a key must have 1 to {_NAME} printable characters, not {name!r}.")
+        name, allowed = checked_name(name, "key"), scopes_of(scopes)
         if name.startswith(TOKEN):
             raise UsageError(f"The name of a key must not begin with {TOKEN}, as the names of tokens do.")
         if not allowed:
             raise UsageError("A key needs at least one scope: read, write, review or admin.")
         if days is not None and not 0 < days <= 36_500:
             raise UsageError(f"days must be above 0 and at most 36,500, not {days:g}.")
-        listed = tuple(sorted({group.strip() for group in groups} - {""}))
+        listed = tuple(sorted(set(map(checked_name, groups))))
         now, secret = time.time(), secrets.token_urlsafe(32)
         made = Key(
             secrets.token_hex(6), name, _hash(secret), tuple(sorted(allowed)), listed, now, days and now + days * _DAY

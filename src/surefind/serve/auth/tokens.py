@@ -7,7 +7,8 @@
     scopes = { write = ["editors"], admin = ["kb-admins"] }    # groups that may do more than read
 
 The signature is checked with the public keys of the provider, and with asymmetric algorithms only: with a symmetric one
-or none, whoever knows the public key could sign. Issuer, audience and expiry must be right.
+or none, whoever knows the public key could sign. Issuer, audience and expiry must be right. A person is the issuer and
+the whole subject: `oidc:login.example.com#ada`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surefind.errors import ConfigError
+from surefind.access import checked_name
+from surefind.errors import ConfigError, UsageError
 from surefind.serve.auth.caller import SCOPES, TOKEN, Caller, NotAuthenticatedError, Scope, claimed_groups
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -37,7 +39,6 @@ class Oidc:
     issuer: str
     audience: str
     groups_claim: str = "groups"
-    name_claim: str = "sub"
     jwks_url: str = ""
     """Where the provider's public keys are; found through the issuer if empty."""
     scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -50,6 +51,8 @@ class Oidc:
                 raise ConfigError(f"{name} below [serve.oidc] must be an https address, not {url!r}.")
         if not self.issuer or not self.audience:
             raise ConfigError("[serve.oidc] needs an issuer and an audience.")
+        if {"#", "?"} & set(self.issuer):
+            raise ConfigError(f"issuer below [serve.oidc] must be an address without ? and #, not {self.issuer!r}.")
         wrong = self.scopes.keys() - set(SCOPES)
         if wrong:
             raise ConfigError(f"[serve.oidc] has no scope {min(wrong)!r}. Choices: {', '.join(SCOPES)}.")
@@ -79,7 +82,7 @@ class Tokens:
                 audience=given.audience,
                 issuer=given.issuer,
                 leeway=_LEEWAY,
-                options={"require": ["exp", "iss", "aud"]},
+                options={"require": ["exp", "iss", "aud", "sub"]},
             )
         except jwt.PyJWTError as error:
             raise NotAuthenticatedError(f"The token is not valid: {error}.") from None
@@ -87,11 +90,22 @@ class Tokens:
 
     def _caller(self, claims: Mapping[str, Any]) -> Caller:
         given: Any = claims.get(self._settings.groups_claim, ())
-        groups = claimed_groups(given.split() if isinstance(given, str) else given if isinstance(given, list) else ())
+        groups = claimed_groups(
+            given.split(" ") if isinstance(given, str) else given if isinstance(given, list) else ()
+        )
         scopes: set[Scope] = {"read"}
         scopes |= {scope for scope in SCOPES if groups & set(self._settings.scopes.get(scope, ()))}
-        name = str(claims.get(self._settings.name_claim) or "token")[:100]
-        return Caller(f"{TOKEN}{name}", frozenset(scopes), groups)
+        return Caller(self._name(claims.get("sub")), frozenset(scopes), groups)
+
+    def _name(self, subject: object) -> str:
+        """Returns the name of a person, which no other person has: their drafts and jobs are found by it."""
+        try:
+            name = checked_name(subject if isinstance(subject, str) else "", "subject")
+        except UsageError as error:
+            raise NotAuthenticatedError(f"The token is not valid: {error}") from None
+        if name != subject:  # another subject may have this form
+            raise NotAuthenticatedError("The token is not valid: its subject has blanks around it, or is not NFC.")
+        return f"{TOKEN}{self._settings.issuer.removeprefix('https://')}#{name}"
 
     def _key(self, header: Mapping[str, Any]) -> Any:
         import jwt

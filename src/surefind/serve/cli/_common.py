@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from surefind.protocols import OnProgress
+    from surefind.write.intake import Problem
 
 
 def _chosen(context: typer.Context, given: Path) -> Path:
@@ -64,10 +65,23 @@ Readers = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 HERE = Path()
+LEFT_TO_OWNER = "documents that look restricted, so only the owner may read them (surefind help access)"
+_SHOWN = 10
+"""Problems of each kind that are printed."""
 _shown: list[Progress] = []
 """The progress bars on the screen now."""
 _WIDE = 140
 """Width of output to files and pipes, in characters, so that tables keep all of their columns."""
+
+
+def list_problems(what: str, problems: Sequence[Problem], most: int = _SHOWN, err: bool = False) -> None:
+    """Prints the files and documents that have a problem, if there are any."""
+    if problems:
+        typer.echo(f"{len(problems)} {what}:", err=err)
+        for problem in problems[:most]:
+            typer.echo(f"  {problem.path} {problem.reason}", err=err)
+        if len(problems) > most:
+            typer.echo(f"  … and {len(problems) - most} more: surefind status lists them all.", err=err)
 
 
 def console(stderr: bool = False) -> Console:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.errors import UsageError
-from surefind.serve.cli._common import HERE, Folder, Json, print_json
+from surefind.serve.cli._common import HERE, LEFT_TO_OWNER, Folder, Json, list_problems, print_json
 
 if TYPE_CHECKING:
     from surefind.decisions import Decision
@@ -38,11 +38,13 @@ def access(
     from surefind.access import Access
     from surefind.decisions import decisions
     from surefind.kb import KnowledgeBase
+    from surefind.status import problems_of
 
     if action not in ("", _CHECK):
         raise UsageError(f"There is no action {action!r}. Write: surefind access, or surefind access check.")
     with KnowledgeBase.open(kb) as base:
         found = decisions(base)
+        problems = [] if group else problems_of(base.catalogue)
     shown = [one for one in found if group is None or one.admits(Access.of(*group))]
     if action == _CHECK:
         shown = [one for one in shown if not one.lists]
@@ -50,6 +52,9 @@ def access(
         print_json([_row(one) for one in shown])
     else:
         _print(shown, len(found), action)
+        left = [one for one in problems if one.left_to_owner]
+        list_problems(LEFT_TO_OWNER, left, len(left))
+        list_problems("files skipped or read only in part", [one for one in problems if not one.left_to_owner])
     if action == _CHECK and shown:
         raise typer.Exit(1)
 

@@ -12,7 +12,7 @@ import typer
 
 from surefind.errors import BudgetError, ExamError, UsageError
 from surefind.serve.cli import _complete, exam_feedback, exam_grow, exam_label
-from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, list_problems, print_json, progress
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
@@ -165,11 +165,13 @@ def import_exam(
     from surefind.exam.formats.trec import read_trec
     from surefind.exam.library import Library
     from surefind.kb import KnowledgeBase
+    from surefind.status import problems_of
 
     if not path.exists():
         raise ExamError(f"There is no file or folder {path}. Check the path.")
     with KnowledgeBase.open(kb) as base:
         library = Library(base.documents(Access.owner()))
+        list_problems("problems of its documents", problems_of(base.catalogue), err=True)
         if path.is_dir():
             exam = read_beir(path, library, split, name)
         elif qrels is not None:

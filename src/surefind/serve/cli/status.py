@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
+from surefind.serve.cli._common import HERE, LEFT_TO_OWNER, Folder, Json, list_problems, megabytes, print_json
 
 if TYPE_CHECKING:
     from surefind.status import Status
@@ -51,10 +51,13 @@ def _show(found: Status) -> None:
         _row("Model", f"{', '.join(names)} ({kind})")
     for name, pipeline in found.pipelines.items():
         _row("Pipeline", f"{name} = {pipeline}")
-    if found.problems:
-        _row("Skipped", f"{len(found.problems)} files:")
-        for problem in found.problems:
+    skipped = [one for one in found.problems if not one.left_to_owner]
+    if skipped:
+        _row("Skipped", f"{len(skipped)} files:")
+        for problem in skipped:
             typer.echo(f"  {problem.path} {problem.reason}")
+    left = [one for one in found.problems if one.left_to_owner]
+    list_problems(LEFT_TO_OWNER, left, len(left))
 
 
 def _row(label: str, text: str) -> None:

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._common import HERE, LEFT_TO_OWNER, Folder, Json, list_problems, print_json, progress
 from surefind.serve.cli._gate import Guard, NoGate
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
-    from surefind.write.intake import Problem, SyncReport
+    from surefind.write.intake import SyncReport
 
-_SHOWN = 10
-"""Problems of each kind printed after a sync."""
 _RETRY_SECONDS = 5
 """Pause before --watch tries again while another process is writing."""
 
@@ -159,14 +157,6 @@ def show(result: SyncReport) -> None:
         typer.echo(f"{count} files ignored because no reader reads their type: {listing(result.ignored)}.")
     if result.aliases:
         typer.echo(f"{result.aliases} links ignored: their targets are read under their own names.")
-    _list("links and special files skipped", result.skipped)
-    _list("files skipped or read only in part", result.problems)
-
-
-def _list(what: str, problems: list[Problem]) -> None:
-    if problems:
-        typer.echo(f"{len(problems)} {what}:")
-        for problem in problems[:_SHOWN]:
-            typer.echo(f"  {problem.path} {problem.reason}")
-        if len(problems) > _SHOWN:
-            typer.echo(f"  … and {len(problems) - _SHOWN} more: surefind status lists them all.")
+    list_problems("links and special files skipped", result.skipped)
+    list_problems("files skipped or read only in part", [one for one in result.problems if not one.left_to_owner])
+    list_problems(LEFT_TO_OWNER, [one for one in result.problems if one.left_to_owner])

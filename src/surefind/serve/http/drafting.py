@@ -16,6 +16,7 @@ from surefind.errors import NotFoundError, UsageError
 from surefind.serve.auth.caller import Caller, ForbiddenError
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Service
+from surefind.types import Chunk
 
 _COMPARED = 2_000_000
 """Characters of a text that are compared with another one."""
@@ -52,10 +53,22 @@ def seen(service: Service, caller: Caller, number: int) -> Draft:
 
 
 def seen_revision(service: Service, caller: Caller, number: int, revision: int | None = None) -> Revision:
-    """Returns a revision of a draft, by default the newest. Raises `NotFoundError` if the caller may not see it."""
-    if not sees_revision(service, caller, number, revision):
+    """Returns a revision of a draft, by default the newest. Raises `NotFoundError` if the caller may not see it. The
+    revision that was read is checked, after it was read: rights may change meanwhile."""
+    found = service.kb.desk.revision(number, revision)
+    if not sees_revision(service, caller, number, found.number):
         raise NotFoundError(f"There is no such revision of draft {number} among those you may see.")
-    return service.kb.desk.revision(number, revision)
+    return found
+
+
+def seen_chunks(service: Service, caller: Caller, number: int) -> list[Chunk]:
+    """Returns the chunks that the newest revision of a draft will have. Raises `NotFoundError` if the caller may not
+    see that revision when they are made."""
+    kb, found = service.kb, seen_revision(service, caller, number)
+    cut = kb.chunks_of(found.name, found.data, kb.desk.get(number).document, kb.desk.keeps(number))
+    if not sees_revision(service, caller, number, found.number):
+        raise NotFoundError(f"There is no draft {number} among those you may see.")
+    return cut
 
 
 def seen_comments(service: Service, caller: Caller, number: int) -> list[Comment]:
@@ -89,7 +102,7 @@ def sees_document(service: Service, caller: Caller, document: str) -> bool:
 
 def published_text(service: Service, caller: Caller, document: str) -> str:
     """Returns what a document says now; empty if the caller may not read it."""
-    return service.kb.published_text(document) if sees_document(service, caller, document) else ""
+    return service.kb.published_text(document, caller.access())
 
 
 def compared(service: Service, caller: Caller, draft: Draft, revision: Revision) -> tuple[str, str]:
@@ -139,7 +152,7 @@ def outdated(service: Service, caller: Caller, draft: Draft) -> bool:
     the document does not learn it."""
     if not service.kb.may_read_draft(draft.number, caller.access()):
         return False
-    return service.kb.desk.base(draft.number).text != service.kb.published_text(draft.document)
+    return service.kb.desk.base(draft.number).text != service.kb.published_text(draft.document, caller.access())
 
 
 def approvals_needed(service: Service) -> int:

@@ -1,7 +1,9 @@
 """Long work: commands of Surefind in processes of their own, with their progress.
 
-A job is a command line of a fixed form, so it does what the command does: it holds the writer's lock, asks the gate,
-and can be stopped and continued. Searches go on meanwhile, in the process of the server.
+A job is a command of a fixed form, so it does what the command does: it holds the writer's lock, asks the gate, and can
+be stopped and continued. Searches go on meanwhile, in the process of the server. The process reads its command, and who
+the caller is, from its standard input (`serve/cli/_job.py`): an operating system cuts the words of a command line at a
+NUL, and shows them to other users of the machine.
 """
 
 from __future__ import annotations
@@ -92,14 +94,16 @@ class Jobs:
         if len(self._processes) + self._starting >= _AT_ONCE:
             raise UsageError(f"{_AT_ONCE} jobs are running. Wait for one, or cancel one.")
         job = Job(secrets.token_hex(8), kind, caller.name, caller.groups, time.time(), about, after)
-        environment = {**os.environ, "SUREFIND_AUTHOR": caller.name, "SUREFIND_PROGRESS_SECONDS": "0.5"}
+        environment = {**os.environ, "SUREFIND_PROGRESS_SECONDS": "0.5"}
+        line = [*words.options, "--json", "--kb", str(self._folder), "--", *words.names]
         self._starting += 1
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "surefind", *words.options, "--json", "--kb", str(self._folder), "--",
-                *words.names, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE, env=environment, start_new_session=True, limit=1 << 26,
+                sys.executable, "-m", "surefind.serve.cli._job", stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment,
+                start_new_session=True, limit=1 << 26,
             )  # fmt: skip
+            await _tell(process, {"author": caller.name, "words": line})
         finally:
             self._starting -= 1
         self._jobs[job.id], self._processes[job.id] = job, process
@@ -189,6 +193,15 @@ class Jobs:
         await _announce(job)
 
 
+async def _tell(process: asyncio.subprocess.Process, request: dict[str, Any]) -> None:
+    """Writes the command of a job to its process. One that has ended already is followed as any other."""
+    assert process.stdin
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(json.dumps(request).encode())
+        await process.stdin.drain()
+    process.stdin.close()
+
+
 def _error(result: Any) -> tuple[str, str]:
     """Returns the class of a command's error, and why it failed. The message of a lock names another process, with the
     groups of its caller."""
@@ -215,7 +228,7 @@ class _Command:
 
 def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
     """Returns the command of a job. Every value is checked."""
-    groups = [word for group in sorted(caller.groups) for word in ("--as", group)]
+    groups = [f"--as={group}" for group in sorted(caller.groups)]
     if kind == "sync":
         return _Command(["sync"])
     if kind == "publish":
@@ -230,7 +243,7 @@ def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
     if kind == "graph":
         return _Command(["graph", "stats", *groups])
     if kind == "pool":
-        return _Command(["exam", "label", "--judge", str(options["judge"]), *groups], [_name(options, "exam")])
+        return _Command(["exam", "label", f"--judge={options['judge']}", *groups], [_name(options, "exam")])
     if kind == "study":
         exam = ["--exam", _name(options, "exam")] if options.get("exam") is not None else []
         return _Command(["study", *exam, *groups], [_name(options, "study")])

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from surefind.bench.drift import Change, Drift
-from surefind.bench.preview import Preview, preview
+from surefind.bench.preview import Preview, preview, readable_questions
 from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.desk.values import Draft
-from surefind.errors import ExamError, LockedError, SurefindError
+from surefind.errors import ConflictError, ExamError, LockedError, NotFoundError, SurefindError
 from surefind.exam.model import Exam, ExamQuery
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import reviews
+from surefind.serve.http.drafting import reviews, seen_chunks
 from surefind.serve.http.service import Service
 from surefind.types import Chunk
 
@@ -23,9 +23,12 @@ _KEPT = 50
 
 
 def chunks_of(cut_all: Callable[[], list[Chunk]]) -> dict[str, Any]:
-    """Returns the chunks that a draft will have, or why they cannot be shown."""
+    """Returns the chunks that a draft will have, or why they cannot be shown. Raises `NotFoundError` if the caller may
+    not know the draft."""
     try:
         cut = cut_all()
+    except NotFoundError:
+        raise
     except SurefindError as error:
         return {"chunks": [], "reason": str(error)}
     rows = [{"start": c.start, "end": c.end, "text": c.text, "headings": list(c.headings)} for c in cut]
@@ -36,29 +39,31 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
     """Returns the questions of the standing exam that a draft gains or loses. An exam quotes documents, so a caller
     sees the questions whose documents they may read."""
     if not reviews(service, caller, draft):
-        return {"asked": 0, "gained": [], "lost": [], "reason": "Reviewers see which exam questions a draft changes."}
+        return _none("Reviewers see which exam questions a draft changes.")
     try:
         found = _asked(service, caller, draft)
     except LockedError:
-        return {"asked": 0, "gained": [], "lost": [], "reason": "Another change is being written. Try again soon."}
-    if found.drift is None:
-        return {"asked": 0, "gained": [], "lost": [], "reason": found.reason}
-    return _shown(caller, found.drift)
+        return _none("Another change is being written. Try again soon.")
+    except ConflictError:
+        return _none("The draft or its document changed meanwhile. Open the draft again.")
+    if not reviews(service, caller, draft):  # asking takes long
+        raise NotFoundError(f"There is no draft {draft.number} among those you may see.")
+    return _none(found.reason) if found.drift is None else _shown(caller, found.drift)
+
+
+def _none(reason: str) -> dict[str, Any]:
+    return {"asked": 0, "gained": [], "lost": [], "reason": reason}
 
 
 def _asked(service: Service, caller: Caller, draft: Draft) -> Preview:
-    """Asks the questions that the caller may see, once for a revision, a generation and a configuration: it holds the
-    writer's lock, and many people read a page."""
-    kb, only = service.kb, None
-    if has_standing_exam(kb) and not caller.access().sees_all:
-        only = frozenset(one.id for one in seen_questions(standing_exam(kb, kb.reader()), service, caller))
-        if not only:
-            return Preview(None, "No question of the standing exam is about documents that you may read.")
-    configuration = (str(kb.pipeline()), str(kb.settings.layout))
-    key = (draft.number, draft.revision, kb.catalogue.generation(), _standing(kb), only, *configuration)
+    """Asks the questions that the caller may see, with the caller's rights, once for a revision, a generation, these
+    rights and a configuration: it holds the writer's lock, and many people read a page."""
+    kb, access = service.kb, caller.access()
+    configuration = (str(kb.pipeline()), str(kb.settings.layout), kb.settings.access)
+    key = (draft.number, draft.revision, kb.catalogue.generation(), _standing(kb), access, *configuration)
     found = service.previews.get(key)
     if found is None:
-        found = service.previews[key] = preview(kb, draft.number, only)
+        found = service.previews[key] = preview(kb, draft.number, access, draft.revision)
         while len(service.previews) > _KEPT:
             service.previews.popitem(last=False)
     return found
@@ -89,20 +94,13 @@ def _shown(caller: Caller, drift: Drift) -> dict[str, Any]:
 
 
 def seen_questions(exam: Exam, service: Service, caller: Caller) -> list[ExamQuery]:
-    """Returns the questions all of whose passages the caller may read. A question about a document that is gone shows
-    only to callers who may read everything: nobody knows who might have read it."""
-    access = caller.access()
-    if access.sees_all:
-        return list(exam.queries)
-    admitted = set(service.reader().view.admitted(access))
-    return [
-        query for query in exam.queries if all(one.document in admitted for one in (*query.judgments, *query.segments))
-    ]
+    """Returns the questions all of whose passages the caller may read."""
+    return readable_questions(exam, service.reader(), caller.access())
 
 
 def draft_preview(service: Service, caller: Caller, draft: Draft) -> dict[str, Any]:
     """Returns the chunks and the questions."""
     return {
-        **chunks_of(lambda: service.kb.draft_chunks(draft.number)),
+        **chunks_of(lambda: seen_chunks(service, caller, draft.number)),
         "questions": questions_of(service, caller, draft),
     }

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from surefind.access import checked_name
 from surefind.cores import usable_cores
-from surefind.errors import ConfigError, choices
+from surefind.errors import ConfigError, UsageError, choices
 from surefind.serve.auth.tokens import Oidc
 
 _OIDC = tuple(field.name for field in fields(Oidc))
@@ -81,6 +82,8 @@ def _oidc(given: Any) -> Oidc:
     if not isinstance(scopes, Mapping) or not all(isinstance(groups, list) for groups in scopes.values()):
         raise ConfigError('scopes below [serve.oidc] must be a table of lists of groups: { write = ["editors"] }.')
     about = {key: value for key, value in given.items() if key != "scopes"}
-    return Oidc(
-        **{"issuer": "", "audience": "", **about}, scopes={name: tuple(map(str, g)) for name, g in scopes.items()}
-    )
+    try:
+        allowed = {name: tuple(checked_name(str(group)) for group in groups) for name, groups in scopes.items()}
+    except UsageError as error:
+        raise ConfigError(f"[serve.oidc] has a wrong name. {error}") from None
+    return Oidc(**{"issuer": "", "audience": "", **about}, scopes=allowed)

@@ -112,7 +112,7 @@ def _source(service: Service, caller: Caller, document: str) -> tuple[str, str, 
     _, name, data = service.kb.source_of(version)
     if is_text(name):
         return decoded(data), name, version
-    return service.kb.published_text(document), text_name(document), version
+    return service.kb.published_text(document, caller.access()), text_name(document), version
 
 
 @router.post("/drafts/new")

@@ -33,7 +33,7 @@ def judge_name(name: str) -> str:
     if _PLAIN.fullmatch(name):
         return name
     plain = _OTHER.sub("-", name).strip("-.")[:40] or "judge"
-    return f"{plain}-{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:6]}"
+    return f"{plain}-{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from surefind.serve.http.drafting import (
     reviewed,
     reviews,
     seen,
+    seen_chunks,
     seen_comment,
     seen_comments,
     seen_revision,
@@ -215,7 +216,7 @@ async def chunks(number: Number, request: Request, service: Served) -> Response:
 
     def read() -> dict[str, Any]:
         seen(service, caller, number)
-        return chunks_of(lambda: service.kb.draft_chunks(number))
+        return chunks_of(lambda: seen_chunks(service, caller, number))
 
     return _part(caller, request, "chunks", "Chunks", number, await service.work(read))
 

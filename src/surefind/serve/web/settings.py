@@ -152,7 +152,7 @@ async def create_key(
     caller = await service.caller(request, "admin")
     if days and not (days.isascii() and days.strip().isdigit()):
         raise UsageError(f"Days must be a whole number, not {days!r}.")
-    listed = [group.strip() for group in groups.replace("\n", ",").split(",")]
+    listed = [group for group in groups.replace("\r", "").replace("\n", ",").split(",") if group.strip(" ")]
     made, text = await service.write(
         lambda: Keys(service.kb.data).create(name, scope or [], listed, float(days) if days else None)
     )

@@ -62,7 +62,7 @@ class LocalView:
         self._layout = layout
         self._services = services
         self._rules = rules
-        self._isolated = isolated
+        self.isolated = isolated
         self._lock = threading.RLock()
         self._loaded: dict[str, Index] = {}
         self._opened: OrderedDict[Retriever, Index] = OrderedDict()
@@ -320,7 +320,7 @@ class LocalView:
                 index = self._indexes.load(key, retriever, self._services)
                 if len(index) != len(self):
                     raise CorruptIndexError(f"The index {key} has {len(index)} passages instead of {len(self)}.")
-                return Isolated(index) if self._isolated and implements(index, StatisticalIndex) else index
+                return Isolated(index) if self.isolated and implements(index, StatisticalIndex) else index
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
         raise NotBuiltError(
