@@ -59,8 +59,10 @@ types: $(DEV)
 
 # Kernels and modules are compiled once here. Otherwise each process of the tests would compile them. All files are
 # collected, and so compiled, but only some tests run.
+COMPILING := test_contracts and (retriever or fuser) or test_a_scan_without_kernels or test_rich_of_a_batch
+COMPILING += or test_trees_predict or test_lcs_of_a_text
 compiled: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet -k 'test_contracts and (retriever or fuser)'
+	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet -k '$(COMPILING)'
 
 unit: $(DEV)
 	BIN=$(BIN) sh scripts/unit.sh

@@ -30,6 +30,8 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
     # A shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.disable()  # while the test modules are imported, which makes much and leaves little to collect
+gc.set_threshold(10_000, 20, 20)
 
 # The gate asks the same questions every time; `pytest --hypothesis-profile explore` asks new ones.
 settings.register_profile("surefind", deadline=None, max_examples=50, derandomize=True)
@@ -64,6 +66,7 @@ def pytest_collection_finish() -> None:
     """What the test modules hold stays until the end, so the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
@@ -160,15 +163,21 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 NAUGHTY = "[surefind.read]\nnaughty = toy_readers:Naughty\n[surefind.chunk]\nnaughty = toy_readers:NaughtyChunker\n"
 
 
-@pytest.fixture
-def naughty(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Readers:
-    """The child finds the stages of toy_readers.py as an installed plugin."""
+@pytest.fixture(scope="session")
+def naughty_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all tests, so that a process that waits for the next sync serves the next test too."""
     folder = tmp_path_factory.mktemp("plugin")
     info = folder / "naughty-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: naughty\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(NAUGHTY)
+    return folder
+
+
+@pytest.fixture
+def naughty(naughty_package: Path, monkeypatch: pytest.MonkeyPatch) -> Readers:
+    """The child finds the stages of toy_readers.py as an installed plugin."""
     tests = Path(__file__).parent
-    path = os.pathsep.join(map(str, (folder, tests, os.environ.get("PYTHONPATH", ""))))
+    path = os.pathsep.join(map(str, (naughty_package, tests, os.environ.get("PYTHONPATH", ""))))
     monkeypatch.setenv("PYTHONPATH", path)
     return Readers()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,22 +67,22 @@ VARIANTS = {
         "weighted(sparse=3, dense=1)",
     ],
 }
-SAMPLES: dict[str, str | bytes] = {
+SAMPLES: dict[str, str | Callable[[], bytes]] = {
     "corpus.jsonl": '{"_id": "1", "title": "Title", "text": "Text"}\n\n{"_id": "2", "text": "More"}\n',
     ".html": "<html><head><title>Title</title></head><body><h1>Head</h1><p>Text</p></body></html>",
     ".md": "---\ntags: [a]\n---\n# Head\r\n\r\nText\r\n",
     ".txt": "\ufeffText\r\nand more",
     ".csv": "name;fee\r\nwire;25\r\n",
-    ".docx": real_files.docx(real_files.handbook),
-    ".eml": real_files.mail("body\r\nmore", {"note.txt": b"attached"}),
-    ".ipynb": real_files.notebook(),
+    ".docx": lambda: real_files.docx(real_files.handbook),
+    ".eml": lambda: real_files.mail("body\r\nmore", {"note.txt": b"attached"}),
+    ".ipynb": lambda: real_files.notebook(),
     ".json": '[{"id": 1, "title": "One", "text": "a\\r\\nb"}, {"id": 1, "text": "same id"}]',
-    ".pdf": real_files.pdf(real_files.policy),
-    ".pptx": real_files.pptx(),
+    ".pdf": lambda: real_files.pdf(real_files.policy),
+    ".pptx": lambda: real_files.pptx(),
     ".py": "import os\r\n\r\ndef f():\r\n    pass\r\n",
     ".rst": real_files.RST,
-    ".xlsx": real_files.xlsx({"Fees": [("service", "fee"), ("wire", 25)]}),
-    ".zip": real_files.zipped({"a.md": "# A\r\n\r\ntext", "b/c.txt": "more"}),
+    ".xlsx": lambda: real_files.xlsx({"Fees": [("service", "fee"), ("wire", 25)]}),
+    ".zip": lambda: real_files.zipped({"a.md": "# A\r\n\r\ntext", "b/c.txt": "more"}),
 }
 CHUNKS = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate((*TEXTS, *TEXTS[:2], "cash cash the"))]
 QUERIES = [Query("cash report"), Query("KubeAPIErrorBudgetBurn restart"), Query("the teller counts cash"), Query("7")]
@@ -161,7 +162,8 @@ def test_reader(name: str, tmp_path: Path) -> None:
     reader = spec.make("read", name)
     suffix = next(s for s in reader.suffixes if s in SAMPLES)
     good, bad = tmp_path / f"good-{suffix}", tmp_path / f"bad-{suffix}"
-    content = SAMPLES[suffix]
+    sample = SAMPLES[suffix]
+    content = sample if isinstance(sample, str) else sample()
     good.write_bytes(content.encode() if isinstance(content, str) else content)
     bad.write_bytes(b"\x80\x81 not text")
     check_reader(reader, good, bad)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from math import log
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -108,6 +107,8 @@ def test_communities_part_what_is_not_joined() -> None:
 
 
 def test_modularity_equals_networkx() -> None:
+    import networkx as nx  # not by every process that collects the tests
+
     found = graph(TWO)
     parts = communities(found)
     made = nx.Graph()

@@ -72,7 +72,7 @@ def test_repository_of_ten_million_files_is_refused(home: Home, tmp_path: Path) 
 
 def test_repository_that_unpacks_to_gigabytes_is_refused(home: Home, tmp_path: Path) -> None:
     blob = bytes(20_000_000)
-    bomb = repository(tmp_path / "bomb", [(f"{i}.md", blob) for i in range(30)])
+    bomb = repository(tmp_path / "bomb", [(f"{i}.md", blob) for i in range(8)])
     assert size_of(bomb) < 200_000
     origin = GitOrigin(f"file://{bomb}", "main")
     with pytest.raises(SourceError, match=r"unpacks to more than 50 MB \(max_repository_mb\)"):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-import schemathesis
 from hypothesis import HealthCheck, given, settings
-from schemathesis.checks import not_a_server_error
 
 from http_helpers import Served
 
 
 def test_no_request_breaks_the_server(server: Served) -> None:
+    import schemathesis  # takes half a second, which every process that collects the tests would spend
+    from schemathesis.checks import not_a_server_error
+
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     asked: Counter[str] = Counter()
     for found in schema.get_all_operations():

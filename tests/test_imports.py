@@ -20,6 +20,7 @@ ROOT = Path(surefind.__file__).parent
 LAYERS = [
     {
         "types",
+        "late",
         "errors",
         "redact",
         "access",

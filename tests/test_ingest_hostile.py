@@ -163,11 +163,11 @@ def ask(reading: Reading, folder: Path, order: str) -> str:
 
 
 def test_pdf_that_never_ends_is_given_up_once_and_the_rest_goes_on(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.configure(WORDS + "[sync]\nmax_seconds = 4\n")
+    home.configure(WORDS + "[sync]\nmax_seconds = 3\n")
     home.write("docs/a.pdf", real_files.endless_pdf())
     home.write("docs/b.json", '{"text": "alpha"}')
     (problem,) = home.sync("docs").problems
-    assert problem.reason == "takes more than 4 s (max_seconds); reading was stopped"
+    assert problem.reason == "takes more than 3 s (max_seconds); reading was stopped"
     assert home.found("alpha") == ["b.json"]
     monkeypatch.delattr(Reading, "read")
     assert [p.path for p in home.sync().problems] == ["a.pdf"]

@@ -365,7 +365,8 @@ def test_mlp_reads_the_vectors_of_the_queries(material: Material, tmp_path: Path
     def embed(texts: Sequence[str]) -> Any:
         return ToyEmbedder().embed(texts)
 
-    predictor = fit_mlp(replace(material, embed=embed, embedder="toy"), quiet).predictor
+    few = material.tuning.taken(np.arange(0, len(material.tuning.queries), 3))
+    predictor = fit_mlp(replace(material, tuning=few, embed=embed, embedder="toy"), quiet).predictor
     half = material.held
     weights = predictor.weights(half.texts, half.rankings, embed)
     assert weights.shape == (len(half.queries), 2)

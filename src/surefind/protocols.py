@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from surefind.types import Chunk, Document, Extraction, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Signal
-
 if TYPE_CHECKING:
     from surefind.prompts.meter import Meter
     from surefind.prompts.prompt import Prompt
     from surefind.prompts.values import Calls, Completion, Message, Workload
+    from surefind.types import Chunk, Document, Extraction, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Signal
 
 Progress = Callable[[int, int], None]
 """A callback for progress, called with (done, total) during long work."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from surefind import spec
 from surefind.llm.models import Models
@@ -13,7 +13,9 @@ from surefind.net.connections import close_shared
 from surefind.prompts.meter import Meter
 from surefind.prompts.prompt import Prompt, load_prompt
 from surefind.protocols import ChatModel, Embedder
-from surefind.store.vectors import CachedEmbedder, VectorCache
+
+if TYPE_CHECKING:
+    from surefind.store.vectors import CachedEmbedder, VectorCache
 
 
 class LocalServices:
@@ -26,8 +28,8 @@ class LocalServices:
         llm: LLMSettings | None = None,
         prompts_folder: Path | None = None,
     ) -> None:
-        self._cache = VectorCache(cache_folder / "embeddings.db") if cache_folder else None
-        self.scores = VectorCache(cache_folder / "scores.db") if cache_folder else None
+        self._cache = _cache(cache_folder, "embeddings.db")
+        self.scores = _cache(cache_folder, "scores.db")
         """Scores of rerankers for pairs of texts, kept for benchmarks; None without a cache folder."""
         self.models_folder = models_folder
         """Folder of the models trained on this knowledge base."""
@@ -58,6 +60,8 @@ class LocalServices:
         return load_prompt(name, version, slots, self.prompts_folder)
 
     def embedder(self, model: str) -> CachedEmbedder:
+        from surefind.store.vectors import CachedEmbedder
+
         if model not in self._embedders:
             self._embedders[model] = CachedEmbedder(cast(Embedder, spec.make("embed", model)), self._cache)
         return self._embedders[model]
@@ -74,3 +78,11 @@ class LocalServices:
         for cache in (self._cache, self.scores):
             if cache:
                 cache.close()
+
+
+def _cache(folder: Path | None, name: str) -> VectorCache | None:
+    if folder is None:
+        return None
+    from surefind.store.vectors import VectorCache  # needs numpy, which a process that only cuts texts does not
+
+    return VectorCache(folder / name)

@@ -12,18 +12,23 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-IntArray = NDArray[np.int32]
-IdArray = NDArray[np.int64]
-FloatArray = NDArray[np.float32]
-Floats = NDArray[np.float64]
-ScoreArray = NDArray[np.floating[Any]]
-"""Scores: float32 from retrievers, float64 from fusers, whose sums are exact to 1e-12."""
-BoolArray = NDArray[np.bool_]
+    IntArray = NDArray[np.int32]
+    IdArray = NDArray[np.int64]
+    FloatArray = NDArray[np.float32]
+    Floats = NDArray[np.float64]
+    ScoreArray = NDArray[np.floating[Any]]
+    """Scores: float32 from retrievers, float64 from fusers, whose sums are exact to 1e-12."""
+    BoolArray = NDArray[np.bool_]
+else:
+    from surefind.late import np, types_of_arrays
+
+    __getattr__ = types_of_arrays
 
 Signal = Literal["sparse", "dense", "graph", "mixed"]
 """The kind of evidence that scores express: shared words, closeness in meaning, links, or several at once."""
@@ -182,14 +187,13 @@ class Mask:
     @property
     def kernel(self) -> BoolArray:
         """The bits as compiled code expects them: empty if everything is allowed."""
-        return _ALL if self.bits is None else self.bits
+        return np.zeros(0, np.bool_) if self.bits is None else self.bits
 
     def places(self, n: int) -> IntArray:
         """Returns the places of the allowed chunks of an index of n chunks."""
         return (np.arange(n) if self.bits is None else np.flatnonzero(self.bits)).astype(np.int32)
 
 
-_ALL: BoolArray = np.zeros(0, dtype=np.bool_)
 EVERY = Mask(None)
 """The mask that allows everything."""
 
