@@ -141,7 +141,9 @@ def _of_text(texts: Sequence[str]) -> Floats:
 
 def _shape(ranking: Rankings) -> Floats:
     """Describes how one ranking's scores fall off. `best` is raw; the rest is scaled from the floor to the best."""
-    return np.asarray(_shapes(ranking.ids, ranking.scores, from_floor(ranking), _STEPS))
+    # One kind of array, whatever the retriever gave: for each kind the function is compiled, which takes seconds.
+    scores, scaled = (np.ascontiguousarray(one, np.float64) for one in (ranking.scores, from_floor(ranking)))
+    return np.asarray(_shapes(np.ascontiguousarray(ranking.ids), scores, scaled, _STEPS))
 
 
 @njit(cache=True, nogil=True)
