@@ -211,13 +211,15 @@ class ChunkRows:
         if lost is not None and self._is_held(lost):
             raise self.damaged(lost)
         there = [rows[pair] for pair in wanted if pair in rows]
+        chosen = [(entry.start, entry.end) for entry in there]
         if spans is not None:
             chosen = [span for pair, span in zip(wanted, spans, strict=True) if pair in rows]
-            there = [replace(entry, start=start, end=end) for entry, (start, end) in zip(there, chosen, strict=True)]
-        starts = [_line_start(entry) if spans else entry.start for entry in there]
-        read = [(entry.version, start, entry.end) for entry, start in zip(there, starts, strict=True)]
+        starts = [
+            _line_start(entry, start) if spans else start for entry, (start, _) in zip(there, chosen, strict=True)
+        ]
+        read = [(entry.version, at, end) for entry, at, (_, end) in zip(there, starts, chosen, strict=True)]
         texts = self._versions.texts(read)
-        return [_with_text(*one) for one in zip(there, texts, starts, strict=True)]
+        return [_with_text(*one) for one in zip(there, chosen, texts, starts, strict=True)]
 
     def source_names(self) -> dict[int, str]:
         """Returns the name of every source, by its number."""
@@ -254,20 +256,20 @@ def _found(chunk: Sequence[Any], version: Sequence[Any]) -> Entry:
     _, number, _, _, start, end, headings, context, *_ = chunk
     _, document_id, source, path, *_, title, _, metadata, _, places, _, _, _, _ = version
     listed = tuple(Place(*place) for place in json.loads(places)) if places != "[]" else ()
-    return Entry(
-        document_id, start, end, "", tuple(json.loads(headings)), context, title, json.loads(metadata), number, listed,
-        source, path,
-    )  # fmt: skip
+    above = tuple(json.loads(headings)) if headings != "[]" else ()
+    about = json.loads(metadata) if metadata != "{}" else {}
+    return Entry(document_id, start, end, "", above, context, title, about, number, listed, source, path)
 
 
-def _line_start(entry: Entry) -> int:
+def _line_start(entry: Entry, start: int) -> int:
     """The character from which the text must be read so that lines can be counted."""
-    mark = line_mark(entry.places, entry.start)
-    return mark.start if mark else entry.start
+    mark = line_mark(entry.places, start)
+    return mark.start if mark else start
 
 
-def _with_text(entry: Entry, text: str, start: int) -> Entry:
-    """Adds the text, which was read from `start` on, and its first and last line."""
-    first = line_of(entry.places, entry.start, text, start)
-    last = line_of(entry.places, max(entry.start, entry.end - 1), text, start) if first else 0
-    return replace(entry, text=text[entry.start - start :], lines=(first, last) if last else None)
+def _with_text(entry: Entry, span: tuple[int, int], text: str, at: int) -> Entry:
+    """Adds the text of a span, which was read from `at` on, and its first and last line."""
+    start, end = span
+    first = line_of(entry.places, start, text, at)
+    last = line_of(entry.places, max(start, end - 1), text, at) if first else 0
+    return replace(entry, start=start, end=end, text=text[start - at :], lines=(first, last) if last else None)
