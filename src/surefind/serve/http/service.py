@@ -68,11 +68,16 @@ class Service:
         return await to_thread.run_sync(do, limiter=self._writing)
 
     async def caller(self, request: Request, scope: Scope) -> Caller:
-        """Returns who calls. Raises an error if the caller is unknown, lacks the scope or calls too often."""
+        """Returns who calls. Raises an error if the caller is unknown, lacks the scope or calls too often. The guard
+        asks before a body is read, and the route after that, since a key may be revoked meanwhile; the request counts
+        once."""
         header = request.headers.get("authorization")
         given = header if header is not None else self.sessions.authorization(request.cookies.get(COOKIE))
         found = await self.identify(request, given)
-        self.rate.check(found.name)
+        counted = hasattr(request.state, "caller")
+        request.state.caller = found
+        if not counted:
+            self.rate.check(found.name)
         found.require(scope)
         return found
 
