@@ -14,6 +14,8 @@ Scope = Literal["read", "write", "review", "admin"]
 """read: search and read; write: upload drafts, give feedback; review: publish drafts, run benchmarks; admin: all."""
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """In this order each scope includes those before it: nobody can review what they may not open."""
+ANYONE = "anyone on this machine"
+"""The name of all callers of an open server."""
 TOKEN = "oidc:"
 """How the names of callers with a token begin. No key may have such a name: it says whose drafts and jobs these are."""
 

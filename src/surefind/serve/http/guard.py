@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -49,8 +49,11 @@ _ROOM = 1 << 18
 """Bytes that the form around an uploaded file may have."""
 _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)")
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
-Present = Callable[[dict[str, Any], str, bool], Response]
-"""Shows an error on a page: what the error is, the address that was asked for, whether a fragment was."""
+_UNASKED = (404, 405, 422)
+"""Errors of requests for which no route asked who calls."""
+Present = Callable[[dict[str, Any], str, bool, auth.Caller | None], Response]
+"""Shows an error on a page: what the error is, the address that was asked for, whether a fragment was, who asked."""
+AsPage = Callable[[dict[str, Any]], Awaitable[Response]]
 Admit = Callable[[Request, auth.Scope], Awaitable[auth.Caller]]
 """Returns who calls; raises an error if the caller is unknown, lacks the scope or calls too often."""
 
@@ -132,14 +135,26 @@ class Guard:
         caller = await self._admit(Request(scope), "write" if _UPLOADS.fullmatch(scope["path"]) else "read")
         return self._streams.held_by(caller.name) if streams else nullcontext()
 
-    def _as_page(self, scope: Scope, headers: Headers) -> Callable[[dict[str, Any]], Response] | None:
+    def _as_page(self, scope: Scope, headers: Headers) -> AsPage | None:
         """Returns what shows an error as a page; None if the caller is no browser that asks for one."""
         fragment = wants_fragment(headers)
         if _DATA.match(scope["path"]) or not (fragment or "text/html" in headers.get("accept", "")):
             return None
         query = scope["query_string"].decode("latin-1")
         asked = scope["path"] + (f"?{query}" if query else "") if scope["method"] == "GET" else "/"
-        return lambda error: self._present(error, asked, fragment)
+
+        async def shown(error: dict[str, Any]) -> Response:
+            return self._present(error, asked, fragment, await self._visitor(scope, error["status"]))
+
+        return shown
+
+    async def _visitor(self, scope: Scope, status: int) -> auth.Caller | None:
+        """Returns who sees an error, so that its page has their menu; None if that is not known."""
+        if "caller" not in scope["state"] and status in _UNASKED:
+            with suppress(SurefindError):
+                return await self._admit(Request(scope), "read")
+        known: auth.Caller | None = scope["state"].get("caller")
+        return known
 
     def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> Response | None:
         """Returns the answer to a request that no route should see; None if it may pass."""
@@ -171,9 +186,7 @@ class Guard:
 class _Counted:
     """Sends a response with the safe headers, and remembers its status. A page shows an error in its own way."""
 
-    def __init__(
-        self, send: Send, request_id: str, as_page: Callable[[dict[str, Any]], Response] | None = None
-    ) -> None:
+    def __init__(self, send: Send, request_id: str, as_page: AsPage | None = None) -> None:
         self._send = send
         self._id = request_id
         self._as_page = as_page
@@ -184,7 +197,7 @@ class _Counted:
         if self._held:  # the body of an error: problem+json comes in one piece
             self._held = False
             assert self._as_page is not None
-            shown = self._as_page(json.loads(message["body"]))
+            shown = await self._as_page(json.loads(message["body"]))
             await self._start({
                 "type": "http.response.start", "status": shown.status_code, "headers": shown.raw_headers
             })  # fmt: skip
