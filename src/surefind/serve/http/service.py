@@ -126,6 +126,10 @@ class Service:
             if here:
                 self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1)
 
+    def readable(self, caller: Caller) -> set[str]:
+        """Returns the documents that the caller may read now."""
+        return _readable(self.reader(), caller)
+
     def may_read_version(self, version: Version, caller: Caller) -> bool:
         """Returns whether the caller may read a version, by its own list and the rules for its name."""
         versions = self.kb.catalogue.versions
