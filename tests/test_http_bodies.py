@@ -14,7 +14,7 @@ import pytest
 from starlette.routing import Route
 
 from helpers import Home
-from http_helpers import SETTINGS, Rights, Served, a_bank
+from http_helpers import SETTINGS, Rights, Served, a_bank, serving
 from surefind.serve.http.app import create_app
 
 STREAM = {"Accept": "application/json, text/event-stream"}
@@ -101,6 +101,16 @@ def test_a_known_caller_sends_bodies_as_before(server: Served, keys: dict[str, s
         assert http.post("/v1/search", json={"q": "wire7"}).status_code == 200
         assert http.post("/sign-in", data={"key": "wrong"}).status_code == 401
         assert http.post("/sign-in", data={"key": keys["writer"]}).status_code == 303
+
+
+def test_a_request_with_a_body_counts_once(home: Home) -> None:
+    """The guard and the route both ask who calls."""
+    home.configure(SETTINGS + "\n[serve]\nrequests_per_minute = 3\n")
+    home.write("docs/wire.md", "# Wire\n\nThe cutoff of wires is 3 pm.\n")
+    home.sync("docs")
+    with serving(home.folder) as server, server.client() as http:
+        found = [http.post("/v1/search", json={"q": "wire"}).status_code for _ in range(4)]
+    assert found == [200, 200, 200, 429]
 
 
 def test_idle_streams_keep_nobody_else_from_being_answered(server: Served, keys: dict[str, str]) -> None:
