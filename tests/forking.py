@@ -39,6 +39,11 @@ class Forked:
         self._process = _CONTEXT.Process(target=_run, args=arguments)
         self._process.start()
 
+    @property
+    def pid(self) -> int:
+        assert self._process.pid
+        return self._process.pid
+
     def poll(self) -> int | None:
         return self._process.exitcode
 
@@ -52,8 +57,7 @@ class Forked:
         self.send_signal(signal.SIGTERM)
 
     def send_signal(self, number: int) -> None:
-        assert self._process.pid
-        os.kill(self._process.pid, number)
+        os.kill(self.pid, number)
 
 
 def _run(words: list[str], output: str, environment: dict[str, str], folder: str) -> None:

@@ -21,7 +21,7 @@ from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, a_bank, serving
 from identity_provider import Provider
 from surefind.errors import ConfigError, StoreError, UsageError
-from surefind.serve.auth.caller import NotAuthenticatedError
+from surefind.serve.auth.caller import SCOPES, Caller, NotAuthenticatedError, Scope
 from surefind.serve.auth.gatekeeper import Gatekeeper, TooManyError
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.tokens import Oidc, Tokens
@@ -359,6 +359,22 @@ def test_a_scope_is_needed(server: Served, keys: dict[str, str], who: str, metho
     with server.client(keys[who]) as client:
         headers = {"Content-Type": "application/json"} if body.startswith(b"{") else {}
         assert client.request(method, path, content=body, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("highest", SCOPES)
+def test_a_scope_includes_those_before_it(highest: Scope) -> None:
+    """A key with one scope may do all that it needs for that: a reviewer opens the pages and the drafts."""
+    caller = Caller("ada", frozenset({highest}), frozenset())
+    assert [scope for scope in SCOPES if caller.may(scope)] == list(SCOPES[: SCOPES.index(highest) + 1])
+
+
+def test_a_reviewer_without_other_scopes_reads_searches_and_uploads(bank: Home, server: Served) -> None:
+    _, text = Keys(bank.folder / ".surefind").create("only review", ["review"])
+    with server.client(text) as client:
+        for path in ("/v1/search?q=wire", "/v1/documents", "/v1/drafts", "/v1/reports", "/", "/documents", "/drafts"):
+            assert client.get(path).status_code == 200, path
+        assert client.post("/v1/documents?name=x.md", content=b"# A text").status_code == 201
+        assert client.get("/metrics").status_code == 403
 
 
 def test_an_admin_may_send_a_spec(server: Served, keys: dict[str, str]) -> None:

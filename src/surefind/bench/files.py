@@ -27,8 +27,8 @@ def write_files(report: dict[str, Any], folder: Path) -> Path:
     private_folder(folder)
     (folder / "report.json").write_text(json.dumps(sealed(report), ensure_ascii=False, indent=1), encoding="utf-8")
     (folder / "report.md").write_text(markdown(report), encoding="utf-8")
-    for_the_gate = ("query_ids", "query_texts", "query_clusters")
-    shown = {key: value for key, value in report.items() if key not in for_the_gate}
+    not_drawn = ("query_ids", "query_texts", "query_documents", "query_clusters")
+    shown = {key: value for key, value in report.items() if key not in not_drawn}
     (folder / "report.html").write_text(render(shown), encoding="utf-8")
     _write_csv(report, folder / "table.csv")
     return folder / "report.html"

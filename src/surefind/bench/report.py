@@ -113,6 +113,9 @@ def build_report(
         ],
         "query_ids": [query.id for query in exam.queries],
         "query_texts": [query.text for query in exam.queries],
+        "query_documents": [
+            sorted({one.document for one in (*query.judgments, *query.segments)}) for query in exam.queries
+        ],
         "query_clusters": clusters.tolist(),
         "winner": names[verdict.winner],
         "ties": [names[i] for i in verdict.ties],

@@ -1,12 +1,13 @@
 """The reports of a knowledge base, as far as a caller may see them: benchmarks, studies and calibrations.
 
-Benchmarks and studies quote documents. They are for callers who are in every group that they were made for; one
-without a list of groups is for the owner. A calibration has figures only, and is for everybody who may see reports.
+Benchmarks and studies are for callers who are in every group that they were made for; one without a list of groups is
+for the owner. A calibration has figures only, and is for everybody who may see reports. A benchmark quotes documents as
+they were readable then, so a caller sees the quotes of those that they may read today (`reduced`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,8 @@ from surefind.study.run import FOLDER as STUDIES
 
 Kind = Literal["benchmark", "study", "calibration"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+_NO_CHUNK: dict[str, Any] = {"document": "", "title": "", "headings": [], "text": ""}
+"""Stands for a passage that may not be shown: others are known by their place in the list."""
 
 
 @dataclass(frozen=True)
@@ -75,25 +78,70 @@ def saved_reports(data: Path, caller: Caller) -> list[Saved]:
     return sorted((one for one in _all(data) if one.admits(caller)), key=lambda one: one.created, reverse=True)
 
 
-def saved_report(data: Path, caller: Caller, kind: str, report_id: str) -> tuple[Saved, dict[str, Any]]:
-    """Returns a report and its data. Raises `NotFoundError` if there is none that the caller may see."""
+def saved_report(
+    data: Path, caller: Caller, kind: str, report_id: str, readable: Callable[[], Collection[str]]
+) -> tuple[Saved, dict[str, Any]]:
+    """Returns a report and its data, with quotes of the documents that are `readable` to the caller now. Raises
+    `NotFoundError` if there is no report that the caller may see."""
     for one in _all(data):
         if (one.kind, one.id) == (kind, report_id) and one.admits(caller):
             content = read_data(one.path)
-            return one, content if EVERYTHING in caller.groups else reduced(content)
+            return one, content if EVERYTHING in caller.groups else reduced(content, readable())
     raise NotFoundError(f"There is no report {report_id!r} for your groups.")
 
 
-def reduced(content: dict[str, Any]) -> dict[str, Any]:
+def reduced(content: dict[str, Any], readable: Collection[str] = ()) -> dict[str, Any]:
     """Returns a report without what its readers may not know: how many documents, passages and questions were left out
-    or are there in all, and where the server keeps its files."""
-    kept = {key: value for key, value in content.items() if key != "page"}
+    or are there in all, where the server keeps its files, and quotes of documents that are not `readable`."""
+    kept = {key: value for key, value in content.items() if key not in ("page", "results")}
+    kept |= _quotes(content, readable)
     for part, hidden in (("corpus", ("withheld", "chunks")), ("exam", ("dropped",))):
         if isinstance(content.get(part), dict):
             kept[part] = {key: value for key, value in content[part].items() if key not in hidden}
     if isinstance(content.get("command"), str):
         kept["command"] = content["command"].partition(" --kb ")[0]
     return kept
+
+
+def _quotes(content: dict[str, Any], readable: Collection[str]) -> dict[str, Any]:
+    """Returns the parts of a benchmark that quote, with what was written from `readable` documents only. Questions stay
+    if all their documents are readable. Reports of earlier versions do not name these, so theirs are left out."""
+    ids, texts = content.get("query_ids", ()), content.get("query_texts", ())
+    sources = content.get("query_documents") or [None] * len(ids)
+    shown = [names is not None and all(name in readable for name in names) for names in sources]
+    asked = set(_where(ids, shown)) - set(_where(ids, [not one for one in shown]))
+    queries = [one for one in content.get("queries", ()) if one["id"] in asked]
+    chunks = [one if one.get("document") in readable else _NO_CHUNK for one in content.get("chunks", ())]
+    quoted = [*chunks, *(gold for one in queries for gold in one.get("gold", ()))]
+    titles = {name for one in quoted for name in (one.get("document"), one.get("title"))}
+    quotes = {
+        "query_ids": [one if open_now else "" for one, open_now in zip(ids, shown, strict=False)],
+        "query_texts": [one if open_now else "" for one, open_now in zip(texts, shown, strict=False)],
+        "query_documents": [names if open_now else [] for names, open_now in zip(sources, shown, strict=True)],
+        "queries": queries,
+        "chunks": chunks,
+        "rows": [_row(row, asked, titles) for row in content.get("rows", ())],
+    }
+    return {key: value for key, value in quotes.items() if key in content}
+
+
+def _where(values: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
+    return [value for value, wanted in zip(values, chosen, strict=False) if wanted]
+
+
+def _row(row: dict[str, Any], asked: Collection[str], titles: Collection[str]) -> dict[str, Any]:
+    """Returns a row whose rerankers show only the questions of `asked` and these `titles`."""
+    if "reranking" not in row:
+        return row
+    steps = []
+    for step in row["reranking"]:
+        worst = [
+            {**one, "top": [title if title in titles else "" for title in one.get("top", ())]}
+            for one in step.get("worst", ())
+            if one["id"] in asked
+        ]
+        steps.append({**step, "worst": worst} if "worst" in step else step)
+    return {**row, "reranking": steps}
 
 
 def _all(data: Path) -> Iterator[Saved]:

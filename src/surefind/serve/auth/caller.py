@@ -13,6 +13,9 @@ from surefind.errors import SurefindError, UsageError
 Scope = Literal["read", "write", "review", "admin"]
 """read: search and read; write: upload drafts, give feedback; review: publish drafts, run benchmarks; admin: all."""
 SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""In this order each scope includes those before it: nobody can review what they may not open."""
+ANYONE = "anyone on this machine"
+"""The name of all callers of an open server."""
 TOKEN = "oidc:"
 """How the names of callers with a token begin. No key may have such a name: it says whose drafts and jobs these are."""
 
@@ -32,8 +35,8 @@ class Caller:
     groups: frozenset[str]
 
     def may(self, scope: Scope) -> bool:
-        """Returns whether the caller has a scope. `admin` includes the others."""
-        return scope in self.scopes or "admin" in self.scopes
+        """Returns whether the caller has a scope, or one that includes it."""
+        return any(held in self.scopes for held in SCOPES[SCOPES.index(scope) :])
 
     def require(self, scope: Scope) -> None:
         """Raises `ForbiddenError` if the caller lacks a scope."""

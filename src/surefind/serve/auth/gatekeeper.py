@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from surefind.access import checked_name
 from surefind.errors import UsageError
-from surefind.serve.auth.caller import Caller, NotAuthenticatedError
+from surefind.serve.auth.caller import ANYONE, Caller, NotAuthenticatedError
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.tokens import Oidc, Tokens
 
@@ -36,7 +36,7 @@ class Gatekeeper:
                 "set [serve.oidc] in surefind.toml. Without either, serve on 127.0.0.1."
             )
         known = frozenset(map(checked_name, groups))
-        self._anyone = Caller("anyone on this machine", frozenset({"read", "write", "review"}), known)
+        self._anyone = Caller(ANYONE, frozenset({"read", "write", "review"}), known)
         self._lock = threading.Lock()
         self._failures: dict[str, list[float]] = {}
 

@@ -58,7 +58,7 @@ def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups:
     handle_problems(app)
     hosts = {*LOOPBACK, *chosen.allowed_hosts} if service.gatekeeper.is_open else set(chosen.allowed_hosts)
     upload = int(kb.settings.limits.file_mb * 1e6)
-    return Guard(app, chosen, hosts, upload, service.metrics, as_page, kb.settings.limits.seconds)
+    return Guard(app, chosen, hosts, upload, service.metrics, as_page, kb.settings.limits.seconds, service.caller)
 
 
 def _agents(service: Service) -> Agents | None:

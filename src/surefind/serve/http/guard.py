@@ -1,5 +1,6 @@
 """What happens to every request, before and after its route: an id, limits, checks of its origin, safe headers, a
-count. It is plain ASGI, because Starlette's own middleware costs a task for each request."""
+count; and who calls, before a body is read or a stream begins. It is plain ASGI, because Starlette's own middleware
+costs a task for each request."""
 
 from __future__ import annotations
 
@@ -8,18 +9,22 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefind.errors import SurefindError
+from surefind.serve.auth import caller as auth
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.problems import LOG, problem, surefind_problem
+from surefind.serve.http.rate import Streams
 from surefind.serve.http.settings import ServeSettings
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -35,13 +40,22 @@ _HEADERS = {
 """What a page of this server may do: nothing but show itself. Documents are data and never pages."""
 _STREAMS = re.compile(r"/v1/jobs/[^/]+/events|/v1/ask|/mcp")
 """Routes without a time limit: they send an answer bit by bit."""
+_SIGN_IN = "/sign-in"
+"""Where callers say who they are, in the body of a request."""
+_ALIVE = "/healthz"
+"""Answers however many requests wait."""
 _UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+|/drafts/(new|preview|\d+/(save|upload))")
 _ROOM = 1 << 18
 """Bytes that the form around an uploaded file may have."""
 _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)")
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
-Present = Callable[[dict[str, Any], str, bool], Response]
-"""Shows an error on a page: what the error is, the address that was asked for, whether a fragment was."""
+_UNASKED = (404, 405, 422)
+"""Errors of requests for which no route asked who calls."""
+Present = Callable[[dict[str, Any], str, bool, auth.Caller | None], Response]
+"""Shows an error on a page: what the error is, the address that was asked for, whether a fragment was, who asked."""
+AsPage = Callable[[dict[str, Any]], Awaitable[Response]]
+Admit = Callable[[Request, auth.Scope], Awaitable[auth.Caller]]
+"""Returns who calls; raises an error if the caller is unknown, lacks the scope or calls too often."""
 
 
 class Guard:
@@ -56,6 +70,7 @@ class Guard:
         metrics: Metrics,
         present: Present,
         reading: float,
+        admit: Admit,
     ) -> None:
         """`upload` is the largest size of an uploaded file in bytes, and `reading` the seconds that reading it may
         take."""
@@ -66,6 +81,8 @@ class Guard:
         self._metrics = metrics
         self._present = present
         self._reading = reading
+        self._admit = admit
+        self._streams = Streams(settings.streams_per_caller, settings.streams)
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,12 +95,13 @@ class Guard:
         scope.setdefault("state", {})["id"] = request_id
         counted = _Counted(send, request_id, self._as_page(scope, headers))
         began = time.perf_counter()
-        self._running += 1
+        waits = not _is_stream(scope)
+        self._running += waits
         self._metrics.running.inc()
         try:
             await self._answer(scope, headers, receive, counted, request_id)
         finally:
-            self._running -= 1
+            self._running -= waits
             self._metrics.running.dec()
             route = getattr(scope.get("route"), "path", "other")
             self._metrics.count(scope["method"], route, counted.status, time.perf_counter() - began)
@@ -97,7 +115,8 @@ class Guard:
         patience = self._patience(scope)
         try:
             async with asyncio.timeout(patience):
-                await self._app(scope, _limited(receive, most), send)
+                with await self._admission(scope, headers):
+                    await self._app(scope, _limited(receive, most), send)
         except TimeoutError:
             await send.otherwise(problem(504, "The request took too long.", request_id), scope, receive)
         except SurefindError as error:
@@ -107,18 +126,40 @@ class Guard:
             detail = "The server could not answer. Its log has the reason under this request id."
             await send.otherwise(problem(500, detail, request_id), scope, receive)
 
-    def _as_page(self, scope: Scope, headers: Headers) -> Callable[[dict[str, Any]], Response] | None:
+    async def _admission(self, scope: Scope, headers: Headers) -> AbstractContextManager[None]:
+        """Finds out who calls before a body is read or a stream begins: a stranger costs neither memory nor disk.
+        Returns what holds the place of a stream."""
+        streams = _is_stream(scope)
+        if not streams and (scope["path"] == _SIGN_IN or not _has_body(headers)):
+            return nullcontext()
+        caller = await self._admit(Request(scope), "write" if _UPLOADS.fullmatch(scope["path"]) else "read")
+        return self._streams.held_by(caller.name) if streams else nullcontext()
+
+    def _as_page(self, scope: Scope, headers: Headers) -> AsPage | None:
         """Returns what shows an error as a page; None if the caller is no browser that asks for one."""
         fragment = wants_fragment(headers)
         if _DATA.match(scope["path"]) or not (fragment or "text/html" in headers.get("accept", "")):
             return None
         query = scope["query_string"].decode("latin-1")
         asked = scope["path"] + (f"?{query}" if query else "") if scope["method"] == "GET" else "/"
-        return lambda error: self._present(error, asked, fragment)
+
+        async def shown(error: dict[str, Any]) -> Response:
+            return self._present(error, asked, fragment, await self._visitor(scope, error["status"]))
+
+        return shown
+
+    async def _visitor(self, scope: Scope, status: int) -> auth.Caller | None:
+        """Returns who sees an error, so that its page has their menu; None if that is not known."""
+        if "caller" not in scope["state"] and status in _UNASKED:
+            with suppress(SurefindError):
+                return await self._admit(Request(scope), "read")
+        known: auth.Caller | None = scope["state"].get("caller")
+        return known
 
     def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> Response | None:
         """Returns the answer to a request that no route should see; None if it may pass."""
-        if self._running > self._settings.queue:
+        waits = not _is_stream(scope) and scope["path"] != _ALIVE
+        if waits and self._running > self._settings.queue:
             wait = {"Retry-After": "1"}
             return problem(503, "The server has too many requests. Try again soon.", request_id, wait)
         if self._hosts and _host(headers.get("host", "")) not in self._hosts:
@@ -133,7 +174,7 @@ class Guard:
 
     def _patience(self, scope: Scope) -> float | None:
         """Returns how many seconds a request may take. A file is read under limits of its own (`max_seconds`)."""
-        if _STREAMS.match(scope["path"]):
+        if _is_stream(scope):
             return None
         uploads = scope["method"] not in _SAFE and _UPLOADS.fullmatch(scope["path"])
         return self._settings.timeout + (self._reading if uploads else 0)
@@ -145,9 +186,7 @@ class Guard:
 class _Counted:
     """Sends a response with the safe headers, and remembers its status. A page shows an error in its own way."""
 
-    def __init__(
-        self, send: Send, request_id: str, as_page: Callable[[dict[str, Any]], Response] | None = None
-    ) -> None:
+    def __init__(self, send: Send, request_id: str, as_page: AsPage | None = None) -> None:
         self._send = send
         self._id = request_id
         self._as_page = as_page
@@ -158,7 +197,7 @@ class _Counted:
         if self._held:  # the body of an error: problem+json comes in one piece
             self._held = False
             assert self._as_page is not None
-            shown = self._as_page(json.loads(message["body"]))
+            shown = await self._as_page(json.loads(message["body"]))
             await self._start({
                 "type": "http.response.start", "status": shown.status_code, "headers": shown.raw_headers
             })  # fmt: skip
@@ -188,6 +227,14 @@ def wants_fragment(headers: Headers) -> bool:
     """Returns whether htmx asks for a part of the page that is open. When a visitor goes back to a page that it does
     not remember, it asks for all of that page."""
     return headers.get("hx-request") == "true" and headers.get("hx-history-restore-request") != "true"
+
+
+def _is_stream(scope: Scope) -> bool:
+    return _STREAMS.fullmatch(scope["path"]) is not None
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
 
 
 def _is_problem(message: Message) -> bool:

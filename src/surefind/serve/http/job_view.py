@@ -1,7 +1,8 @@
 """What a caller sees of a job. A job runs as the owner, so its output is about every document.
 
 A caller who may read everything sees all of it. Others see the state, the kinds of work without their counts, the new
-generation of a sync or a publication, and the benchmark or study that was made for their groups.
+generation of a sync or a publication, and the figures of the benchmark or study that was made for their groups. Its
+report quotes the documents that they may read when they open it.
 """
 
 from __future__ import annotations

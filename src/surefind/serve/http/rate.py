@@ -1,9 +1,12 @@
-"""Limits how often a caller may ask: a bucket of tokens for each caller, which fills again evenly."""
+"""Limits how often a caller may ask, and how many answers it may receive bit by bit at once."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
 
 from surefind.errors import SurefindError
 
@@ -16,6 +19,8 @@ class TooOftenError(SurefindError):
 
 
 class Rate:
+    """A bucket of tokens for each caller, which fills again evenly."""
+
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
         self._lock = threading.Lock()
@@ -34,3 +39,30 @@ class Rate:
                 self._left.pop(next(iter(self._left)))
         if left < 1:
             raise TooOftenError(f"A caller may send {self._per_minute} requests a minute. Wait a moment.")
+
+
+class Streams:
+    """The streams that are open. They last as long as their callers like, so they are bounded apart from other
+    requests, which would wait behind them."""
+
+    def __init__(self, per_caller: int, in_all: int) -> None:
+        self._per_caller = per_caller
+        self._in_all = in_all
+        self._open: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def held_by(self, caller: str) -> Iterator[None]:
+        """Counts a stream of a caller until the end of the block. Raises `TooOftenError` if there are too many."""
+        if self._open[caller] >= self._per_caller:
+            raise TooOftenError(
+                f"A caller may have {self._per_caller} streams open at once (streams_per_caller). Close one first."
+            )
+        if self._open.total() >= self._in_all:
+            raise TooOftenError(f"The server has {self._in_all} streams open, which is its limit. Try again soon.")
+        self._open[caller] += 1
+        try:
+            yield
+        finally:
+            self._open[caller] -= 1
+            if not self._open[caller]:
+                del self._open[caller]

@@ -68,11 +68,16 @@ class Service:
         return await to_thread.run_sync(do, limiter=self._writing)
 
     async def caller(self, request: Request, scope: Scope) -> Caller:
-        """Returns who calls. Raises an error if the caller is unknown, lacks the scope or calls too often."""
+        """Returns who calls. Raises an error if the caller is unknown, lacks the scope or calls too often. The guard
+        asks before a body is read, and the route after that, since a key may be revoked meanwhile; the request counts
+        once."""
         header = request.headers.get("authorization")
         given = header if header is not None else self.sessions.authorization(request.cookies.get(COOKIE))
         found = await self.identify(request, given)
-        self.rate.check(found.name)
+        counted = hasattr(request.state, "caller")
+        request.state.caller = found
+        if not counted:
+            self.rate.check(found.name)
         found.require(scope)
         return found
 
@@ -120,6 +125,10 @@ class Service:
             here = [one for one in self.kb.pipeline().retrieve if str(one).startswith(_BUNDLED)]
             if here:
                 self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1)
+
+    def readable(self, caller: Caller) -> set[str]:
+        """Returns the documents that the caller may read now."""
+        return _readable(self.reader(), caller)
 
     def may_read_version(self, version: Version, caller: Caller) -> bool:
         """Returns whether the caller may read a version, by its own list and the rules for its name."""

@@ -30,6 +30,10 @@ class ServeSettings:
     """Requests that are worked on at once; 0 for two for each core."""
     queue: int = 1_000
     """Requests that may wait; others are refused."""
+    streams: int = 400
+    """Streams that are open at once, apart from other requests: events of jobs, answers, tools for agents."""
+    streams_per_caller: int = 100
+    """Streams of one caller."""
     requests_per_minute: int = 0
     """Requests of one caller; 0 for no limit."""
     cache_mb: int = 32

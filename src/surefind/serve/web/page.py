@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from surefind.errors import NotFoundError
-from surefind.serve.auth.caller import Caller
+from surefind.serve.auth.caller import ANYONE, Caller, Scope
 from surefind.serve.http.guard import wants_fragment
 
 POLICY = (
@@ -74,20 +74,32 @@ def environment() -> Environment:
         loader=PackageLoader("surefind.serve.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    made.globals |= {"static": address_of, "document_path": document_path, "menu": MENU}
+    made.globals |= {"static": address_of, "document_path": document_path, "menu": menu, "anyone": ANYONE}
     made.filters |= {"count": lambda number: f"{number:,}", "plural": _plural, "date": _date}
     return made
 
 
-MENU = (
-    ("search", "/", "Search"),
-    ("documents", "/documents", "Documents"),
-    ("drafts", "/drafts", "Drafts"),
-    ("label", "/label", "Label"),
-    ("reports", "/reports", "Reports"),
-    ("graph", "/graph", "Graph"),
-    ("settings", "/settings", "Settings"),
+_MENU: tuple[tuple[str, str, str, Scope], ...] = (
+    ("search", "/", "Search", "read"),
+    ("documents", "/documents", "Documents", "read"),
+    ("drafts", "/drafts", "Drafts", "write"),
+    ("label", "/label", "Label", "review"),
+    ("reports", "/reports", "Reports", "review"),
+    ("graph", "/graph", "Graph", "read"),
+    ("settings", "/settings", "Settings", "admin"),
 )
+
+
+def menu(visitor: Caller | None) -> list[tuple[str, str, str]]:
+    """Returns the name, the address and the label of each page that a visitor may open. The settings tell the visitors
+    of an open server how to make the first key."""
+    if visitor is None:
+        return []
+    return [
+        (name, path, label)
+        for name, path, label, scope in _MENU
+        if visitor.may(scope) or (name == "settings" and visitor.name == ANYONE)
+    ]
 
 
 def _date(seconds: float) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from surefind.serve.auth.caller import Caller
 from surefind.serve.web.page import POLICY, environment
 
 _TITLES = {
@@ -15,8 +16,9 @@ _TITLES = {
 }  # fmt: skip
 
 
-def as_page(error: dict[str, Any], asked: str, fragment: bool) -> Response:
-    """Returns the page for a problem. A visitor who has not signed in is sent to do so."""
+def as_page(error: dict[str, Any], asked: str, fragment: bool, visitor: Caller | None) -> Response:
+    """Returns the page for a problem, with the menu of a visitor who is known. One who has not signed in is sent to do
+    so."""
     status = int(error["status"])
     if status == 401:
         where = f"/sign-in?next={quote(asked)}"
@@ -24,5 +26,5 @@ def as_page(error: dict[str, Any], asked: str, fragment: bool) -> Response:
     values = {"status": status, "detail": error["detail"], "request_id": error.get("request_id", "")}
     title = _TITLES.get(status, "This did not work")
     name = "problem_fragment.html" if fragment else "problem.html"
-    body = environment().get_template(name).render(visitor=None, title=title, here="", **values)
+    body = environment().get_template(name).render(visitor=visitor, title=title, here="", **values)
     return HTMLResponse(body, status, {"Content-Security-Policy": POLICY})

@@ -72,7 +72,7 @@ async def full(kind: str, report_id: str, request: Request, service: Served) -> 
 def _found(service: Service, caller: Caller, kind: str, report_id: str) -> tuple[Saved, dict[str, Any]]:
     if kind not in _FULL:
         raise NotFoundError("There is no report of this kind.")
-    return saved_report(service.kb.data, caller, kind, report_id)
+    return saved_report(service.kb.data, caller, kind, report_id, lambda: service.readable(caller))
 
 
 def lines_of(data: dict[str, Any]) -> list[Line]:

@@ -107,7 +107,7 @@ async def adopt(
 ) -> Response:
     """Makes a configuration of a benchmark the default, after its indexes are built."""
     caller = await service.caller(request, "review")
-    found, _ = await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", report_id))
+    found, _ = await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", report_id, tuple))
     if row not in {one.name for one in found.rows}:
         raise NotFoundError(f"The report has no configuration {row!r}.")
     options = {"folder": found.path.parent, "row": row}

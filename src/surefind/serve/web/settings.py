@@ -25,8 +25,8 @@ from surefind.status import Status
 router = APIRouter(include_in_schema=False)
 _ROLES = {
     "read": "search, ask, read documents",
-    "write": "upload and edit drafts, give feedback, read the sources again",
-    "review": "publish drafts, label, keep questions, run benchmarks, adopt a configuration",
+    "write": "read, upload and edit drafts, give feedback, read the sources again",
+    "review": "read and write, publish drafts, label, keep questions, run benchmarks, adopt a configuration",
     "admin": "everything, these settings included",
 }
 

@@ -54,7 +54,7 @@ async def jobs(request: Request, service: Served) -> dict[str, Any]:
 @router.get("/v1/jobs/{job_id}", summary="Read a job")
 async def job(job_id: str, request: Request, service: Served) -> dict[str, Any]:
     """Returns the state, the progress and the result of a job. Callers who may not read every document get the new
-    generation of a sync or a publication, and the report of a benchmark or a study that was made for their groups."""
+    generation of a sync or a publication, and the figures of a benchmark or a study that was made for their groups."""
     caller = await service.caller(request, "read")
     return job_data(service.jobs.get(job_id, caller), caller)
 

@@ -90,9 +90,14 @@ async def reports(request: Request, service: Served) -> dict[str, Any]:
 
 @router.get("/v1/reports/{report_id}", summary="Read a report")
 async def report(report_id: str, request: Request, service: Served) -> dict[str, Any]:
-    """Returns a benchmark report as `surefind bench --json` writes it."""
+    """Returns a benchmark report as `surefind bench --json` writes it, with questions and passages of the documents
+    that the caller may read now."""
     caller = await service.caller(request, "review")
 
     if not _NAME.fullmatch(report_id):
         raise NotFoundError("There is no report of this name.")
-    return await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", report_id)[1])
+
+    def read() -> dict[str, Any]:
+        return saved_report(service.kb.data, caller, "benchmark", report_id, lambda: service.readable(caller))[1]
+
+    return await service.work(read)
