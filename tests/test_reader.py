@@ -359,7 +359,7 @@ def test_threads_and_switches_leave_no_connection_open(home: Home) -> None:
             thread.start()
             thread.join()
             counts.append(open_files())
-        assert counts[-1] == counts[2]
+        assert counts[-1] <= counts[2]  # what earlier tests left open may be closed meanwhile
 
 
 def test_passage_of_another_generation_is_an_error_and_not_another_passage(home: Home) -> None:
