@@ -617,7 +617,8 @@ def test_the_fusion_preset_takes_the_models_for_its_retrievers_that_fit(
         "bm25 + tfidf @50 >> rrf",
         "bm25 + dense >> rrf",
     ):
-        assert _trained(kb, Pipeline.parse(other)) == []
+        names = {c.name for c in _trained(kb, Pipeline.parse(other))}
+        assert not any(name.endswith("-known-item") for name in names), "other tests may have trained others"
 
 
 def test_the_quote_counts_the_questions_that_will_be_asked(
