@@ -76,7 +76,7 @@ docs: $(DEV)
 	$(BIN)/python scripts/cli_reference.py docs/cli.md
 	$(BIN)/python scripts/api_reference.py docs/api.md
 
-pythons:
+pythons: $(DEV)
 	PYTHON=$(PYTHON) PYTHONS="$(PYTHONS)" CONSTRAINTS=$(CONSTRAINTS) sh scripts/pythons.sh
 
 browser: $(DEV)

@@ -24,13 +24,17 @@ for version in $PYTHONS; do
     missing="$missing $version"
     continue
   fi
-  echo "== $("$python" --version): bare install and demo"
+  echo "== $("$python" --version)"
   started=$(date +%s)
-  DEMO=1 PYTHON="$python" CONSTRAINTS="$CONSTRAINTS" sh scripts/smoke.sh
-  echo "== $("$python" --version): core of the tests"
+  # The bare install and the demo use one core, so they run beside the core of the tests.
+  DEMO=1 PYTHON="$python" sh scripts/smoke.sh > ".smoke-$version.log" 2>&1 &
+  smoke=$!
   make --no-print-directory VENV=".venv-$version" PYTHON="$python" ".venv-$version/.ready-dev"
   # shellcheck disable=SC2086
-  BIN=".venv-$version/bin" sh scripts/unit.sh $core
+  BIN=".venv-$version/bin" sh scripts/unit.sh $core || { kill "$smoke"; exit 1; }
+  wait "$smoke" || { cat ".smoke-$version.log"; exit 1; }
+  tail -n 1 ".smoke-$version.log"
+  rm ".smoke-$version.log"
   echo "== $("$python" --version): $(($(date +%s) - started)) s"
   tested=$((tested + 1))
 done
