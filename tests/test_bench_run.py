@@ -324,10 +324,8 @@ def test_quote_is_said_in_a_sentence(kb: KnowledgeBase) -> None:
 
 
 def test_known_item_exam_is_written_once(kb: KnowledgeBase) -> None:
-    first = known_item_exam(kb, per_family=8)
-    second = known_item_exam(kb, per_family=8)
-    assert (second.version, [one.id for one in second.queries]) == (first.version, [one.id for one in first.queries])
-    assert second == known_item_exam(kb, per_family=8)
+    known_item_exam(kb, per_family=7)  # so that the next call writes one, and the one after it loads it
+    assert known_item_exam(kb, per_family=8) == known_item_exam(kb, per_family=8)
 
 
 def test_known_item_exam_is_written_again_when_documents_change(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ class ExamStore:
         return self.write(replace(exam, version=max(versions, default=0) + 1))
 
     def write(self, made: Exam) -> Exam:
-        """Writes the file of the exam's version. Only the session that grows a version may write it again."""
+        """Writes the file of the exam's version, and returns what it holds. Only the session that grows a version may
+        write it again."""
         folder = private_folder(self.folder / made.name)
         header = {"name": made.name, "version": made.version, "fingerprint": made.fingerprint}
         header |= {"origin": made.origin, "corpus": made.corpus}
@@ -43,8 +44,9 @@ class ExamStore:
         lines = [sealed(header), *map(query_to_json, made.queries)]
         aside = folder / f".v{made.version:03}.writing"
         aside.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
-        aside.replace(folder / f"v{made.version:03}.jsonl")
-        return made
+        file = folder / f"v{made.version:03}.jsonl"
+        aside.replace(file)
+        return _read(file)  # as every later run loads it: numbers in the file are rounded
 
     def load(self, name: str, version: int | None = None) -> Exam:
         """Loads the newest version (`known-item`) or a given one (`known-item@2`)."""
