@@ -112,11 +112,11 @@ def test_layout_of_a_benchmark_that_cannot_cut_a_document_says_which(home: Home)
 def test_markdown_that_costs_too_much_is_refused_whatever_the_layout_needs(home: Home) -> None:
     """`semantic` parses it in the process that has the encoder, and so does an exam; `whole` does not parse it."""
     for chunk in ("semantic(model=toy)", "whole"):
-        home.configure(WORDS + f'[index]\nchunk = "{chunk}"\n[sync]\nmax_memory_mb = 100\n')
-        home.write("docs/bad.md", "- a\n" * 150_000 + chunk)
+        home.configure(WORDS + f'[index]\nchunk = "{chunk}"\n[sync]\nmax_memory_mb = 60\n')
+        home.write("docs/bad.md", "- a\n" * 60_000 + chunk)
         home.write("docs/good.md", "alpha")
         (problem,) = home.sync("docs").problems
-        assert problem.reason == "needs more than 100 MB of memory to be read (max_memory_mb)"
+        assert problem.reason == "needs more than 60 MB of memory to be read (max_memory_mb)"
         assert home.found("alpha") == ["good.md"]
 
 

@@ -49,7 +49,7 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_fuzzer_runs_every_target() -> None:
-    done = python(str(FAULTS / "fuzz.py"), "--cases", "200", "--seed", "5")
+    done = python(str(FAULTS / "fuzz.py"), "--cases", "60", "--seed", "5")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings in" in done.stdout.splitlines()[-1]
 
@@ -72,6 +72,6 @@ def test_harm_of_a_kill_is_seen(tmp_path: Path) -> None:
 
 
 def test_commands_survive_kills() -> None:
-    done = python(str(FAULTS / "kill.py"), "--kills", "2", "--seed", "5", "--only", "version retire", "--no-doctor")
+    done = python(str(FAULTS / "kill.py"), "--kills", "1", "--seed", "5", "--only", "version retire", "--no-doctor")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 of 2 kills did no harm" in done.stdout
+    assert "1 of 1 kills did no harm" in done.stdout

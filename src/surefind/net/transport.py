@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
+import ssl
 import urllib.request
 from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -36,7 +39,7 @@ def bounded_client(connections: int, from_environment: bool) -> httpx.Client:
     """Makes a client that keeps `connections` open between requests. With `from_environment` it follows HTTP_PROXY,
     HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."""
     options: dict[str, Any] = {
-        "ssl_context": httpx.create_ssl_context(trust_env=from_environment),
+        "ssl_context": _certificates(from_environment, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR"))),
         "max_connections": None,
         "max_keepalive_connections": connections,
         "keepalive_expiry": _KEPT,
@@ -44,6 +47,12 @@ def bounded_client(connections: int, from_environment: bool) -> httpx.Client:
     }
     direct = _Transport(httpcore.ConnectionPool(**options))
     return httpx.Client(transport=direct, mounts=_routes(options) if from_environment else {})
+
+
+@cache
+def _certificates(from_environment: bool, *_places: str | None) -> ssl.SSLContext:
+    """Reads the certificates once, which takes 20 ms; again if the environment names other places."""
+    return httpx.create_ssl_context(trust_env=from_environment)
 
 
 class _Transport(httpx.BaseTransport):
