@@ -42,6 +42,8 @@ _STREAMS = re.compile(r"/v1/jobs/[^/]+/events|/v1/ask|/mcp")
 """Routes without a time limit: they send an answer bit by bit."""
 _SIGN_IN = "/sign-in"
 """Where callers say who they are, in the body of a request."""
+_SIGN_OUT = "/sign-out"
+"""Where callers leave, also those whose key no longer holds."""
 _ALIVE = "/healthz"
 """Answers however many requests wait."""
 _UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+|/drafts/(new|preview|\d+/(save|upload))")
@@ -127,10 +129,11 @@ class Guard:
             await send.otherwise(problem(500, detail, request_id), scope, receive)
 
     async def _admission(self, scope: Scope, headers: Headers) -> AbstractContextManager[None]:
-        """Finds out who calls before a body is read or a stream begins: a stranger costs neither memory nor disk.
-        Returns what holds the place of a stream."""
+        """Finds out who calls before a body is read, anything is changed or a stream begins: a stranger costs neither
+        memory nor disk. Returns what holds the place of a stream."""
         streams = _is_stream(scope)
-        if not streams and (scope["path"] == _SIGN_IN or not _has_body(headers)):
+        plain = (scope["method"] in _SAFE or scope["path"] == _SIGN_OUT) and not _has_body(headers)
+        if not streams and (plain or scope["path"] == _SIGN_IN):
             return nullcontext()
         caller = await self._admit(Request(scope), "write" if _UPLOADS.fullmatch(scope["path"]) else "read")
         return self._streams.held_by(caller.name) if streams else nullcontext()

@@ -65,7 +65,8 @@ async def report(kind: str, report_id: str, request: Request, service: Served) -
 async def full(kind: str, report_id: str, request: Request, service: Served) -> Response:
     """The report's own page, rendered again from its data, so that only our script can run."""
     caller = await service.caller(request, "review")
-    html = await service.work(lambda: _FULL[kind](_found(service, caller, kind, report_id)[1]))
+    _, data = await service.work(lambda: _found(service, caller, kind, report_id))
+    html = await service.work(lambda: _FULL[kind](data))
     return compressed(request, with_own_scripts(html, f"/reports/{kind}/{quote(report_id)}", "Figures"))
 
 
