@@ -270,6 +270,16 @@ def test_desk_of_the_format_before_is_upgraded_and_keeps_everything(closed: Path
     desk.close()
 
 
+def test_desk_on_a_read_only_disk_is_read(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = read_all(closed)
+
+    def fails(*_: object) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    monkeypatch.setattr("surefind.desk._database.open_to_write", fails)
+    assert read_all(closed) == right
+
+
 def test_doctor_names_damage_of_the_desk_and_its_mark(home: Home) -> None:
     home.write("docs/fees.md", "# Fees\n\nA wire costs 20.\n")
     home.sync("docs")
