@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -105,6 +106,13 @@ def _leave_log(home: Path) -> None:
         path.unlink()
     for path, content in kept.items():
         path.write_bytes(content)
+
+
+def without_log(home: Path) -> None:
+    """Moves what is in the log of the desk into its file: a page in the log hides that in the file."""
+    db = sqlite3.connect(home / ".surefind" / "desk.db")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
 
 
 def _document(i: int) -> str:

@@ -35,7 +35,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _damage_base import build
+from _damage_base import build, without_log
 from _damage_reads import READS
 
 from surefind import KnowledgeBase
@@ -159,7 +159,9 @@ def faults(numbers: Sequence[int], seed: int, kinds: Sequence[str], reads: Seque
             started = time.time()
             shutil.rmtree(copy)
             shutil.copytree(base, copy, symlinks=True)
-            content, how = damaged((base / path).read_bytes(), chance)
+            if kind == "desk.db":
+                without_log(copy)
+            content, how = damaged((copy / path).read_bytes(), chance)
             (copy / path).chmod(0o644)
             (copy / path).write_bytes(content)
             found = in_child(copy, reads)
