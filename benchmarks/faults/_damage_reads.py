@@ -16,7 +16,7 @@ from surefind.bench.saved import read_report, reports_in
 from surefind.changes import compare, compare_texts
 from surefind.decisions import decisions
 from surefind.desk import review
-from surefind.errors import StoreError
+from surefind.errors import NotFoundError, StoreError, UsageError
 from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
 from surefind.llm.cache import CompletionCache
@@ -56,7 +56,15 @@ def history(kb: KnowledgeBase) -> Any:
 
 
 def drafts(kb: KnowledgeBase) -> Any:
-    """All that the desk keeps. The first draft is that of a file."""
+    """All that the desk keeps. An error that says that there is no such draft is a draft that was lost in silence."""
+    try:
+        return _drafts(kb)
+    except (UsageError, NotFoundError) as error:
+        return str(error)
+
+
+def _drafts(kb: KnowledgeBase) -> Any:
+    """The first draft is that of a file, and has one revision."""
     desk, numbers = kb.desk, range(1, DRAFTS + 2)
     lists = desk.waiting(), desk.recent(5), desk.count(), desk.all_authors()
     each = [(desk.get(n), desk.authors(n), desk.base(n), desk.keeps(n), desk.events(n)) for n in numbers]
