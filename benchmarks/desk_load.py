@@ -1,11 +1,12 @@
 """Measures the desk under load: many editors save drafts over HTTP at once, and no draft and no update may be lost.
 
     python benchmarks/desk_load.py --editors 100 --seconds 60
+    python benchmarks/desk_load.py --direct 500
 
 Half of the editors each have a draft of their own; the others edit ten shared drafts, so that they meet. An editor
 reads the newest revision, adds a line with a number of its own, and saves. A save that is refused because somebody was
 faster is repeated on the newer revision. At the end, every line of every save that the server accepted must be in its
-draft.
+draft. `--direct` measures the desk without a server: saves of one process, and what is read after them.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ import argparse
 import asyncio
 import json
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 
+from surefind.desk.store import Content, Desk
+from surefind.desk.values import Base
 from surefind.kb import KnowledgeBase
 
 _SHARED = 10
@@ -100,13 +105,39 @@ async def _run(url: str, editors: int, seconds: float) -> dict[str, object]:
         }
 
 
+def _direct(data: Path, saves: int) -> dict[str, object]:
+    desk = Desk(data)
+    number = desk.add("a.md", Content("a.md", b"x", "x", "A", (), 1), "ada", Base()).number
+    took: dict[str, list[float]] = {"save": [], "get": [], "list of 100": []}
+
+    def timed(name: str, work: Callable[..., object], *given: object) -> None:
+        began = time.perf_counter()
+        work(*given)
+        took[name].append(time.perf_counter() - began)
+
+    for at in range(1, saves + 1):
+        text = f"{at} " * 1000
+        timed("save", desk.save, number, at, Content("a.md", text.encode(), text, "A", (), 1), "ada")
+        timed("get", desk.get, number)
+    for at in range(99):
+        desk.add(f"{at}.md", Content("a.md", b"x", "x", "A", (), 1), "ada", Base())
+    for _ in range(100):
+        timed("list of 100", desk.waiting)
+    desk.close()
+    return {f"median {name}, ms": round(1000 * statistics.median(times), 3) for name, times in took.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--editors", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--direct", type=int, default=0, metavar="SAVES", help="measure the desk without a server")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
+        if given.direct:
+            print(json.dumps(_direct(home, given.direct), indent=2))
+            return
         (home / "docs").mkdir()
         (home / "docs" / "a.md").write_text("# A\n\nalpha\n", encoding="utf-8")
         (home / "surefind.toml").write_text(_SETTINGS, encoding="utf-8")

@@ -28,7 +28,7 @@ from surefind.errors import (
     OlderStoreError,
     StoreError,
 )
-from surefind.store._schema import UPGRADES
+from surefind.store._schema import FORMAT
 from surefind.store.indexes import IndexStore
 from surefind.store.lock import training_lock, writer_lock
 
@@ -191,7 +191,7 @@ def back_to_the_fourth_format(db: sqlite3.Connection) -> None:
     """Removes the checksums."""
     for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         db.execute(f"DROP TRIGGER {name}")
-    for statement in UPGRADES[4]:
+    for statement in FORMAT.upgrades[4]:
         if statement.startswith("ALTER"):
             _, _, table, _, _, column, *_ = statement.split()
             db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
@@ -210,7 +210,7 @@ def test_store_of_an_earlier_format_is_brought_up_to_date(two: Home, version: in
         if version < 4:
             db.executescript(OLD)
         for step in range(2, version - 1, -1):
-            for statement in UPGRADES[step]:
+            for statement in FORMAT.upgrades[step]:
                 _, _, table, _, _, column, *_ = statement.split()
                 db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         db.execute(f"PRAGMA user_version={version}")
@@ -308,7 +308,7 @@ def test_catalogue_on_a_full_disk_is_not_called_damaged(
     def fails(*_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("surefind.store._database._version", fails)
+    monkeypatch.setattr("surefind.store.checked.version", fails)
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
     with pytest.raises(StoreError) as caught:
         two.found("alpha")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -14,6 +15,9 @@ from surefind.adoption import prepare, write
 from surefind.bench.files import write_files
 from surefind.bench.plan import Contender, Plan, parse_measures
 from surefind.bench.run import run_bench
+from surefind.desk import review
+from surefind.desk.store import Content
+from surefind.desk.values import Base
 from surefind.embed.minilm import MiniLM
 from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
@@ -36,6 +40,7 @@ fuse = "convex(alpha=0.3)"
 [pipelines.graph]
 retrieve = ["entity_overlap"]
 """
+DRAFTS = 16
 LEARNED = "bm25 + tfidf >> learned(model=ridge-known-item)"
 KEYS = [bytes([i]) * 16 for i in range(20)]
 NOUNS = "ledger wire member branch claim audit policy escrow teller vault drawer mortgage".split()
@@ -49,7 +54,7 @@ def cheap_vectors(self: MiniLM, texts: list[str], progress: object = None) -> np
 
 
 def build(home: Path) -> None:
-    """Builds the knowledge base: two generations, a draft, access lists, a repository, exams, a report, models."""
+    """Builds the knowledge base: two generations, drafts, access lists, a repository, exams, a report, models."""
     MiniLM.embed = cheap_vectors  # type: ignore[method-assign, assignment]
     (home / "docs").mkdir(parents=True)
     (home / "surefind.toml").write_text(SETTINGS)
@@ -63,8 +68,51 @@ def build(home: Path) -> None:
         kb.sync(home / "docs", _repository(home))
         _write(home / "draft.md", "# Draft\n\nA draft about the vault.")
         kb.draft(home / "draft.md", "05.md")
+        _write_drafts(kb, range(DRAFTS // 2))
         _measure(kb)
         _remember(kb)
+    _leave_log(home)
+
+
+def _write_drafts(kb: KnowledgeBase, numbers: range) -> None:
+    """Makes drafts in every state, with revisions, comments, approvals and events."""
+    desk = kb.desk
+    for i in numbers:
+        first, second = (f"# Draft {i}\n\n{_paragraph(j)}\n" for j in (i, i + 1))
+        made = desk.add(f"{i:02}.md", _content(first), f"author {i % 3}", Base(i, "c" * 64, _paragraph(i)))
+        desk.save(made.number, 1, _content(second), f"author {i % 4}")
+        asked = review.comment(desk, made.number, 2, 1, "bob", f"Is number {i} right?")
+        review.comment(desk, made.number, 2, 1, "ada", "It is.", reply_to=asked.number)
+        review.resolve(desk, made.number, asked.number, "bob")
+        desk.set_state(made.number, "in review", "ada", "submitted")
+        review.approve(desk, made.number, 2, f"reviewer {i % 3}")
+        if i % 3 == 0:
+            desk.published(made.number, 2, Base(100 + i, "d" * 64, second), i + 1, "ada")
+        elif i % 3 == 1:
+            desk.set_state(made.number, "draft" if i % 2 else "discarded", "ada", "changed its state")
+
+
+def _content(text: str) -> Content:
+    return Content("draft.md", text.encode(), text, "Draft", ("hr",), len(text))
+
+
+def _leave_log(home: Path) -> None:
+    """Writes the other half of the drafts, and leaves them in the log of SQLite, as a killed server does."""
+    data = home / ".surefind"
+    with KnowledgeBase.open(home) as kb:
+        _write_drafts(kb, range(DRAFTS // 2, DRAFTS))
+        kept = {path: path.read_bytes() for path in data.glob("desk.db*") if not path.name.endswith("-shm")}
+    for path in data.glob("desk.db*"):
+        path.unlink()
+    for path, content in kept.items():
+        path.write_bytes(content)
+
+
+def without_log(home: Path) -> None:
+    """Moves what is in the log of the desk into its file: a page in the log hides that in the file."""
+    db = sqlite3.connect(home / ".surefind" / "desk.db")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
 
 
 def _document(i: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from _damage_base import KEYS, LEARNED, plan_for
+from _damage_base import DRAFTS, KEYS, LEARNED, plan_for
 
 from surefind import Access, KnowledgeBase
 from surefind.adoption import prepare_undo
@@ -15,7 +15,8 @@ from surefind.bench.run import run_bench
 from surefind.bench.saved import read_report, reports_in
 from surefind.changes import compare, compare_texts
 from surefind.decisions import decisions
-from surefind.errors import StoreError
+from surefind.desk import review
+from surefind.errors import NotFoundError, StoreError, UsageError
 from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
 from surefind.llm.cache import CompletionCache
@@ -52,6 +53,24 @@ def documents(kb: KnowledgeBase) -> Any:
 def history(kb: KnowledgeBase) -> Any:
     kept = kb.generations(), kb.drafts(), [kb.history(f"{i:02}.md") for i in range(6)]
     return kept, compare(kb.catalogue), compare_texts(kb.catalogue, "03.md")
+
+
+def drafts(kb: KnowledgeBase) -> Any:
+    """All that the desk keeps. An error that says that there is no such draft is a draft that was lost in silence."""
+    try:
+        return _drafts(kb)
+    except (UsageError, NotFoundError) as error:
+        return str(error)
+
+
+def _drafts(kb: KnowledgeBase) -> Any:
+    """The first draft is that of a file, and has one revision."""
+    desk, numbers = kb.desk, range(1, DRAFTS + 2)
+    lists = desk.waiting(), desk.recent(5), desk.count(), desk.all_authors()
+    each = [(desk.get(n), desk.authors(n), desk.base(n), desk.keeps(n), desk.events(n)) for n in numbers]
+    texts = [desk.revision(n, revision) for n in numbers for revision in (1, 2) if (n, revision) != (1, 2)]
+    files = [desk.file_of(100 + i) for i in range(DRAFTS)], [desk.document_of(n) for n in (*numbers, 99)]
+    return lists, each, texts, files, [(review.comments(desk, n), desk.signed(n)) for n in numbers]
 
 
 def status(kb: KnowledgeBase) -> Any:
@@ -121,6 +140,7 @@ READS: dict[str, Callable[[KnowledgeBase], Any]] = {
     "earlier": earlier,
     "documents": documents,
     "history": history,
+    "drafts": drafts,
     "status": status,
     "exams": exams,
     "reports": reports,

@@ -2,6 +2,7 @@
 
     python benchmarks/faults/damage.py --each 1000 --seed 1
     python benchmarks/faults/damage.py --each 1000 --kind catalogue.db
+    python benchmarks/faults/damage.py --each 1500 --kind desk.db --read drafts
 
 A fault changes one byte, 1 to 16 bytes, a page of 4096 bytes (to zeros), or cuts the end off, in one file of a copy. A
 child process then runs `surefind doctor`, and the same reads as on the intact copy. Each fault gets the worst verdict
@@ -34,7 +35,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _damage_base import build
+from _damage_base import build, without_log
 from _damage_reads import READS
 
 from surefind import KnowledgeBase
@@ -45,7 +46,8 @@ VERDICTS = ("same", "error", "silent", "traceback", "crash", "hang")
 SECONDS, PROCESSOR_SECONDS = 900, 60
 """After how long a child counts as hanging: by the clock (on a busy machine it waits long), and of processor time."""
 KINDS = {
-    "catalogue.db": "catalogue.db", "session.json": "session.json", "embeddings.db": "cache/embeddings.db",
+    "catalogue.db": "catalogue.db", "session.json": "session.json", "desk.db": "desk.db",
+    "desk.db-wal": "desk.db-wal", "desk.db-session": "desk.db-session", "embeddings.db": "cache/embeddings.db",
     "scores.db": "cache/scores.db", "answers.db": "cache/answers.db", "queries.db": "queries.db",
     "exams": "exams/*/v*.jsonl", "candidates": "exams/*/candidates.jsonl", "reports": "reports/*/report.json",
     "pages of reports": "reports/*/*.[hmc]*", "runs": "runs/*", "tables": "indexes/table-*/*",
@@ -77,7 +79,7 @@ def damaged(whole: bytes, chance: random.Random) -> tuple[bytes, str]:
     return (whole[:at] + chance.randbytes(count) + whole[at + count :])[: len(whole)], f"{count} bytes at {at}"
 
 
-def in_child(home: Path) -> dict[str, tuple[str, Any]]:
+def in_child(home: Path, reads: Sequence[str]) -> dict[str, tuple[str, Any]]:
     """Runs the reads in a child process, which may crash or hang. Returns a verdict and a result for each."""
     out = Path(f"{home}.result")
     child = os.fork()
@@ -86,7 +88,7 @@ def in_child(home: Path) -> dict[str, tuple[str, Any]]:
         resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS + 10))
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             found = {"doctor": ("same", _doctor(home))}  # first, because the reads repair some damage
-            found |= {name: _read(home, name) for name in READS}
+            found |= {name: _read(home, name) for name in reads}
         out.write_bytes(pickle.dumps(found))
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -139,14 +141,14 @@ class Outcome:
     """What to print, if the outcome is a finding."""
 
 
-def faults(numbers: Sequence[int], seed: int, kinds: Sequence[str]) -> Iterator[Outcome]:
+def faults(numbers: Sequence[int], seed: int, kinds: Sequence[str], reads: Sequence[str]) -> Iterator[Outcome]:
     """Makes the faults with these numbers, one after the other, in a knowledge base of their own."""
     with tempfile.TemporaryDirectory() as name:
         base, copy = Path(name, "base"), Path(name, "kb")
         build(base)
         base.rename(copy)  # all reads see the same path
         shutil.copytree(copy, base, symlinks=True)
-        right = in_child(copy)
+        right = in_child(copy, reads)
         wrong = [(name, result) for name, (verdict, result) in right.items() if verdict != "same"]
         assert not wrong and not right["doctor"][1], (wrong, right["doctor"])
         assert all(files_of(base, kind) for kind in kinds), [kind for kind in kinds if not files_of(base, kind)]
@@ -157,28 +159,31 @@ def faults(numbers: Sequence[int], seed: int, kinds: Sequence[str]) -> Iterator[
             started = time.time()
             shutil.rmtree(copy)
             shutil.copytree(base, copy, symlinks=True)
-            content, how = damaged((base / path).read_bytes(), chance)
+            if kind == "desk.db":
+                without_log(copy)
+            content, how = damaged((copy / path).read_bytes(), chance)
             (copy / path).chmod(0o644)
             (copy / path).write_bytes(content)
-            found = in_child(copy)
+            found = in_child(copy, reads)
             verdict, where = judged(found, right)
             text = str(found.get(where, ("", ""))[1])
             report = f"{number} {verdict} in {where}: {how} of {path} ({time.time() - started:.1f} s)\n{text[-600:]}\n"
             yield Outcome(kind, verdict, bool(found["doctor"][1]), report)
 
 
-def _work(numbers: Sequence[int], seed: int, kinds: Sequence[str], results: Connection) -> None:
-    for outcome in faults(numbers, seed, kinds):
+def _work(numbers: Sequence[int], seed: int, kinds: Sequence[str], reads: Sequence[str], results: Connection) -> None:
+    for outcome in faults(numbers, seed, kinds, reads):
         results.send(outcome)
     results.close()
 
 
-def outcomes(total: int, seed: int, kinds: Sequence[str], workers: int) -> Iterator[Outcome]:
+def outcomes(total: int, seed: int, kinds: Sequence[str], reads: Sequence[str], workers: int) -> Iterator[Outcome]:
     """All outcomes, from several processes. A fault depends on the seed and its number, not on the process."""
     fork, readers = multiprocessing.get_context("fork"), []
     for worker in range(workers):
         reader, writer = fork.Pipe(duplex=False)
-        fork.Process(target=_work, args=(range(worker, total, workers), seed, kinds, writer), daemon=True).start()
+        work = range(worker, total, workers), seed, kinds, reads, writer
+        fork.Process(target=_work, args=work, daemon=True).start()
         writer.close()
         readers.append(reader)
     while readers:
@@ -195,17 +200,19 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=20, help="faults for each kind of file")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=KINDS, help="damage only this kind of file")
+    parser.add_argument("--read", choices=READS, help="make only this read, and run `surefind doctor`")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for one in (signal.SIGINT, signal.SIGTERM):  # a shell starts jobs in the background with SIGINT ignored
         signal.signal(one, signal.default_int_handler)
     kinds = [given.kind] if given.kind else list(KINDS)
+    reads = [given.read] if given.read else list(READS)
     total, started = given.each * len(kinds), time.time()
     print(f"seed {given.seed}, {total} faults in {len(kinds)} kinds of files", flush=True)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     with contextlib.suppress(KeyboardInterrupt):
-        for done, outcome in enumerate(outcomes(total, given.seed, kinds, given.workers), 1):
+        for done, outcome in enumerate(outcomes(total, given.seed, kinds, reads, given.workers), 1):
             counts[outcome.kind].update([outcome.verdict, *(["doctor"] if outcome.named else [])])
             if outcome.verdict not in ("same", "error") or os.environ.get("VERBOSE"):
                 print(outcome.report, flush=True)

@@ -14,7 +14,7 @@ from surefind.access import Access
 from surefind.bench.drift import Drift, measure_drift
 from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.errors import ExamError, NothingIndexedError
-from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.readable import readable_questions
 from surefind.kb import KnowledgeBase
 from surefind.protocols import Priced
 from surefind.search.reader import Reader
@@ -50,14 +50,3 @@ def preview(kb: KnowledgeBase, number: int, access: Access, revision: int | None
         return Preview(kb.trial(number, look, revision))
     except (ExamError, NothingIndexedError) as error:
         return Preview(None, str(error))
-
-
-def readable_questions(exam: Exam, reader: Reader, access: Access) -> list[ExamQuery]:
-    """Returns the questions all of whose passages the caller may read. A question about a document that is gone shows
-    only to callers who may read everything: nobody knows who might have read it."""
-    if access.sees_all:
-        return list(exam.queries)
-    admitted = set(reader.view.admitted(access))
-    return [
-        query for query in exam.queries if all(one.document in admitted for one in (*query.judgments, *query.segments))
-    ]

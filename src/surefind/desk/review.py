@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from surefind.desk.people import same_person
-from surefind.desk.store import Desk, authors_of, no_draft, note, timestamp
-from surefind.desk.values import OPEN, Comment, Draft
+from surefind.desk.store import Desk, authors_of, note, timestamp
+from surefind.desk.values import Comment, Draft
 from surefind.errors import ConflictError, NotFoundError, UsageError
+from surefind.store.checked import CheckedRows
 
 _LONGEST = 10_000
 """Characters of a comment, at most."""
-_COLUMNS = "number, draft, revision, line, author, text, created, reply_to, resolved_by"
 
 
 def comment(
@@ -32,58 +30,55 @@ def comment(
     lines = len(desk.revision(number, revision).text.splitlines()) if most is None else most
     if not 0 <= line <= lines:
         raise UsageError(f"Revision {revision} has {lines} lines, and the comment is on line {line}.")
-    with desk.database.writing() as db:
+    with desk.database.writing() as rows:
         if reply_to is not None:
-            _comment(db, number, reply_to)
-        cursor = db.execute(
+            _comment(rows, number, reply_to)
+        cursor = rows.db.execute(
             "INSERT INTO comments (draft, revision, line, author, text, created, reply_to, resolved_by) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, '')",
             (number, revision, line, author, text, timestamp(), reply_to),
         )
         where = f"line {line}" if line else "the draft"
-        note(db, number, author, f"commented on {where}", revision)
-        return _comment(db, number, int(cursor.lastrowid or 0))
+        note(rows, number, author, f"commented on {where}", revision)
+        return _comment(rows, number, int(cursor.lastrowid or 0))
 
 
 def resolve(desk: Desk, number: int, comment: int, who: str) -> Comment:
     """Marks a comment of a draft as resolved."""
-    with desk.database.writing() as db:
-        found = _comment(db, number, comment)
+    with desk.database.writing() as rows:
+        found = _comment(rows, number, comment)
         if not found.resolved_by:
-            db.execute("UPDATE comments SET resolved_by = ? WHERE number = ?", (who, comment))
-            note(db, number, who, f"resolved a comment of {found.author}", found.revision)
-        return _comment(db, number, comment)
+            rows.db.execute("UPDATE comments SET resolved_by = ? WHERE number = ?", (who, comment))
+            note(rows, number, who, f"resolved a comment of {found.author}", found.revision)
+        return _comment(rows, number, comment)
 
 
 def comments(desk: Desk, number: int) -> list[Comment]:
     """Returns the comments on a draft, on all revisions, in the order in which they were made."""
-    with desk.database.reading() as db:
-        rows = db.execute(f"SELECT {_COLUMNS} FROM comments WHERE draft = ? ORDER BY number", (number,))
-        return [Comment(*row) for row in rows]
+    with desk.database.reading() as rows:
+        return [Comment(*row) for row in rows.group("comments", number)]
 
 
-def _comment(db: sqlite3.Connection, draft: int, number: int) -> Comment:
-    row = db.execute(f"SELECT {_COLUMNS} FROM comments WHERE number = ? AND draft = ?", (number, draft)).fetchone()
-    if row is None:
+def _comment(rows: CheckedRows, draft: int, number: int) -> Comment:
+    found = next((row for row in rows.group("comments", draft) if row[0] == number), None)
+    if found is None:
         raise NotFoundError(f"Draft {draft} has no comment {number}.")
-    return Comment(*row)
+    return Comment(*found)
 
 
 def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
     """Approves the newest revision of a draft in review. Raises `UsageError` if the reviewer wrote any revision of it,
     and `ConflictError` if there is a newer revision than the one that the reviewer read."""
-    with desk.database.writing() as db:
-        row = db.execute("SELECT state, revision FROM drafts WHERE number = ?", (number,)).fetchone()
-        if row is None or row[0] not in OPEN:
-            raise no_draft(number)
-        state, newest = row
+    with desk.database.writing() as rows:
+        draft = desk.open_draft(rows, number)
+        newest = draft.revision
         if not reviewer.strip():
             raise UsageError("An approval needs the name of the reviewer: set SUREFIND_AUTHOR.")
-        if any(same_person(reviewer, author) for author in authors_of(db, number)):
+        if any(same_person(reviewer, author) for author in authors_of(rows, number)):
             raise UsageError(
                 f"{reviewer} wrote a revision of draft {number}, and nobody approves their own text. Ask somebody else."
             )
-        if state == "draft":
+        if draft.state == "draft":
             raise UsageError(f"Draft {number} is not in review yet. Submit it first: surefind version review {number}.")
         if revision != newest:
             raise ConflictError(
@@ -91,16 +86,12 @@ def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
                 "approve it.",
                 newest,
             )
-        before = [
-            name
-            for (name,) in db.execute(
-                "SELECT reviewer FROM approvals WHERE draft = ? AND revision = ?", (number, revision)
-            )
-        ]
-        if any(same_person(reviewer, name) for name in before):
+        if any(same_person(reviewer, name) for name in draft.approvals):
             return
-        db.execute("INSERT INTO approvals VALUES (?, ?, ?)", (number, revision, reviewer))
-        note(db, number, reviewer, "approved", revision)
+        rows.db.execute(
+            "INSERT INTO approvals (draft, revision, reviewer) VALUES (?, ?, ?)", (number, revision, reviewer)
+        )
+        note(rows, number, reviewer, "approved", revision)
 
 
 def check_seen(draft: Draft, seen: int | None) -> None:

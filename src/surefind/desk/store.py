@@ -8,22 +8,18 @@ kept.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from surefind.desk._database import Database, fetch, keep, problems
+from surefind.desk._database import Database, fetch, keep
+from surefind.desk._rows import DraftRow, RevisionRow
 from surefind.desk.values import OPEN, Base, Draft, DraftState, Event, Revision
 from surefind.errors import ConflictError, UsageError
+from surefind.store.checked import CheckedRows
 
-_DRAFT = (
-    "SELECT d.number, d.document, r.title, d.state, d.author, d.revision, r.name, r.length, d.created, d.changed, "
-    "d.generation FROM drafts d JOIN revisions r ON r.draft = d.number AND r.number = d.revision"
-)
-_WAITING = "('draft', 'in review')"
+_WAITING = ("draft", "in review")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class Desk:
 
     def problems(self) -> Iterator[str]:
         """Yields what is damaged; nothing if all of it is intact."""
-        return problems(self.database.path.parent)
+        return self.database.problems()
 
     # ------------------------------------------------------------ writing
 
@@ -69,21 +65,21 @@ class Desk:
         """Adds a draft with its first revision. `keeps` says that it keeps the metadata of its document. If a draft has
         this `number` already, it is returned as it is."""
         now = timestamp()
-        with self.database.writing() as db:
-            if number is not None and db.execute("SELECT 1 FROM drafts WHERE number = ?", (number,)).fetchone():
-                return self._draft(db, number)
-            cursor = db.execute(
+        with self.database.writing() as rows:
+            if number is not None and self._row(rows, number):
+                return self._draft(rows, number)
+            cursor = rows.db.execute(
                 "INSERT INTO drafts (number, document, author, state, revision, keeps, base, base_content, base_text, "
                 "created, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)",
                 (
-                    number, document, author, state, keeps, base.version, base.content, keep(db, base.text.encode()),
+                    number, document, author, state, keeps, base.version, base.content, keep(rows, base.text.encode()),
                     now, now,
                 ),
             )  # fmt: skip
             made = int(cursor.lastrowid or 0)
-            self._revise(db, made, 1, content, author, now)
-            note(db, made, author, what, 1)
-            return self._draft(db, made)
+            self._revise(rows, made, 1, content, author, now)
+            note(rows, made, author, what, 1)
+            return self._draft(rows, made)
 
     def save(
         self, number: int, edited: int, content: Content, author: str, base: Base | None = None, what: str = "saved"
@@ -91,10 +87,10 @@ class Desk:
         """Adds a revision to a draft, if `edited` is still its newest one. Else raises `ConflictError`: nothing is
         changed, and the error has what was to be saved. With `base`, the draft is from now on based on that version."""
         now = timestamp()
-        with self.database.writing() as db:
-            found = self._open(db, number)
+        with self.database.writing() as rows:
+            found = self.open_draft(rows, number)
             if found.revision != edited:
-                newer = self._revision(db, number, found.revision)
+                newer = self._revision(rows, number, found.revision)
                 raise ConflictError(
                     f"{newer.author or 'Somebody'} saved revision {newer.number} of draft {number} meanwhile, and you "
                     f"edited revision {edited}. Nothing is lost: put your changes into revision {newer.number} and "
@@ -102,211 +98,199 @@ class Desk:
                     newer.number,
                     content.data,
                 )
-            db.execute(
+            rows.db.execute(
                 "UPDATE drafts SET revision = ?, changed = ? WHERE number = ?", (found.revision + 1, now, number)
             )
             if base is not None:
-                db.execute(
+                rows.db.execute(
                     "UPDATE drafts SET base = ?, base_content = ?, base_text = ? WHERE number = ?",
-                    (base.version, base.content, keep(db, base.text.encode()), number),
+                    (base.version, base.content, keep(rows, base.text.encode()), number),
                 )
-            self._revise(db, number, found.revision + 1, content, author, now)
-            note(db, number, author, what, found.revision + 1)
-            return self._draft(db, number)
+            self._revise(rows, number, found.revision + 1, content, author, now)
+            note(rows, number, author, what, found.revision + 1)
+            return self._draft(rows, number)
 
     def set_state(self, number: int, state: DraftState, who: str, what: str) -> Draft:
         """Sets the state of a draft that is not published yet. A draft that is handed back loses its approvals."""
-        with self.database.writing() as db:
-            found = self._open(db, number)
+        with self.database.writing() as rows:
+            found = self.open_draft(rows, number)
             if state == "draft":
-                db.execute("DELETE FROM approvals WHERE draft = ?", (number,))
+                rows.db.execute("DELETE FROM approvals WHERE draft = ?", (number,))
             if found.state != state:
-                db.execute("UPDATE drafts SET state = ?, changed = ? WHERE number = ?", (state, timestamp(), number))
-                note(db, number, who, what, found.revision)
-            return self._draft(db, number)
+                rows.db.execute(
+                    "UPDATE drafts SET state = ?, changed = ? WHERE number = ?", (state, timestamp(), number)
+                )
+                note(rows, number, who, what, found.revision)
+            return self._draft(rows, number)
 
     def published(self, number: int, revision: int, base: Base, generation: int, who: str, more: str = "") -> Draft:
         """Records that a revision was published. If somebody saved a newer one meanwhile, the draft stays open, and is
         from now on based on what was published."""
-        with self.database.writing() as db:
-            found = self._draft(db, number)
+        with self.database.writing() as rows:
+            found = self._draft(rows, number)
             if found.revision == revision:
-                db.execute(
+                rows.db.execute(
                     "UPDATE drafts SET state = 'published', version = ?, generation = ?, changed = ? WHERE number = ?",
                     (base.version, generation, timestamp(), number),
                 )
             else:
-                db.execute(
+                rows.db.execute(
                     "UPDATE drafts SET base = ?, base_content = ?, base_text = ? WHERE number = ?",
-                    (base.version, base.content, keep(db, base.text.encode()), number),
+                    (base.version, base.content, keep(rows, base.text.encode()), number),
                 )
-            approved = self._approvals(db, number, revision)
+            approved = self._approvals(rows, number, revision)
             by = f", approved by {', '.join(approved)}" if approved else ""
-            note(db, number, who, f"published revision {revision} in generation {generation}{by}{more}", revision)
-            return self._draft(db, number)
+            note(rows, number, who, f"published revision {revision} in generation {generation}{by}{more}", revision)
+            return self._draft(rows, number)
 
     def record(self, number: int, who: str, what: str) -> None:
         """Adds an event to a draft."""
-        with self.database.writing() as db:
-            note(db, number, who, what, self._draft(db, number).revision)
+        with self.database.writing() as rows:
+            note(rows, number, who, what, self._draft(rows, number).revision)
 
     # ------------------------------------------------------------ reading
 
     def waiting(self, document: str | None = None) -> list[Draft]:
         """Returns the drafts that wait to be published, newest first: all, or those of a document."""
-        more, values = (" AND d.document = ?", (document,)) if document is not None else ("", ())
-        with self.database.reading() as db:
-            return self._drafts(db, f"WHERE d.state IN {_WAITING}{more} ORDER BY d.number DESC", values)
+        with self.database.reading() as rows:
+            found = self._in_state(rows, *_WAITING)
+            wanted = (row for row in found if document in (None, row.document))
+            return [self._shown(rows, row) for row in sorted(wanted, reverse=True)]
 
     def recent(self, most: int) -> list[Draft]:
         """Returns the drafts that were published last, the newest first."""
-        with self.database.reading() as db:
-            return self._drafts(
-                db, "WHERE d.state = 'published' ORDER BY d.changed DESC, d.number DESC LIMIT ?", (most,)
-            )
+        with self.database.reading() as rows:
+            found = self._in_state(rows, "published")
+            found.sort(key=lambda row: (row.changed, row.number), reverse=True)
+            return [self._shown(rows, row) for row in found[:most]]
 
     def count(self) -> int:
         """Returns how many drafts wait to be published."""
-        with self.database.reading() as db:
-            return int(db.execute(f"SELECT count(*) FROM drafts WHERE state IN {_WAITING}").fetchone()[0])
+        with self.database.reading() as rows:
+            return len(self._in_state(rows, *_WAITING))
 
     def get(self, number: int) -> Draft:
         """Returns a draft in any state. Raises `UsageError` if there is none with this number."""
-        with self.database.reading() as db:
-            return self._draft(db, number)
+        with self.database.reading() as rows:
+            return self._draft(rows, number)
 
     def document_of(self, number: int) -> str | None:
         """Returns the document of a draft; None if there is no draft with this number."""
-        with self.database.reading() as db:
-            row = db.execute("SELECT document FROM drafts WHERE number = ?", (number,)).fetchone()
-            return row[0] if row else None
+        with self.database.reading() as rows:
+            found = self._row(rows, number)
+            return found.document if found else None
 
     def revision(self, number: int, revision: int | None = None) -> Revision:
         """Returns a revision of a draft, by default the newest."""
-        with self.database.reading() as db:
-            return self._revision(db, number, revision or self._draft(db, number).revision)
+        with self.database.reading() as rows:
+            return self._revision(rows, number, revision or self._draft(rows, number).revision)
 
     def authors(self, number: int) -> list[str]:
         """Returns who wrote a revision of a draft, each once, the first author first."""
-        with self.database.reading() as db:
-            return authors_of(db, number)
+        with self.database.reading() as rows:
+            return authors_of(rows, number)
 
     def all_authors(self) -> dict[int, set[str]]:
         """Returns who wrote a revision of each draft that waits to be published, by the number of the draft."""
-        found: dict[int, set[str]] = {}
-        with self.database.reading() as db:
-            for number, author in db.execute(
-                "SELECT DISTINCT r.draft, r.author FROM drafts d JOIN revisions r ON r.draft = d.number "
-                f"WHERE d.state IN {_WAITING}"
-            ):
-                found.setdefault(number, set()).add(author)
-        return found
+        with self.database.reading() as rows:
+            waiting = self._in_state(rows, *_WAITING)
+            return {row.number: set(authors_of(rows, row.number)) for row in waiting}
 
     def base(self, number: int) -> Base:
         """Returns the published version that a draft was made from."""
-        with self.database.reading() as db:
-            version, content, key = self._row(db, "base, base_content, base_text", number)
-            return Base(version, content, fetch(db, key, self.database.path).decode())
+        with self.database.reading() as rows:
+            found = self._known(rows, number)
+            return Base(found.base, found.base_content, fetch(rows, found.base_text).decode())
 
     def signed(self, number: int, revision: int | None = None) -> tuple[str, tuple[str, ...]]:
         """Returns who wrote a revision of a draft, by default the newest, and its access list."""
-        with self.database.reading() as db:
-            wanted = revision or self._draft(db, number).revision
-            row = db.execute(
-                "SELECT author, acl FROM revisions WHERE draft = ? AND number = ?", (number, wanted)
-            ).fetchone()
-            if row is None:
-                raise UsageError(f"Draft {number} has no revision {wanted}.")
-            return row[0], tuple(json.loads(row[1]))
+        with self.database.reading() as rows:
+            found = self._revision_row(rows, number, revision or self._draft(rows, number).revision)
+            return found.author, tuple(json.loads(found.acl))
 
     def keeps(self, number: int) -> bool:
         """Returns whether a draft keeps the metadata of its document."""
-        with self.database.reading() as db:
-            return bool(self._row(db, "keeps", number)[0])
+        with self.database.reading() as rows:
+            return bool(self._known(rows, number).keeps)
 
     def events(self, number: int) -> list[Event]:
         """Returns what happened to a draft, in order."""
-        with self.database.reading() as db:
-            rows = db.execute("SELECT at, who, what, revision FROM events WHERE draft = ? ORDER BY number", (number,))
-            return [Event(*row) for row in rows]
+        with self.database.reading() as rows:
+            return [Event(at, who, what, revision) for _, _, at, who, what, revision in rows.group("events", number)]
 
     def file_of(self, version: int) -> tuple[str, bytes] | None:
         """Returns the name and the bytes of the file that a version was published from; None if it was not published
         here."""
-        with self.database.reading() as db:
-            row = db.execute(
-                "SELECT r.name, r.data FROM drafts d JOIN revisions r ON r.draft = d.number AND r.number = d.revision "
-                "WHERE d.version = ? AND d.state = 'published'",
-                (version,),
-            ).fetchone()
-            return (row[0], fetch(db, row[1], self.database.path)) if row else None
+        with self.database.reading() as rows:
+            found = next((row for row in self._in_state(rows, "published") if row.version == version), None)
+            if found is None:
+                return None
+            revision = self._revision_row(rows, found.number, found.revision)
+            return revision.name, fetch(rows, revision.data)
 
     # ------------------------------------------------------------ rows
 
-    def _revise(
-        self, db: sqlite3.Connection, number: int, revision: int, content: Content, author: str, now: str
-    ) -> None:
-        db.execute(
-            "INSERT INTO revisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    def _revise(self, rows: CheckedRows, number: int, revision: int, content: Content, author: str, now: str) -> None:
+        rows.db.execute(
+            f"INSERT INTO revisions ({', '.join(RevisionRow._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                number, revision, content.name, author, now, keep(db, content.data), keep(db, content.text.encode()),
-                content.title, json.dumps(content.acl), content.length,
+                number, revision, content.name, author, now, keep(rows, content.data),
+                keep(rows, content.text.encode()), content.title, json.dumps(content.acl), content.length,
             ),
         )  # fmt: skip
 
-    def _open(self, db: sqlite3.Connection, number: int) -> Draft:
+    def open_draft(self, rows: CheckedRows, number: int) -> Draft:
         """Returns a draft that is not published yet; raises `UsageError` if there is none with this number."""
-        found = self._drafts(db, "WHERE d.number = ?", (number,))
-        if found and found[0].state in OPEN:
-            return found[0]
+        found = self._draft(rows, number)
+        if found.state in OPEN:
+            return found
         raise no_draft(number)
 
-    def _draft(self, db: sqlite3.Connection, number: int) -> Draft:
-        found = self._drafts(db, "WHERE d.number = ?", (number,))
-        if not found:
-            raise no_draft(number)
-        return found[0]
+    def _draft(self, rows: CheckedRows, number: int) -> Draft:
+        return self._shown(rows, self._known(rows, number))
 
-    def _drafts(self, db: sqlite3.Connection, where: str, values: Sequence[object] = ()) -> list[Draft]:
-        found = []
-        for row in db.execute(f"{_DRAFT} {where}", values).fetchall():
-            number, document, title, state, author, revision, name, length, created, changed, generation = row
-            approvals = self._approvals(db, number, revision)
-            if state in OPEN and len(approvals) >= max(1, self.needed):
-                state = "approved"
-            found.append(
-                Draft(
-                    number, document, title, state, author, revision, name, length, approvals, created, changed,
-                    generation,
-                )
-            )  # fmt: skip
-        return found
-
-    def _approvals(self, db: sqlite3.Connection, number: int, revision: int) -> tuple[str, ...]:
-        rows = db.execute(
-            "SELECT reviewer FROM approvals WHERE draft = ? AND revision = ? ORDER BY reviewer", (number, revision)
-        )
-        return tuple(row[0] for row in rows)
-
-    def _revision(self, db: sqlite3.Connection, number: int, revision: int) -> Revision:
-        row = db.execute(
-            "SELECT name, author, created, data, text, title, acl FROM revisions WHERE draft = ? AND number = ?",
-            (number, revision),
-        ).fetchone()
-        if row is None:
-            raise UsageError(f"Draft {number} has no revision {revision}.")
-        name, author, created, data, text, title, acl = row
-        path = self.database.path
-        return Revision(
-            number, revision, name, author, created, fetch(db, data, path), fetch(db, text, path).decode(), title,
-            tuple(json.loads(acl)),
+    def _shown(self, rows: CheckedRows, row: DraftRow) -> Draft:
+        newest = self._revision_row(rows, row.number, row.revision)
+        approvals, state = self._approvals(rows, row.number, row.revision), row.state
+        if state in OPEN and len(approvals) >= max(1, self.needed):
+            state = "approved"
+        return Draft(
+            row.number, row.document, newest.title, state, row.author, row.revision, newest.name, newest.length,
+            approvals, row.created, row.changed, row.generation,
         )  # fmt: skip
 
-    def _row(self, db: sqlite3.Connection, columns: str, number: int) -> tuple[Any, ...]:
-        row: tuple[Any, ...] | None = db.execute(f"SELECT {columns} FROM drafts WHERE number = ?", (number,)).fetchone()
-        if row is None:
+    def _approvals(self, rows: CheckedRows, number: int, revision: int) -> tuple[str, ...]:
+        return tuple(who for _, approved, who in rows.group("approvals", number) if approved == revision)
+
+    def _revision(self, rows: CheckedRows, number: int, revision: int) -> Revision:
+        row = self._revision_row(rows, number, revision)
+        return Revision(
+            number, revision, row.name, row.author, row.created, fetch(rows, row.data), fetch(rows, row.text).decode(),
+            row.title, tuple(json.loads(row.acl)),
+        )  # fmt: skip
+
+    def _revision_row(self, rows: CheckedRows, number: int, revision: int) -> RevisionRow:
+        found = rows.rows("revisions", "WHERE draft = ? AND number = ?", (number, revision))
+        if found:
+            return RevisionRow(*found[0])
+        rows.group("revisions", number)  # it may be lost
+        raise UsageError(f"Draft {number} has no revision {revision}.")
+
+    def _in_state(self, rows: CheckedRows, *states: str) -> list[DraftRow]:
+        return [DraftRow(*row) for state in states for row in rows.group("drafts", state)]
+
+    def _known(self, rows: CheckedRows, number: int) -> DraftRow:
+        found = self._row(rows, number)
+        if found is None:
             raise no_draft(number)
-        return row
+        return found
+
+    def _row(self, rows: CheckedRows, number: int) -> DraftRow | None:
+        found = rows.rows("drafts", "WHERE number = ?", (number,))
+        if found:
+            return DraftRow(*found[0])
+        rows.check_groups("drafts")  # it may be lost
+        return None
 
 
 def no_draft(number: int, state: str = "") -> UsageError:
@@ -315,17 +299,17 @@ def no_draft(number: int, state: str = "") -> UsageError:
     return UsageError(f"Version {number} is not a draft.{about} List the drafts with: surefind version list.")
 
 
-def note(db: sqlite3.Connection, number: int, who: str, what: str, revision: int) -> None:
+def note(rows: CheckedRows, number: int, who: str, what: str, revision: int) -> None:
     """Adds an event, in the transaction of what it describes."""
-    db.execute(
+    rows.db.execute(
         "INSERT INTO events (draft, at, who, what, revision) VALUES (?, ?, ?, ?, ?)",
         (number, timestamp(), who, what, revision),
     )
 
 
-def authors_of(db: sqlite3.Connection, number: int) -> list[str]:
-    rows = db.execute("SELECT author FROM revisions WHERE draft = ? ORDER BY number", (number,))
-    return list(dict.fromkeys(row[0] for row in rows))
+def authors_of(rows: CheckedRows, number: int) -> list[str]:
+    revisions = (RevisionRow(*row) for row in rows.group("revisions", number))
+    return list(dict.fromkeys(row.author for row in revisions))
 
 
 def timestamp() -> str:

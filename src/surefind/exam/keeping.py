@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from surefind.exam.formats.table import id_of
 from surefind.exam.growing import FAMILY
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.readable import readable_questions
 from surefind.exam.store import ExamStore, check_name
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
@@ -58,14 +59,16 @@ def keep(kb: KnowledgeBase, query: str, passage_id: str, access: Access, name: s
     gold = library.judge(hit.document, start=hit.start, end=hit.end)
     asked = library.query(id_of(text), text, (gold,), FAMILY)
     with _alone(kb.data, name):
-        return _added(ExamStore(kb.data / "exams"), name, asked, reader.fingerprint)
+        store = ExamStore(kb.data / "exams")
+        last = store.load(name) if name in store.names() else Exam(name, ())
+        return _added(store, last, asked, readable_questions(last, reader, access), reader.fingerprint)
 
 
-def _added(store: ExamStore, name: str, asked: ExamQuery, corpus: str) -> Kept:
-    last = store.load(name) if name in store.names() else Exam(name, ())
+def _added(store: ExamStore, last: Exam, asked: ExamQuery, seen: Sequence[ExamQuery], corpus: str) -> Kept:
+    name = last.name
     if last.generator:
         raise ExamError(f"The exam {name!r} is generated from the documents. Keep questions in another one.")
-    queries = _merged(last.queries, asked)
+    queries = _merged(last.queries, asked, seen)
     if queries == last.queries:
         return Kept(name, last.version, False)
     made = Exam(name, queries, last.version, f"keep {name}", corpus)
@@ -74,18 +77,27 @@ def _added(store: ExamStore, name: str, asked: ExamQuery, corpus: str) -> Kept:
     return Kept(name, saved.version, True)
 
 
-def _merged(queries: tuple[ExamQuery, ...], asked: ExamQuery) -> tuple[ExamQuery, ...]:
-    """Returns the questions with this one among them. Questions that differ in case or punctuation only are one."""
+def _merged(queries: tuple[ExamQuery, ...], asked: ExamQuery, seen: Sequence[ExamQuery]) -> tuple[ExamQuery, ...]:
+    """Returns the questions with this one among them. Questions that differ in case or punctuation only are one, if
+    whoever asks may see both (`seen`): the answer says whether there was one, and the question shows its passages."""
     (gold,) = asked.judgments
     key = normalised(asked.text)
-    same = next((one for one in queries if normalised(one.text) == key), None)
+    same = next((one for one in seen if normalised(one.text) == key), None)
     if same is None:
-        return (*queries, asked)
+        return (*queries, replace(asked, id=_free_id(queries, f"{asked.text}\n{gold.document}\n{gold.quote}")))
     if any((one.document, one.quote) == (gold.document, gold.quote) for one in same.judgments):
         return queries
     shared = max((one for one in (same.overlap, asked.overlap) if one is not None), default=None)
     both = replace(same, judgments=(*same.judgments, gold), overlap=shared)
     return tuple(both if one is same else one for one in queries)
+
+
+def _free_id(queries: Sequence[ExamQuery], text: str) -> str:
+    """Returns an id that no question has. It does not show whether another one was taken."""
+    taken = {one.id for one in queries}
+    while (found := id_of(text)) in taken:
+        text += "\n"
+    return found
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ they were readable then, so a caller sees the quotes of those that they may read
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,8 @@ from typing import Any, Literal, get_args
 from surefind.access import EVERYTHING
 from surefind.bench.saved import REPORTS, read_data
 from surefind.confidence.answering import FOLDER as CONFIDENCE
-from surefind.errors import NotFoundError
+from surefind.errors import NotFoundError, UsageError
+from surefind.redact import without_folders
 from surefind.serve.auth.caller import Caller
 from surefind.store.version import FileVersion, file_version
 from surefind.study.run import FOLDER as STUDIES
@@ -58,6 +60,8 @@ class Saved:
     rows: tuple[Row, ...] = ()
     says: str = ""
     audience: str = ""
+    damaged: str = ""
+    """Why the report cannot be read; empty if it can be."""
 
     @property
     def best(self) -> Row | None:
@@ -74,7 +78,8 @@ class Saved:
 
 
 def saved_reports(data: Path, caller: Caller) -> list[Saved]:
-    """Returns the reports that a caller may see, newest first, without damaged ones: the doctor names them."""
+    """Returns the reports that a caller may see, newest first. The groups of a damaged one are not known, so the owner
+    sees it."""
     return sorted((one for one in _all(data) if one.admits(caller)), key=lambda one: one.created, reverse=True)
 
 
@@ -85,6 +90,8 @@ def saved_report(
     `NotFoundError` if there is no report that the caller may see."""
     for one in _all(data):
         if (one.kind, one.id) == (kind, report_id) and one.admits(caller):
+            if one.damaged:
+                raise UsageError(one.damaged)
             content = read_data(one.path)
             return one, content if EVERYTHING in caller.groups else reduced(content, readable())
     raise NotFoundError(f"There is no report {report_id!r} for your groups.")
@@ -92,10 +99,11 @@ def saved_report(
 
 def reduced(content: dict[str, Any], readable: Collection[str] = ()) -> dict[str, Any]:
     """Returns a report without what its readers may not know: how many documents, passages and questions were left out
-    or are there in all, where the server keeps its files, and quotes of documents that are not `readable`."""
+    or are there in all, fingerprints and sizes that depend on these, where the server keeps its files, and quotes of
+    documents that are not `readable`."""
     kept = {key: value for key, value in content.items() if key not in ("page", "results")}
     kept |= _quotes(content, readable)
-    for part, hidden in (("corpus", ("withheld", "chunks")), ("exam", ("dropped",))):
+    for part, hidden in (("corpus", ("withheld", "chunks", "fingerprint")), ("exam", ("dropped", "fingerprint"))):
         if isinstance(content.get(part), dict):
             kept[part] = {key: value for key, value in content[part].items() if key not in hidden}
     if isinstance(content.get("command"), str):
@@ -130,7 +138,9 @@ def _where(values: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
 
 
 def _row(row: dict[str, Any], asked: Collection[str], titles: Collection[str]) -> dict[str, Any]:
-    """Returns a row whose rerankers show only the questions of `asked` and these `titles`."""
+    """Returns a row without the size of its indexes, whose rerankers show only the questions of `asked` and these
+    `titles`."""
+    row = {key: value for key, value in row.items() if key not in ("chunks", "index_bytes")}
     if "reranking" not in row:
         return row
     steps = []
@@ -154,8 +164,29 @@ def _all(data: Path) -> Iterator[Saved]:
         for path in sorted(folder.glob(pattern)):
             try:
                 yield _summary(kind, path, file_version(path))
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                continue
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                yield _damaged(kind, path, data, error)
+
+
+def _damaged(kind: Kind, path: Path, data: Path, error: Exception) -> Saved:
+    """Returns what a list shows of a report that is damaged, or that another version of Surefind wrote."""
+    report_id = path.stem if kind == "calibration" else path.parent.name
+    reason = (
+        f"{type(error).__name__}: {error}" if isinstance(error, LookupError | TypeError | AttributeError) else error
+    )
+    says = (
+        f"{path.relative_to(data)} is damaged, or another version of Surefind wrote it ({reason}). Restore it from a "
+        f"backup, or remove it and make the {kind} again."
+    )
+    made = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(_modified(path)))
+    return Saved(kind, report_id, path, made, report_id, 0, None, damaged=without_folders(says))
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 @lru_cache(maxsize=500)

@@ -51,8 +51,8 @@ def _drafts(kb: KnowledgeBase) -> str:
     try:
         found = _listed(desk.problems())
         if found:
-            raise DamageError(f"{desk.database.path} is damaged: {found}. Restore it from a backup.")
-        return f"{desk.count()} drafts wait to be published, files match their checksums"
+            raise desk.database.damaged(found)
+        return f"{desk.count()} drafts wait to be published, all rows and files match their checksums"
     finally:
         desk.close()
 
@@ -158,15 +158,15 @@ def _records(kb: KnowledgeBase) -> str:
     from surefind.store import session
 
     _all([partial(kept_changes, kb.folder)])
-    small = [kb.data / session.NAME, *sorted(kb.data.glob("git/*/left_out.json"))]
+    small = [kb.data / session.NAME, kb.desk.database.mark, *sorted(kb.data.glob("git/*/left_out.json"))]
     broken = []
-    for path in filter(Path.exists, small):
+    for path in (path for path in small if path.exists() and path.stat().st_size):  # a killed writer has left it empty
         try:
             unsealed(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, RecursionError):
             broken.append(str(path.relative_to(kb.data)))
     if broken:
-        raise RepairedError(f"damaged in {kb.data}: {_listed(broken)}. The next sync writes them again.")
+        raise RepairedError(f"damaged in {kb.data}: {_listed(broken)}. The next sync or save writes them again.")
     return "adopted configurations and marks of sessions match their checksums"
 
 

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from surefind.store.checksums import COLUMNS, checksum_of, counters, triggers
+from surefind.store.checked import Format
+from surefind.store.checksums import Tables
 
-VERSION = 5
-"""The format of the catalogue, stored as SQLite's `user_version`."""
+TABLES = Tables(
+    columns={
+        "sources": ("id", "root", "name", "origin", "revision"),
+        "versions": (
+            "row", "id", "source", "path", "size", "mtime_ns", "seen_ns", "sha256", "reader", "content", "title",
+            "format", "metadata", "acl", "places", "length", "state", "author", "created",
+        ),
+        "layouts": ("id", "spec"),
+        "problems": ("source", "path", "reason", "file", "size", "mtime_ns", "seen_ns", "reader"),
+        "generations": ("number", "created", "documents", "contents", "author", "reason", "digest"),
+        "indexes": ("key", "contents", "layout", "spec"),
+        "counters": ("name", "value"),
+    },
+    keys={
+        "sources": ("id",), "versions": ("row",), "layouts": ("id",), "problems": ("source", "path"),
+        "generations": ("number",), "indexes": ("key", "contents"), "counters": ("name",),
+    },
+    counted={"sources": "id", "versions": "row", "layouts": "id", "generations": "number"},
+)  # fmt: skip
+"""The tables whose checksums are kept by triggers."""
+CHUNK = ("layout", "version", "seq", "id", "start", "end", "headings", "context", "parent_start", "parent_end")
+"""The columns of `chunks`."""
 NEVER = 2**62
 """The value of `members.removed` for a version that has not been removed."""
 BLOCK = 16_384
@@ -47,7 +68,8 @@ _FOURTH: tuple[str, ...] = (
 """The tables of the fourth format."""
 
 _SEALED = (
-    *(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER" for table in ("texts", "chunks", *COLUMNS)),
+    *(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER" for table in ("texts", "chunks")),
+    *TABLES.added_columns(),
     "ALTER TABLE generations ADD COLUMN digest INTEGER DEFAULT 0",
     "ALTER TABLE chunked ADD COLUMN digest INTEGER DEFAULT 0",
     "UPDATE generations SET digest = coalesce((SELECT set_digest(m.version) FROM members m JOIN versions v "
@@ -56,14 +78,13 @@ _SEALED = (
     "coalesce(parent_start, start), coalesce(parent_end, end)) FROM chunks c WHERE c.layout = chunked.layout "
     "AND c.version = chunked.version), no_chunks(layout, version))",
     "UPDATE texts SET checksum = text_checksum(place, text)",
-    *(f"UPDATE {table} SET checksum = {checksum_of(table)}" for table in ("chunks", *COLUMNS)),
-    *triggers(),
-    *counters(),
-    "INSERT OR IGNORE INTO counters (name, value) VALUES ('catalogue', abs(random())), ('session', 0), ('contents', 0)",
+    f"UPDATE chunks SET checksum = checksum('chunks', {', '.join(CHUNK)})",
+    *TABLES.seals(),
+    "INSERT OR IGNORE INTO counters (name, value) VALUES ('catalogue', abs(random())), ('contents', 0)",
 )
 """What turns the fourth format into the fifth: checksums. A new catalogue gets them in the same way."""
 
-UPGRADES: dict[int, tuple[str, ...]] = {
+_UPGRADES: dict[int, tuple[str, ...]] = {
     1: ("ALTER TABLE chunks ADD COLUMN parent_start INTEGER", "ALTER TABLE chunks ADD COLUMN parent_end INTEGER"),
     2: (
         "ALTER TABLE sources ADD COLUMN origin TEXT DEFAULT ''",
@@ -99,5 +120,5 @@ UPGRADES: dict[int, tuple[str, ...]] = {
     4: _SEALED,
 }  # fmt: skip
 """The statements that upgrade a catalogue from each format to the next."""
-SCHEMA = (*_FOURTH, *_SEALED)
-"""The statements that create a catalogue."""
+FORMAT = Format(5, (*_FOURTH, *_SEALED), _UPGRADES, TABLES)
+"""The format of the catalogue."""

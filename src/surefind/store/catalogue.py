@@ -16,8 +16,9 @@ from pathlib import Path
 
 from surefind.errors import UsageError
 from surefind.store import session
-from surefind.store._database import Database, transaction
+from surefind.store._database import Database
 from surefind.store._schema import NEVER
+from surefind.store.checked import transaction
 from surefind.store.checksums import set_digest
 from surefind.store.rows import FileRow, Generation, Member, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
@@ -54,20 +55,18 @@ class Catalogue:
         if not self.db.total_changes:
             return
         with contextlib.suppress(OSError, sqlite3.Error):
-            self.db.execute("UPDATE counters SET value = value + 1 WHERE name = 'session'")
+            self.database.count_session()
             self.db.execute(f"PRAGMA busy_timeout={_PATIENCE_MS}")
             self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            counter = self.database.counter
-            session.record(self.path.parent, counter("catalogue"), counter("session"))
+            with session.in_turn(self.path.parent / session.NAME) as record:
+                record(self.database.counter("session"), self.database.counter("catalogue"))
 
     def _check_session(self) -> None:
         """Raises `DamagedError` if the catalogue is older than the last session that wrote to it."""
-        catalogue, last = session.recorded(self.path.parent)  # first: a writer may end its session meanwhile
-        if last and self.database.counter("catalogue") == catalogue and self.database.counter("session") < last:
-            raise self.database.damaged(
-                "it is from an earlier time than the files beside it (to use it nevertheless, delete "
-                f"{self.path.parent / session.NAME})"
-            )
+        mark = self.path.parent / session.NAME
+        last, catalogue = session.recorded(mark)  # first: a writer may end its session meanwhile
+        if last and self.database.counter("catalogue") == catalogue:
+            self.database.check_session(last, mark)
 
     def check(self) -> None:
         """Checks everything that a writer decides on: the definitions of the tables, every version, source, layout and

@@ -1,10 +1,11 @@
-"""The checksums of the catalogue: one for each row, and what shows that a row is missing.
+"""The checksums of the catalogue and of the desk: one for each row, and what shows that a row is missing.
 
 A row of a small table gets its checksum from a trigger, which first checks the row that it changes: a damaged row is
 never sealed again. The rows of `texts` and `chunks`, of which there are many, get theirs when they are inserted.
 
-Lost rows: a counter holds the sum of the keys of a table (`COUNTED`), a generation the digest of its set of documents,
-`chunked` the digest of the chunks of a version, and a version the length of its text.
+Lost rows: a counter holds the sum of the keys of a table, or of each group of its rows (`Tables`). In the catalogue, a
+generation has the digest of its set of documents, `chunked` the digest of the chunks of a version, and a version the
+length of its text.
 """
 
 from __future__ import annotations
@@ -13,27 +14,9 @@ import json
 import sqlite3
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "sources": ("id", "root", "name", "origin", "revision"),
-    "versions": (
-        "row", "id", "source", "path", "size", "mtime_ns", "seen_ns", "sha256", "reader", "content", "title", "format",
-        "metadata", "acl", "places", "length", "state", "author", "created",
-    ),
-    "layouts": ("id", "spec"),
-    "problems": ("source", "path", "reason", "file", "size", "mtime_ns", "seen_ns", "reader"),
-    "generations": ("number", "created", "documents", "contents", "author", "reason", "digest"),
-    "indexes": ("key", "contents", "layout", "spec"),
-    "counters": ("name", "value"),
-}  # fmt: skip
-"""The columns of the tables whose checksums are kept by triggers."""
-CHUNK = ("layout", "version", "seq", "id", "start", "end", "headings", "context", "parent_start", "parent_end")
-"""The columns of `chunks`."""
-COUNTED = {"sources": "id", "versions": "row", "layouts": "id", "generations": "number"}
-"""The tables whose lost rows a counter shows, each with its integer key."""
-_KEYS = {"problems": ("source", "path"), "indexes": ("key", "contents"), "counters": ("name",)}
-"""The keys of the other tables."""
 _SEPARATOR = "\x1f"
 _FORMATS = [_SEPARATOR.join(["%s"] * count) for count in range(40)]
 _encode = json.JSONEncoder(ensure_ascii=False, default=lambda blob: [len(blob), zlib.crc32(blob)]).encode
@@ -48,15 +31,9 @@ def checksum(*values: object) -> int:
     return zlib.crc32(text.encode())
 
 
-def joined_format(table: str) -> str:
-    """Returns the format with which SQLite joins the values of a row, as `checksum` does."""
-    return table + f"{_SEPARATOR}%s" * len(COLUMNS[table])
-
-
-def joined_checksum(text: bytes, table: str, length: int) -> int | None:
+def joined_checksum(text: bytes, table: str, values: int, length: int) -> int | None:
     """Returns the checksum of a row whose values, with `length` bytes in all, were joined. None if the text is not that
     of the values: one of them contains the separator, or was not joined as a whole."""
-    values = len(COLUMNS[table])
     whole = len(text) == len(table) + values + length and text.count(_SEPARATOR.encode()) == values
     return zlib.crc32(text) if whole else None
 
@@ -93,46 +70,78 @@ def register(db: sqlite3.Connection) -> None:
     db.create_aggregate("chunk_digest", 8, _ChunkDigest)  # type: ignore[arg-type]
 
 
-def checksum_of(table: str, alias: str = "") -> str:
-    """Returns the SQL expression of the checksum of a row."""
-    columns = CHUNK if table == "chunks" else COLUMNS[table]
-    return f"checksum('{table}', {', '.join(f'{alias}{column}' for column in columns)})"
+@dataclass(frozen=True)
+class Tables:
+    """The tables of a SQLite file whose checksums are kept by triggers, and the statements that make these."""
 
+    columns: Mapping[str, tuple[str, ...]]
+    keys: Mapping[str, tuple[str, ...]]
+    """The primary key of each table."""
+    counted: Mapping[str, str]
+    """The tables whose lost rows a counter shows, each with the integer column that is summed."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """The counted tables that have a counter for each value of a column, so that some of the rows can be checked
+    without the others. The counter is called by the table and the value."""
 
-def triggers() -> list[str]:
-    """Returns the statements that create the triggers."""
-    return [statement for table in COLUMNS for statement in _triggers(table)]
+    def checksum_of(self, table: str, alias: str = "") -> str:
+        """Returns the SQL expression of the checksum of a row."""
+        return f"checksum('{table}', {', '.join(f'{alias}{column}' for column in self.columns[table])})"
 
+    def joined(self, table: str) -> str:
+        """Returns the SQL expression that joins the values of a row, as `checksum` does."""
+        return f"printf('{table}{f'{_SEPARATOR}%s' * len(self.columns[table])}', {', '.join(self.columns[table])})"
 
-def _triggers(table: str) -> list[str]:
-    columns = ", ".join(COLUMNS[table])
-    keys = (COUNTED[table],) if table in COUNTED else _KEYS[table]
-    here = " AND ".join(f"{key} = new.{key}" for key in keys)
-    seal = f"UPDATE {table} SET checksum = {checksum_of(table, 'new.')} WHERE {here};"
-    damaged = f"SELECT RAISE(ABORT, 'a row of {table} does not match its checksum')"
-    made = [
-        f"CREATE TRIGGER {table}_checked BEFORE UPDATE OF {columns} ON {table} "
-        f"WHEN old.checksum IS NOT {checksum_of(table, 'old.')} BEGIN {damaged}; END",
-        f"CREATE TRIGGER {table}_changed AFTER UPDATE OF {columns} ON {table} BEGIN {seal} END",
-        f"CREATE TRIGGER {table}_added AFTER INSERT ON {table} BEGIN {seal} {_count(table, '+', 'new')} END",
-    ]
-    if table in COUNTED:
-        made.append(f"CREATE TRIGGER {table}_deleted AFTER DELETE ON {table} BEGIN {_count(table, '-', 'old')} END")
-    return made
+    def added_columns(self) -> list[str]:
+        """Returns the statements that give the tables a column for the checksum."""
+        return [f"ALTER TABLE {table} ADD COLUMN checksum INTEGER" for table in self.columns]
 
+    def seals(self) -> list[str]:
+        """Returns the statements that set the checksums and counters from the rows that there are, and keep them."""
+        return [
+            *(f"UPDATE {table} SET checksum = {self.checksum_of(table)}" for table in self.columns),
+            *(statement for table in self.columns for statement in self._triggers(table)),
+            *(self._counted_now(table) for table in self.counted),
+            "INSERT OR IGNORE INTO counters (name, value) VALUES ('session', 0)",
+        ]
 
-def _count(table: str, sign: str, row: str) -> str:
-    if table not in COUNTED:
-        return ""
-    return f"UPDATE counters SET value = value {sign} {row}.{COUNTED[table]} WHERE name = '{table}';"
+    def _triggers(self, table: str) -> list[str]:
+        columns = ", ".join(self.columns[table])
+        here = " AND ".join(f"{key} = new.{key}" for key in self.keys[table])
+        seal = f"UPDATE {table} SET checksum = {self.checksum_of(table, 'new.')} WHERE {here};"
+        damaged = f"SELECT RAISE(ABORT, 'a row of {table} does not match its checksum')"
+        made = [
+            f"CREATE TRIGGER {table}_checked BEFORE UPDATE OF {columns} ON {table} "
+            f"WHEN old.checksum IS NOT {self.checksum_of(table, 'old.')} BEGIN {damaged}; END",
+            f"CREATE TRIGGER {table}_changed AFTER UPDATE OF {columns} ON {table} BEGIN {seal} END",
+            f"CREATE TRIGGER {table}_added AFTER INSERT ON {table} BEGIN {seal} {self._count(table, '+', 'new')} END",
+        ]
+        if table in self.counted:
+            less, more = self._count(table, "-", "old"), self._count(table, "+", "new")
+            made.append(f"CREATE TRIGGER {table}_deleted AFTER DELETE ON {table} BEGIN {less} END")
+            if group := self.groups.get(table):
+                made.append(
+                    f"CREATE TRIGGER {table}_moved AFTER UPDATE OF {group} ON {table} "
+                    f"WHEN old.{group} IS NOT new.{group} BEGIN {less} {more} END"
+                )
+        return made
 
+    def _count(self, table: str, sign: str, row: str) -> str:
+        if table not in self.counted:
+            return ""
+        number = f"{row}.{self.counted[table]}"
+        if group := self.groups.get(table):
+            return (
+                f"INSERT INTO counters (name, value) VALUES ('{table} ' || {row}.{group}, {sign} {number}) "
+                "ON CONFLICT (name) DO UPDATE SET value = value + excluded.value;"
+            )
+        return f"UPDATE counters SET value = value {sign} {number} WHERE name = '{table}';"
 
-def counters() -> list[str]:
-    """Returns the statements that set the counters from the rows that there are."""
-    return [
-        f"INSERT OR REPLACE INTO counters (name, value) SELECT '{table}', coalesce(sum({key}), 0) FROM {table}"
-        for table, key in COUNTED.items()
-    ]
+    def _counted_now(self, table: str) -> str:
+        name, each = f"'{table}'", ""
+        if group := self.groups.get(table):
+            name, each = f"'{table} ' || {group}", f" GROUP BY {group}"
+        total = f"coalesce(sum({self.counted[table]}), 0)"
+        return f"INSERT OR REPLACE INTO counters (name, value) SELECT {name}, {total} FROM {table}{each}"
 
 
 class _SetDigest:

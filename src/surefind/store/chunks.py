@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from surefind.errors import StoreError
 from surefind.store._database import Database
-from surefind.store.checksums import CHUNK, COLUMNS, checksum, chunk_digest
+from surefind.store._schema import CHUNK, TABLES
+from surefind.store.checksums import checksum, chunk_digest
 from surefind.store.rows import Entry, Member
 from surefind.store.versions import LIVE, Versions, batched
 from surefind.text.places import line_mark, line_of
@@ -29,7 +30,7 @@ Numbers = NDArray[np.int64]
 """A row for each chunk: (version, seq, id, start, end, start and end of the passage that a search returns)."""
 _CHUNK = ", ".join(f"c.{column}" for column in (*CHUNK, "checksum"))
 _NUMBERS = "c.version, c.seq, c.id, c.start, c.end, coalesce(c.parent_start, c.start), coalesce(c.parent_end, c.end)"
-_VERSION = ", ".join(f"v.{column}" for column in (*COLUMNS["versions"], "checksum"))
+_VERSION = ", ".join(f"v.{column}" for column in (*TABLES.columns["versions"], "checksum"))
 
 
 class ChunkRows:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from surefind.errors import DamagedError, DiskFullError, LockedError, StoreError, denied_message, is_denied, is_full
@@ -19,8 +20,11 @@ def explaining(data: Path) -> Iterator[None]:
         raise explained(error, data) from error
 
 
-def explained(error: OSError | sqlite3.Error, data: Path) -> Exception:
-    """Returns the error to raise instead of an error of the disk or of the catalogue."""
+def explained(
+    error: OSError | sqlite3.Error, data: Path, damage: Callable[[str], StoreError] | None = None, what: str = ""
+) -> Exception:
+    """Returns the error to raise instead of an error of the disk or of SQLite. For another file than the catalogue,
+    `damage` makes the error for damage, and `what` names the file."""
     if is_full(error, data):
         return DiskFullError(
             f"The disk that holds {data} is full. Everything indexed before is intact. "
@@ -29,10 +33,10 @@ def explained(error: OSError | sqlite3.Error, data: Path) -> Exception:
     if is_denied(error) or _cannot_open(error):
         return StoreError(denied_message(error, data))
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-        return LockedError(f"The catalogue in {data} is in use by another program ({error}). Try again.")
+        return LockedError(f"{what or f'The catalogue in {data}'} is in use by another program ({error}). Try again.")
     if isinstance(error, sqlite3.DatabaseError):
         undecodable = "Could not decode" in str(error)  # SQLite's message quotes the text, which may be restricted
-        return damaged(data, "a text is not UTF-8" if undecodable else str(error))
+        return (damage or partial(damaged, data))("a text is not UTF-8" if undecodable else str(error))
     return error
 
 

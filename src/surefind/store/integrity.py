@@ -9,8 +9,9 @@ from itertools import groupby
 from typing import Any
 
 from surefind.errors import DamagedError
+from surefind.store._schema import CHUNK
 from surefind.store.catalogue import Catalogue
-from surefind.store.checksums import CHUNK, checksum, chunk_digest
+from surefind.store.checksums import checksum, chunk_digest
 from surefind.store.versions import content_hash
 
 
@@ -29,9 +30,14 @@ def _found(check: Callable[[Catalogue], Iterator[str]], catalogue: Catalogue) ->
         yield str(error)
 
 
-def _pages(catalogue: Catalogue) -> Iterator[str]:
-    found = [row[0] for row in catalogue.db.execute("PRAGMA integrity_check(10)")]
+def damaged_pages(db: sqlite3.Connection) -> Iterator[str]:
+    """Yields what SQLite finds in the pages of a file."""
+    found = [row[0] for row in db.execute("PRAGMA integrity_check(10)")]
     yield from (text.replace("\n", " ") for text in found if text != "ok")
+
+
+def _pages(catalogue: Catalogue) -> Iterator[str]:
+    return damaged_pages(catalogue.db)
 
 
 def _rows(catalogue: Catalogue) -> Iterator[str]:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from surefind.errors import StoreError
 from surefind.store._database import Database
-from surefind.store._schema import BLOCK, BLOCK_BITS
-from surefind.store.checksums import COLUMNS, set_digest, text_checksum
+from surefind.store._schema import BLOCK, BLOCK_BITS, TABLES
+from surefind.store.checksums import set_digest, text_checksum
 from surefind.store.rows import About, FileRow, Generation, Member, State, Version
 from surefind.types import Document, Place
 
@@ -151,7 +151,7 @@ class Versions:
 
     def members(self, contents: int) -> list[Member]:
         """Returns the versions of a set, in order of document id. Each row is checked."""
-        columns = ", ".join(f"v.{column}" for column in COLUMNS["versions"])
+        columns = ", ".join(f"v.{column}" for column in TABLES.columns["versions"])
         found = self._db.execute(f"SELECT {columns}, v.checksum {_OF_SET}", {"s": contents})
         rows = (self._database.checked("versions", sealed) for sealed in found)
         members = [

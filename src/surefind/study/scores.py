@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.access import Access
 from surefind.bench.engine import Scored
 from surefind.bench.llm_value import calls_of, cost_of
 from surefind.bench.plan import short
 from surefind.bench.report import step_problems
 from surefind.exam.clusters import clusters_of
 from surefind.measure.statistics import ALPHA, bootstrap, compare_all
+from surefind.store.backend import View
 from surefind.study.values import Column, Finding, Result, Verdict
 from surefind.types import Floats
 
@@ -45,7 +47,7 @@ def summary(scored: Scored, latency: Sequence[dict[str, Any]] = ()) -> dict[str,
         "families": [query.family for query in plan.exam.queries],
         "questions": len(plan.exam.queries),
         "dropped": scored.dropped,
-        "passages": len(scored.view),
+        "passages": _passages(scored.view, plan.access),
         "documents": len(scored.view.admitted(plan.access)),
         "layout": scored.view.layout,
         "problems": [*scored.problems, *step_problems(names, scored.steps)],
@@ -62,6 +64,13 @@ def plain_row(spec: str, scores: Mapping[str, Floats], primary: str, clusters: N
         "measures": {measure: asdict(found) for measure, found in intervals.items()},
         "scores": [round(value, 6) for value in scores[primary].tolist()],
     }
+
+
+def _passages(view: View, access: Access) -> int:
+    """Returns how many chunks these groups may read."""
+    spans, admitted = view.spans(), set(view.admitted(access))
+    readable = np.array([name in admitted for name in spans.names], bool)
+    return int(readable[spans.documents].sum())
 
 
 def _timed(timing: dict[str, Any]) -> dict[str, Any]:

@@ -264,10 +264,14 @@ def delete(
         if not typer.confirm(f"Delete {labels} for good?", err=True):
             typer.echo("Nothing was deleted.", err=True)
             raise typer.Exit(1)
-    reports = _reports(kb, found, versions)
+    reports, damaged = _reports(kb, found, versions)
     gone = store.delete(name)
+    for path in damaged:
+        typer.echo(
+            f"{path} is damaged, so it is not known whether it used this exam. Check: surefind doctor.", err=True
+        )
     if as_json:
-        print_json({"deleted": gone, "reports": reports})
+        print_json({"deleted": gone, "reports": reports, "damaged_reports": damaged})
         return
     typer.echo(f"Deleted {', '.join(gone)}.")
     if reports:
@@ -278,21 +282,24 @@ def delete(
         )
 
 
-def _reports(kb: Path, name: str, versions: list[int]) -> list[str]:
-    """Finds the reports that used these versions of an exam."""
+def _reports(kb: Path, name: str, versions: list[int]) -> tuple[list[str], list[str]]:
+    """Finds the reports that used these versions of an exam, and the files of damaged ones."""
     from surefind.bench.saved import read_data
     from surefind.config import DATA_FOLDER
 
-    found = []
+    found, damaged = [], []
     for path in sorted((kb.resolve() / DATA_FOLDER / "reports").glob("*/report.json")):
         try:
             exam = read_data(path)["exam"]
             used = exam["name"] == name and exam["version"] in versions
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):  # not a report, or half written
+        except (KeyError, TypeError):  # of an earlier release
+            continue
+        except (OSError, ValueError, RecursionError):
+            damaged.append(str(path))
             continue
         if used:
             found.append(str(path.parent))
-    return found
+    return found, damaged
 
 
 def _summary(exam: Exam) -> dict[str, object]:

@@ -168,7 +168,7 @@ class Guard:
         if self._hosts and _host(headers.get("host", "")) not in self._hosts:
             # A page of another site may have pointed its own name at this machine (DNS rebinding).
             return problem(421, "This server does not answer to that host name. See allowed_hosts.", request_id)
-        if scope["method"] not in _SAFE and not _same_origin(headers):
+        if scope["method"] not in _SAFE and not same_origin(headers):
             return problem(403, "Requests of other sites are refused.", request_id)
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length[:20]) > self._limit(scope):
@@ -265,12 +265,13 @@ def _host(given: str) -> str:
     return name[: name.find("]") + 1].strip("[]") if name.startswith("[") else name.partition(":")[0]
 
 
-def _same_origin(headers: Headers) -> bool:
-    """Returns whether a changing request may come from a page of this server, or from no page at all."""
+def same_origin(headers: Headers) -> bool:
+    """Returns whether a request may come from a page of this server, or from no page at all. What changes something, or
+    is kept, must."""
     site = headers.get("sec-fetch-site")
     if site is not None:  # browsers send it themselves, and `Origin: null` beside it, because we ask for no referrer
         return site in ("none", "same-origin")
-    origin = headers.get("origin")
+    origin = headers.get("origin", headers.get("referer"))
     if origin is None:
         return True
     try:

@@ -23,6 +23,7 @@ from surefind.errors import (
     SpecError,
     UsageError,
 )
+from surefind.redact import without_folders
 from surefind.serve.archive import reduced
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.jobs import Job
@@ -38,8 +39,6 @@ _ABOUT_THE_REQUEST = frozenset(
     )
 )  # fmt: skip
 """Errors that are about what was asked for. The messages of others quote questions, documents or files."""
-_FOLDERS = re.compile(r"""(?<![\w/])/(?:[^\s/'"]+/)+""")
-"""The folders of an absolute path."""
 _GATE = (
     "The gate refused the new documents: the standing exam got worse, or could not be asked. Nothing was published. "
     "Somebody who may read every document sees the reason."
@@ -101,5 +100,5 @@ def _result(job: Job, caller: Caller) -> Any:
 
 def _error(job: Job) -> str:
     if not job.error or job.error_kind in _ABOUT_THE_REQUEST:
-        return _FOLDERS.sub("", job.error)
+        return without_folders(job.error)
     return _GATE if job.error_kind == GateError.__name__ else _OTHER

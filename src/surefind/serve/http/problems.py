@@ -22,6 +22,7 @@ from surefind.errors import (
     SurefindError,
     UsageError,
 )
+from surefind.redact import without_folders
 from surefind.serve.auth.caller import ForbiddenError, NotAuthenticatedError
 from surefind.serve.auth.gatekeeper import TooManyError
 from surefind.serve.http.rate import TooOftenError
@@ -88,17 +89,17 @@ def handle_problems(app: FastAPI) -> None:
 
 
 def surefind_problem(error: SurefindError, request_id: str) -> Response:
-    """Returns the response for an error of Surefind. Messages about the server's own state are only logged, because
-    they name its folders."""
+    """Returns the response for an error of Surefind. Messages about the server's own state are only logged. Others
+    name files, and these without their folders."""
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
     if isinstance(error, ConflictError):
-        return problem(status, str(error), request_id, newer=error.newer)
+        return problem(status, without_folders(str(error)), request_id, newer=error.newer)
     headers = _WAIT if status in (409, 429, 503) else {"WWW-Authenticate": "Bearer"} if status == 401 else None
     if status >= 500:
         LOG.error("request %s: %s: %s", request_id, type(error).__name__, error)
     unready = _EMPTY if isinstance(error, NothingIndexedError) else _READY
     detail = {409: _locked(error), 500: _BROKEN, 503: unready}.get(status, str(error))
-    return problem(status, detail, request_id, headers)
+    return problem(status, without_folders(detail), request_id, headers)
 
 
 def _locked(error: SurefindError) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
@@ -19,6 +19,8 @@ from surefind.exam.queries import QueryLog
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
 from surefind.serve.auth.caller import Caller
+from surefind.serve.http.answers import shown_to
+from surefind.serve.http.guard import same_origin
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import back_to, is_fragment, local_path, page
 from surefind.serve.web.passage import Part, parts_of
@@ -46,6 +48,8 @@ class Column:
     elsewhere: Mapping[str, int]
     """The rank of a hit in the other column, by its id; empty if there is one column."""
     ms: float
+    trace: Sequence[Mapping[str, Any]]
+    """The stages, as the visitor may see them."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ async def search(
     )  # fmt: skip
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
     typing = request.headers.get("hx-request") == "true"  # or going back: neither asks a question
-    if columns and service.kb.settings.keep_queries and not typing:
+    if columns and service.kb.settings.keep_queries and not typing and same_origin(request.headers):
         access, kept = caller.access(asked.where), columns[0].result
         shown.background = BackgroundTask(
             lambda: QueryLog(service.kb.data, service.kb.settings.keep_days).keep(kept, access)
@@ -135,7 +139,14 @@ def _columns(service: Service, caller: Caller, asked: Asked) -> list[Column]:
     ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in found]
     others = list(reversed(ranks)) if second else [{}]
     return [
-        Column(one.name or str(one), result, {hit.id: parts_of(hit, words) for hit in result.hits}, other, ms)
+        Column(
+            one.name or str(one),
+            result,
+            {hit.id: parts_of(hit, words) for hit in result.hits},
+            other,
+            ms,
+            shown_to(caller, {"trace": [asdict(entry) for entry in result.trace]})["trace"],
+        )
         for (one, result, ms), other in zip(found, others, strict=True)
     ]
 

@@ -14,6 +14,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from surefind.answer.answering import answer, steps
 from surefind.answer.values import Step
 from surefind.errors import QueryError, SurefindError
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.answers import shown_to
 from surefind.serve.http.problems import LOG
 from surefind.serve.http.service import Served
 
@@ -46,20 +48,22 @@ async def ask(wanted: AskRequest, request: Request, service: Served) -> Response
     }  # fmt: skip
     if wanted.stream:
         found = steps(service.kb, wanted.q, caller.access(), **options)
-        return StreamingResponse(_events(found, request.state.id), media_type="text/event-stream")
+        return StreamingResponse(_events(found, caller, request.state.id), media_type="text/event-stream")
     made = await service.work(lambda: answer(service.kb, wanted.q, caller.access(), **options))
-    return JSONResponse(made.to_dict())
+    return JSONResponse(shown_to(caller, made.to_dict()))
 
 
-async def _events(found: Iterator[Step], request_id: str) -> AsyncIterator[str]:
+async def _events(found: Iterator[Step], caller: Caller, request_id: str) -> AsyncIterator[str]:
     try:
         async for step in iterate_in_threadpool(found):
-            yield f"event: {step.kind}\ndata: {json.dumps(_data(step), ensure_ascii=False)}\n\n"
+            yield f"event: {step.kind}\ndata: {json.dumps(_data(step, caller), ensure_ascii=False)}\n\n"
     except SurefindError as error:  # the answer has begun, so its status cannot change
         LOG.error("request %s: %s: %s", request_id, type(error).__name__, error)
         yield f"event: error\ndata: {json.dumps({'detail': 'The answer failed.', 'request_id': request_id})}\n\n"
 
 
-def _data(step: Step) -> dict[str, Any]:
+def _data(step: Step, caller: Caller) -> dict[str, Any]:
     value: Any = step.value
-    return value.to_dict() if step.kind != "sentence" else {"text": value.text, "citations": list(value.citations)}
+    if step.kind != "sentence":
+        return shown_to(caller, value.to_dict())
+    return {"text": value.text, "citations": list(value.citations)}

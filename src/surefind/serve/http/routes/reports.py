@@ -74,7 +74,8 @@ async def keep_question(name: str, given: KeepRequest, request: Request, service
 
 @router.get("/v1/reports", summary="List reports")
 async def reports(request: Request, service: Served) -> dict[str, Any]:
-    """Lists the benchmark reports that were made for groups of the caller, newest first."""
+    """Lists the benchmark reports that were made for groups of the caller, newest first. A report that cannot be read
+    has `damaged`, which says why; only the owner sees it."""
     caller = await service.caller(request, "review")
 
     def read() -> dict[str, Any]:
@@ -82,7 +83,8 @@ async def reports(request: Request, service: Served) -> dict[str, Any]:
         for one in saved_reports(service.kb.data, caller):
             if one.kind == "benchmark":
                 about = {"created": one.created, "primary": one.measure, "recommended": one.recommended}
-                rows.append({"id": one.id, "exam": one.title, "audience": one.audience, **about})
+                wrong = {"damaged": one.damaged} if one.damaged else {}
+                rows.append({"id": one.id, "exam": one.title, "audience": one.audience, **about, **wrong})
         return {"reports": rows}
 
     return await service.work(read)

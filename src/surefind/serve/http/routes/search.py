@@ -17,7 +17,8 @@ from surefind.exam.queries import QueryLog
 from surefind.search.extent import Extent
 from surefind.search.reader import MAX_K
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.answers import as_json
+from surefind.serve.http.answers import as_json, shown_to
+from surefind.serve.http.guard import same_origin
 from surefind.serve.http.service import Served, Service
 from surefind.types import SearchResult
 
@@ -65,7 +66,7 @@ async def search_json(wanted: Annotated[SearchRequest, Body()], request: Request
 async def answer(wanted: SearchRequest, request: Request, service: Service) -> Response:
     caller = await service.caller(request, "read")
     body, result, access = await service.work(lambda: _search(service, caller, wanted))
-    kept = result if service.kb.settings.keep_queries else None
+    kept = result if service.kb.settings.keep_queries and same_origin(request.headers) else None
     task = BackgroundTask(_keep, service, kept, access) if kept else None
     return Response(body, media_type="application/json", background=task)
 
@@ -83,7 +84,7 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     pipeline, access = service.pipeline(wanted.pipeline, caller), caller.access(wanted.where)
     extent = Extent.parse(wanted.text, wanted.max_chars)
     least = service.kb.settings.min_confidence if wanted.min_confidence is None else wanted.min_confidence
-    key = reader.generation, str(pipeline), access, wanted.q, k, wanted.offset, extent, least
+    key = reader.generation, str(pipeline), access, wanted.q, k, wanted.offset, extent, least, caller.may("admin")
     known = cache.get(key)
     service.metrics.cache.labels("miss" if known is None else "hit").inc()
     if known is not None:
@@ -91,7 +92,7 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     began = time.perf_counter()
     result = reader.search(wanted.q, access, pipeline, k, wanted.offset, extent, least)
     service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
-    data = result.to_dict() | {"next": _next(wanted, k, result)}
+    data = shown_to(caller, result.to_dict()) | {"next": _next(wanted, k, result)}
     made = as_json(data)
     cache.put(key, made)
     return made, result, access

@@ -1,0 +1,18 @@
+"""Which questions of an exam a caller may see."""
+
+from __future__ import annotations
+
+from surefind.access import Access
+from surefind.exam.model import Exam, ExamQuery
+from surefind.search.reader import Reader
+
+
+def readable_questions(exam: Exam, reader: Reader, access: Access) -> list[ExamQuery]:
+    """Returns the questions all of whose passages the caller may read. A question about a document that is gone shows
+    only to callers who may read everything: nobody knows who might have read it."""
+    if access.sees_all:
+        return list(exam.queries)
+    admitted = set(reader.view.admitted(access))
+    return [
+        query for query in exam.queries if all(one.document in admitted for one in (*query.judgments, *query.segments))
+    ]

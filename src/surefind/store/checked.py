@@ -1,0 +1,250 @@
+"""SQLite files whose rows have checksums: opened, brought to their newest format, and read with each row checked.
+
+The catalogue and the desk are such files. `checksums.Tables` says what is checked; `session` notices a file that is
+older than it should be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from surefind.errors import NewerStoreError, StoreError
+from surefind.store.checksums import Tables, checksum, joined_checksum, register
+from surefind.store.connection import Connection
+
+PATIENCE = 30.0
+"""Seconds that a statement waits for other processes."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """The newest format of a file, and how to get there."""
+
+    version: int
+    """Stored as SQLite's `user_version`."""
+    schema: tuple[str, ...]
+    """The statements that make a new file."""
+    upgrades: Mapping[int, tuple[str, ...]]
+    """The statements that upgrade a file from each format to the next."""
+    tables: Tables
+
+
+class CheckedRows:
+    """Reads rows through a connection, and checks them. `damaged` makes the error for what does not match."""
+
+    def __init__(self, db: sqlite3.Connection | None, tables: Tables, damaged: Callable[[str], StoreError]) -> None:
+        self._connection = db
+        self.tables = tables
+        self.damaged = damaged
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        assert self._connection is not None
+        return self._connection
+
+    def rows(self, table: str, rest: str = "", values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Returns rows of a table after checking them: all, or those that `rest` selects, such as `WHERE id = ?`."""
+        columns = ", ".join(self.tables.columns[table])
+        found = self.db.execute(f"SELECT {columns}, checksum FROM {table} {rest}", values)
+        return [self.checked(table, row) for row in found]
+
+    def group(self, table: str, value: Any) -> list[tuple[Any, ...]]:
+        """Returns the rows of a group in order of key, after checking each, and that none is missing. For use within
+        a transaction."""
+        order = ", ".join(self.tables.keys[table])
+        found = self.rows(table, f"WHERE {self.tables.groups[table]} = ? ORDER BY {order}", (value,))
+        at = self.tables.columns[table].index(self.tables.counted[table])
+        counter = self.rows("counters", "WHERE name = ?", (f"{table} {value}",))
+        if sum(row[at] for row in found) != (counter[0][1] if counter else 0):
+            raise self.damaged(f"the table {table} has lost rows")
+        return found
+
+    def check_groups(self, table: str) -> None:
+        """Checks all rows of a table that has groups. For use within a transaction."""
+        columns = self.tables.columns[table]
+        at, group = columns.index(self.tables.counted[table]), columns.index(self.tables.groups[table])
+        found: Counter[str] = Counter()
+        for row in self.rows(table):
+            found[f"{table} {row[group]}"] += row[at]
+        counters = self.rows("counters", "WHERE name > ? AND name < ?", (f"{table} ", f"{table}!"))
+        if {name: total for name, total in counters if total} != found:
+            raise self.damaged(f"the table {table} has lost rows")
+
+    def every(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """Yields all rows of a table in order of key, after checking each. Raises `DamagedError` at the end if rows are
+        missing. One statement reads the rows and their counter, so both are from the same moment."""
+        key, total = self.tables.counted[table], 0
+        columns = ", ".join(f"t.{column}" for column in self.tables.columns[table])
+        found = self.db.execute(
+            f"SELECT {columns}, t.checksum, c.value, c.checksum FROM counters c LEFT JOIN {table} t ON 1 "
+            f"WHERE c.name = '{table}' ORDER BY t.{key}"
+        )
+        expected: int | None = None
+        for *row, value, seal in found:
+            if expected is None:
+                _, expected = self.checked("counters", (table, value, seal))
+            if row[0] is not None:
+                whole = self.checked(table, row)
+                total += whole[0]
+                yield whole
+        if total != expected:
+            raise self.damaged(f"the table {table} has lost rows")
+
+    def checked_keys(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """Does what `every` does, and yields only the key and these columns of each row. SQLite joins the values of a
+        row, which takes half of the time. For a writer: nobody else may change the table meanwhile."""
+        key, total = self.tables.counted[table], 0
+        every = self.tables.columns[table]
+        names = ", ".join(every)
+        size = " + ".join(f"length(CAST({name} AS BLOB))" for name in every)  # printf stops at a zero
+        found = self.db.execute(  # a BLOB is greater than any text: a text that has become one is not joined
+            f"SELECT checksum, CASE WHEN max({names}) < x'' THEN CAST({self.tables.joined(table)} AS BLOB) END, "
+            f"{size}, {key}, {', '.join(columns)} FROM {table} ORDER BY {key}"
+        )
+        for seal, text, length, *wanted in found:
+            if text is None or joined_checksum(text, table, len(every), length) != seal:
+                self.rows(table, f"WHERE {key} = ?", wanted[:1])  # a damaged row, or one with an odd value
+            total += wanted[0]
+            yield tuple(wanted)
+        if total != self.counter(table):
+            raise self.damaged(f"the table {table} has lost rows")
+
+    def counter(self, name: str) -> int:
+        """Returns the value of a counter."""
+        found = self.rows("counters", "WHERE name = ?", (name,))
+        if not found:
+            raise self.damaged(f"the counter {name} is missing")
+        return int(found[0][1])
+
+    def checked(self, table: str, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Returns a row, given with its checksum, without the checksum. Raises `DamagedError` if it does not match."""
+        *values, seal = row
+        if seal != checksum(table, *values):
+            name = f"the document {values[1]!r}" if table == "versions" else f"row {values[0]!r}"
+            raise self.damaged(f"{name} in the table {table} does not match its checksum")
+        return tuple(values)
+
+    def check_schema(self) -> None:
+        """Checks the definitions of the tables. They contain defaults and triggers, so damage there spreads."""
+        if self.counter("schema") != _schema_checksum(self.db):
+            raise self.damaged("the definitions of its tables do not match their checksum")
+
+    def check_session(self, last: int, mark: Path) -> None:
+        """Raises `DamagedError` if the file is older than the `last` session that wrote to it, as the file `mark`
+        says."""
+        if last and self.counter("session") < last:
+            raise self.damaged(
+                f"it is from an earlier time than the files beside it (to use it nevertheless, delete {mark})"
+            )
+
+    def count_session(self) -> None:
+        """Counts a session that wrote something."""
+        self.db.execute("UPDATE counters SET value = value + 1 WHERE name = 'session'")
+
+
+# ---------------------------------------------------------------- opening
+
+
+def open_to_write(path: Path, wanted: Format, shown: Path) -> Connection:
+    """Opens a file after making it, or upgrading it to the newest format. Errors name it as `shown`."""
+    db = _connected(str(path), uri=False)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        _bring_up_to_date(db, wanted, shown)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_to_read(path: Path) -> tuple[Connection, int]:
+    """Opens a file read-only. Returns the connection and the format of the file. On a read-only disk SQLite cannot
+    create the shared memory through which it sees a writer; no writer can exist there, so the file is opened as
+    immutable."""
+    tried: sqlite3.Error | None = None
+    for mode in ("mode=ro", "mode=ro&immutable=1"):
+        try:
+            db = _connected(f"file:{quote(str(path))}?{mode}", uri=True)
+            try:
+                return db, version(db)
+            except BaseException:
+                db.close()
+                raise
+        except sqlite3.OperationalError as error:
+            tried = tried or error
+    raise tried or sqlite3.OperationalError("it cannot be opened")
+
+
+def open_empty(wanted: Format) -> Connection:
+    """Returns an empty file in memory."""
+    db = _connected(":memory:", uri=False)
+    _bring_up_to_date(db, wanted, Path())
+    return db
+
+
+def _connected(where: str, uri: bool) -> Connection:
+    db = sqlite3.connect(
+        where, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=uri, factory=Connection
+    )
+    register(db)
+    return db
+
+
+@contextlib.contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Commits at the end of the `with` block; rolls back if it raises."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def newer(shown: Path, found: int, wanted: int) -> StoreError:
+    """Returns the error for a file of a format that this release does not know."""
+    return NewerStoreError(
+        f"{shown} was written by a newer Surefind (format {found}, this one reads {wanted}). "
+        "Upgrade with: pip install -U surefind."
+    )
+
+
+def version(db: sqlite3.Connection) -> int:
+    """Returns the number of the format of a file; 0 before it has tables."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _bring_up_to_date(db: sqlite3.Connection, wanted: Format, shown: Path) -> None:
+    found = version(db)
+    if found > wanted.version:
+        raise newer(shown, found, wanted.version)
+    if found == 0:
+        _step(db, 0, wanted.schema, wanted.version, wanted)
+    else:
+        for number in range(found, wanted.version):
+            _step(db, number, wanted.upgrades[number], number + 1, wanted)
+
+
+def _step(db: sqlite3.Connection, before: int, statements: Sequence[str], after: int, wanted: Format) -> None:
+    with transaction(db):
+        if version(db) == before:  # unless another process has just done it
+            for statement in statements:
+                db.execute(statement)
+            if after == wanted.version:
+                seal = _schema_checksum(db)
+                db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES ('schema', ?)", (seal,))
+            db.execute(f"PRAGMA user_version={after}")
+
+
+def _schema_checksum(db: sqlite3.Connection) -> int:
+    rows = db.execute("SELECT coalesce(sql, name) FROM sqlite_master ORDER BY name")
+    return checksum("schema", "\n".join(sql for (sql,) in rows))

@@ -1,0 +1,81 @@
+"""A desk with every kind of row, and all that can be read from it, for the tests of damage."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from desk_editor import content
+from surefind.desk import review
+from surefind.desk.store import Desk
+from surefind.desk.values import Base
+from surefind.errors import DamagedError, NewerStoreError
+
+DRAFTS = 24
+
+
+def fill(desk: Desk, drafts: int = DRAFTS) -> None:
+    """Makes drafts in every state, with revisions, comments, approvals and events."""
+    for at in range(1, drafts + 1):
+        text = "\n".join(f"Line {line} of draft {at} says that a wire costs {at * line}." for line in range(20))
+        number = desk.add(
+            f"docs/{at}.md", content(text), f"author {at % 5}", Base(at, "c" * 64, f"Before {at}.")
+        ).number
+        desk.save(number, 1, content(f"{text}\nMore."), f"author {(at + 1) % 5}")
+        first = review.comment(desk, number, 2, 3, "bob", f"Is {at} right?")
+        review.comment(desk, number, 2, 3, "ada", f"Yes, {at} is.", reply_to=first.number)
+        review.resolve(desk, number, first.number, "bob")
+        desk.set_state(number, "in review", "ada", "submitted")
+        review.approve(desk, number, 2, f"reviewer {at % 3}")
+        if at % 3 == 0:
+            desk.published(number, 2, Base(100 + at, "d" * 64, "Now."), at, "ada")
+        elif at % 3 == 1:
+            desk.set_state(number, "draft" if at % 2 else "discarded", "ada", "changed its state")
+
+
+READS: dict[str, Callable[[Desk], Any]] = {
+    "waiting": lambda desk: desk.waiting(),
+    "of a document": lambda desk: desk.waiting("docs/2.md"),
+    "recent": lambda desk: desk.recent(5),
+    "count": lambda desk: desk.count(),
+    "everybody": lambda desk: desk.all_authors(),
+    "drafts": lambda desk: [desk.get(at) for at in range(1, DRAFTS + 1)],
+    "documents": lambda desk: [desk.document_of(at) for at in range(1, DRAFTS + 2)],
+    "revisions": lambda desk: [desk.revision(at, number) for at in range(1, DRAFTS + 1) for number in (1, 2)],
+    "signed": lambda desk: [(desk.signed(at), desk.keeps(at), desk.base(at)) for at in range(1, DRAFTS + 1)],
+    "authors": lambda desk: [desk.authors(at) for at in range(1, DRAFTS + 1)],
+    "comments": lambda desk: [review.comments(desk, at) for at in range(1, DRAFTS + 1)],
+    "events": lambda desk: [desk.events(at) for at in range(1, DRAFTS + 1)],
+    "files": lambda desk: [desk.file_of(100 + at) for at in range(1, DRAFTS + 1)],
+}
+
+
+def read_all(data: Path) -> dict[str, str]:
+    """What each read returns, each from a desk that was just opened; "damaged" if it says so."""
+    found = {}
+    for name, read in READS.items():
+        desk = Desk(data)
+        try:
+            found[name] = repr(read(desk))
+        except DamagedError as error:
+            found[name] = "damaged"
+            assert "desk.db" in str(error) and "Restore" in str(error), error
+        except NewerStoreError:  # the number of the format has changed
+            found[name] = "damaged"
+        finally:
+            desk.close()
+    return found
+
+
+def damage(whole: bytes, chance: random.Random) -> bytes:
+    """Flips a bit; sometimes changes some bytes, a page, or cuts the end off."""
+    at, how = chance.randrange(len(whole)), chance.random()
+    if how < 0.05:
+        return whole[:at]
+    if how < 0.1:
+        return whole[: at // 4096 * 4096] + bytes(4096) + whole[at // 4096 * 4096 + 4096 :]
+    if how < 0.8:
+        return whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :]
+    return (whole[:at] + chance.randbytes(8) + whole[at + 8 :])[: len(whole)]
