@@ -35,7 +35,7 @@ Match = tuple[int, int, int]
 class _Steps:
     """The comparisons that a difference may still make."""
 
-    left: int = MAX_STEPS
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def difference(before: str, after: str, context: int | None = 3) -> list[Line]:
     old, new = before.splitlines(), after.splitlines()
     lines: list[Line] = []
     at_old = at_new = 0
-    steps = _Steps()
+    steps = _Steps(MAX_STEPS)
     for start_old, start_new, size in [*matches(old, new, steps), (len(old), len(new), 0)]:
         lines += _changed(old, new, range(at_old, start_old), range(at_new, start_new), steps)
         lines += [_same(old[start_old + i], start_old + i, start_new + i) for i in range(size)]
@@ -74,7 +74,7 @@ def matches(old: Sequence[Hashable], new: Sequence[Hashable], steps: _Steps | No
     head = _shared(old, new)
     tail = _shared(old[head:][::-1], new[head:][::-1])
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
-    inside = _shortest(middle_old, middle_new, steps or _Steps())
+    inside = _shortest(middle_old, middle_new, steps or _Steps(MAX_STEPS))
     if inside is None:
         inside = _unique(middle_old, middle_new)
     found = [(0, 0, head), *((a + head, b + head, 1) for a, b in inside), (len(old) - tail, len(new) - tail, tail)]

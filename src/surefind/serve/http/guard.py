@@ -82,7 +82,7 @@ class Guard:
         self._present = present
         self._reading = reading
         self._admit = admit
-        self._streams = Places("open streams", "streams_per_caller", settings.streams_per_caller, settings.streams)
+        self._streams = Places("streams", "streams_per_caller", settings.streams_per_caller, settings.streams)
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
