@@ -12,6 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
 from surefind.errors import LockedError, NothingIndexedError, SourceError, StoreError, UsageError
+from surefind.workers import check_stopped
 
 if TYPE_CHECKING:
     from surefind.access import Access
@@ -200,7 +201,8 @@ class Drafting:
 
     def trial(self, number: int, look: Callable[[Reader, Reader], T], revision: int | None = None) -> T:
         """Builds everything for publishing a draft, calls `look` with readers of the current generation and of the one
-        that it would be, and deletes what was built. Raises `ConflictError` if `revision` is not the newest."""
+        that it would be, and deletes what was built. Raises `ConflictError` if `revision` is not the newest. Work that
+        was stopped (`surefind.workers`) ends at its next step."""
         from surefind.desk.publishing import build_only
 
         if self.catalogue.current() is None:
@@ -210,7 +212,7 @@ class Drafting:
         def gate(before: Reader, after: Reader) -> None:
             seen.append(look(before, after))
 
-        with self._writing(gate=gate, trial=True) as writer:
+        with self._writing(report=lambda *_: check_stopped(), gate=gate, trial=True) as writer:
             build_only(writer, self.desk, number, revision)
         return seen[0]
 

@@ -7,6 +7,11 @@
 When the block ends early, work that has not begun is dropped and running work is waited for: its answer may have been
 paid for. Ctrl-C is the exception: a server that hangs would hold up the user for minutes, so running work gets half a
 second to finish and is then abandoned. (`concurrent.futures` would wait for its threads when the program ends.)
+
+    future = started(work, stop)      # stop.set() ends it
+
+A thread cannot be ended from outside, so work that may take long calls `check_stopped` often, as do those who wait for
+a child process.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -27,6 +32,18 @@ Result = TypeVar("Result")
 _MOMENT = 0.5
 """Seconds to wait for running work after Ctrl-C."""
 _abandoned: WeakSet[threading.Thread] = WeakSet()
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+
+
+class StoppedError(BaseException):
+    """Nobody waits for this work any more. It is no `Exception`, so that no fallback goes on with the work."""
+
+
+def check_stopped() -> None:
+    """Raises `StoppedError` if the work of this thread was stopped."""
+    stop = _stop.get()
+    if stop is not None and stop.is_set():
+        raise StoppedError
 
 
 class Workers:
@@ -66,6 +83,7 @@ class Workers:
 
         def one() -> None:
             try:
+                run(check_stopped)
                 future.set_result(run(work, item))
             except BaseException as error:
                 future.set_exception(error)
@@ -92,11 +110,14 @@ def with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     return started(work).result(seconds)
 
 
-def started(work: Callable[[], Result]) -> Future[Result]:
-    """Starts work in a thread of its own, and returns its future result."""
+def started(work: Callable[[], Result], stop: threading.Event | None = None) -> Future[Result]:
+    """Starts work in a thread of its own, and returns its future result. When `stop` is set, the work ends with
+    `StoppedError` where it next calls `check_stopped`."""
     future: Future[Result] = Future()
 
     def run() -> None:
+        if stop is not None:
+            _stop.set(stop)
         try:
             future.set_result(work())
         except BaseException as error:

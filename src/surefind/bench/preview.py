@@ -18,6 +18,7 @@ from surefind.exam.readable import readable_questions
 from surefind.kb import KnowledgeBase
 from surefind.protocols import Priced
 from surefind.search.reader import Reader
+from surefind.workers import check_stopped
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ def preview(kb: KnowledgeBase, number: int, access: Access, revision: int | None
         asked = readable_questions(exam, before, access)
         if not asked:
             raise ExamError("No question of the standing exam is about documents that you may read.")
-        return measure_drift(kb, replace(exam, queries=tuple(asked)), before, after, access=access)
+        return measure_drift(
+            kb, replace(exam, queries=tuple(asked)), before, after, lambda *_: check_stopped(), access=access
+        )
 
     try:
         return Preview(kb.trial(number, look, revision))

@@ -2,7 +2,9 @@
 
 Lines are matched by Myers' algorithm (An O(ND) Difference Algorithm and Its Variations, 1986), which takes time in
 proportion to the length times the number of changes. `difflib` takes cubic time on texts that repeat lines. Beyond
-`_MOST` changes only lines that occur once in both texts are matched, so that any two texts take a bounded time.
+`MAX_CHANGES` changes only lines that occur once in both texts are matched. The words of changed lines are matched in
+the same way. A difference takes `MAX_STEPS` steps in all: when they are used up, the lines that are left are matched by
+those that occur once, and their words are not marked. So any two texts take a bounded time.
 """
 
 from __future__ import annotations
@@ -14,8 +16,12 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-_MOST = 400
+from surefind.workers import check_stopped
+
+MAX_CHANGES = 400
 """Changes up to which the shortest difference is searched for."""
+MAX_STEPS = 600_000
+"""Comparisons of lines or words in one difference: about half a second."""
 _WORDS = 400
 """Words of a line up to which its changed words are marked."""
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -23,6 +29,13 @@ Kind = Literal["same", "gone", "new", "skipped"]
 Pieces = tuple[tuple[str, bool], ...]
 Match = tuple[int, int, int]
 """Where equal runs begin in the first and in the second sequence, and how long they are."""
+
+
+@dataclass
+class _Steps:
+    """The comparisons that a difference may still make."""
+
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +60,21 @@ def difference(before: str, after: str, context: int | None = 3) -> list[Line]:
     old, new = before.splitlines(), after.splitlines()
     lines: list[Line] = []
     at_old = at_new = 0
-    for start_old, start_new, size in [*matches(old, new), (len(old), len(new), 0)]:
-        lines += _changed(old, new, range(at_old, start_old), range(at_new, start_new))
+    steps = _Steps(MAX_STEPS)
+    for start_old, start_new, size in [*matches(old, new, steps), (len(old), len(new), 0)]:
+        lines += _changed(old, new, range(at_old, start_old), range(at_new, start_new), steps)
         lines += [_same(old[start_old + i], start_old + i, start_new + i) for i in range(size)]
         at_old, at_new = start_old + size, start_new + size
     return lines if context is None else list(_hunks(lines, context))
 
 
-def matches(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Match]:
+def matches(old: Sequence[Hashable], new: Sequence[Hashable], steps: _Steps | None = None) -> list[Match]:
     """Returns the equal runs of two sequences, in order."""
+    check_stopped()
     head = _shared(old, new)
     tail = _shared(old[head:][::-1], new[head:][::-1])
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
-    inside = _shortest(middle_old, middle_new)
+    inside = _shortest(middle_old, middle_new, steps or _Steps(MAX_STEPS))
     if inside is None:
         inside = _unique(middle_old, middle_new)
     found = [(0, 0, head), *((a + head, b + head, 1) for a, b in inside), (len(old) - tail, len(new) - tail, tail)]
@@ -74,30 +89,40 @@ def _shared(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     return min(len(one), len(other))
 
 
-def _shortest(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]] | None:
-    """Returns the pairs of equal items of the shortest difference; None if it has more than `_MOST` changes."""
-    furthest = {1: 0}
-    trace: list[dict[int, int]] = []
-    for changes in range(min(len(old) + len(new), _MOST) + 1):
-        trace.append(dict(furthest))
+def _shortest(old: Sequence[Hashable], new: Sequence[Hashable], steps: _Steps) -> list[tuple[int, int]] | None:
+    """Returns the pairs of equal items of the shortest difference; None if it has more than `MAX_CHANGES` changes, or
+    if the steps are used up."""
+    most = min(len(old) + len(new), MAX_CHANGES)
+    furthest = [-1] * (2 * most + 3)  # by the diagonal, from -most - 1 on
+    furthest[most + 2] = 0
+    trace: list[list[int]] = []
+    for changes in range(most + 1):
+        trace.append(furthest[most + 1 - changes - 1 : most + 1 + changes + 2])
+        steps.left -= 2 * changes + 1
         for k in range(-changes, changes + 1, 2):
-            down = k == -changes or (k != changes and furthest.get(k - 1, -1) < furthest.get(k + 1, -1))
-            x = furthest[k + 1] if down else furthest[k - 1] + 1
+            at = most + 1 + k
+            down = k == -changes or (k != changes and furthest[at - 1] < furthest[at + 1])
+            start = x = furthest[at + 1] if down else furthest[at - 1] + 1
             y = x - k
-            while x < len(old) and y < len(new) and old[x] == new[y]:
+            end = min(len(old), len(new) + k, x + max(0, steps.left))
+            while x < end and old[x] == new[y]:
                 x, y = x + 1, y + 1
-            furthest[k] = x
+            steps.left -= x - start
+            furthest[at] = x
             if x >= len(old) and y >= len(new):
                 return _walked_back(trace, len(old), len(new))
+        if steps.left <= 0:
+            return None
     return None
 
 
-def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
+def _walked_back(trace: list[list[int]], x: int, y: int) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
     for changes in range(len(trace) - 1, -1, -1):
         furthest, k = trace[changes], x - y
-        down = k == -changes or (k != changes and furthest.get(k - 1, -1) < furthest.get(k + 1, -1))
-        before_x = furthest[k + 1] if down else furthest[k - 1]
+        at = k + changes + 1
+        down = k == -changes or (k != changes and furthest[at - 1] < furthest[at + 1])
+        before_x = furthest[at + 1] if down else furthest[at - 1]
         before_y = before_x - (k + 1 if down else k - 1)
         start_x = before_x if down else before_x + 1
         while x > start_x and x > 0 and y > 0:
@@ -137,23 +162,25 @@ def _joined(found: Sequence[Match]) -> list[Match]:
     return joined
 
 
-def _changed(old: Sequence[str], new: Sequence[str], gone: range, come: range) -> list[Line]:
+def _changed(old: Sequence[str], new: Sequence[str], gone: range, come: range, steps: _Steps) -> list[Line]:
     """Returns the lines that were replaced. Lines at the same place in both blocks are compared by words."""
     first: list[Pieces] = [((old[a], True),) for a in gone]
     second: list[Pieces] = [((new[b], True),) for b in come]
     for at, (a, b) in enumerate(zip(gone, come, strict=False)):
-        first[at], second[at] = _words(old[a], new[b])
+        first[at], second[at] = _words(old[a], new[b], steps)
     return [
         *(Line("gone", a + 1, None, pieces) for a, pieces in zip(gone, first, strict=True)),
         *(Line("new", None, b + 1, pieces) for b, pieces in zip(come, second, strict=True)),
     ]
 
 
-def _words(old: str, new: str) -> tuple[Pieces, Pieces]:
+def _words(old: str, new: str, steps: _Steps) -> tuple[Pieces, Pieces]:
+    if steps.left <= 0:
+        return ((old, True),), ((new, True),)
     first, second = _WORD.findall(old), _WORD.findall(new)
     if max(len(first), len(second)) > _WORDS:
         return ((old, True),), ((new, True),)
-    found = matches(first, second)
+    found = matches(first, second, steps)
     if 2 * sum(len(word) for a, _, size in found for word in first[a : a + size]) < min(len(old), len(new)):
         return ((old, True),), ((new, True),)  # mostly other words: marks between them would only confuse
     return _pieces(first, [(a, size) for a, _, size in found]), _pieces(second, [(b, size) for _, b, size in found])

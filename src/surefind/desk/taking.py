@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-import threading
 from dataclasses import replace
 from pathlib import Path
 
-from surefind.cores import usable_cores
 from surefind.desk.source import shown
 from surefind.desk.values import Base
 from surefind.errors import SourceError
@@ -24,8 +22,6 @@ _NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
 _DOCUMENT = re.compile(r"[^\x00-\x1f\x7f\\]{1,500}")
 _LONGEST = 240
 """Bytes of a file's name, at most: file systems store 255."""
-_TURNS = threading.BoundedSemaphore(max(2, usable_cores()))
-"""How many files are read at once: each takes a child process."""
 
 
 def check_name(name: str) -> None:
@@ -57,7 +53,7 @@ def read(reading: Reading, name: str, data: bytes, document: str) -> Document:
     limit = reading.limits.file_mb
     if len(data) > limit * 1e6:
         raise SourceError(f"{name} is larger than {limit:g} MB (max_file_mb).")
-    with _TURNS, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / name
         file.write_bytes(data)
         try:

@@ -20,11 +20,14 @@ from surefind.cores import usable_cores
 from surefind.errors import SourceError
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
+from surefind.workers import check_stopped
 
 _PIECE = 1 << 16
 """Bytes read from a pipe, or written to it, at a time."""
 _ANSWER = 8
 """Bytes of an answer per character of text, at most: JSON needs up to six for one, and lists the chunks too."""
+_LOOK_SECONDS = 0.1
+"""Seconds after which whoever waits for a child looks whether the work was stopped."""
 _SPARE_SECONDS = 60.0
 """Seconds that a spare process waits for the next sync."""
 
@@ -69,9 +72,7 @@ class Child:
             file = _pipe(self.process.stdin).fileno()
             os.set_blocking(file, False)
             while left:
-                _, ready, _ = select.select([], [file], [], max(0.0, deadline - time.monotonic()))
-                if not ready:
-                    raise _late(limits)
+                _wait(deadline, limits, writing=file)
                 left = left[os.write(file, left[:_PIECE]) :]
         except (BrokenPipeError, ValueError):
             raise BrokenChildError(f"cannot be read: {self._crash()}") from None
@@ -80,9 +81,7 @@ class Child:
         file = _pipe(self.process.stdout).fileno()
         parts: list[bytes] = []
         while size:
-            ready, _, _ = select.select([file], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise _late(limits)
+            _wait(deadline, limits, reading=file)
             piece = os.read(file, min(size, _PIECE))
             if not piece:
                 raise BrokenChildError(f"cannot be read: {self._crash()}")
@@ -157,8 +156,14 @@ class _Spares:
 spares = _Spares()
 
 
-def _late(limits: Limits) -> SourceError:
-    return SourceError(f"takes more than {limits.seconds:g} s (max_seconds); reading was stopped")
+def _wait(deadline: float, limits: Limits, reading: int | None = None, writing: int | None = None) -> None:
+    """Waits for a pipe. Raises `SourceError` at the deadline, and `StoppedError` if the work was stopped: the caller
+    then ends the child."""
+    read, write = ([] if file is None else [file] for file in (reading, writing))
+    while not any(select.select(read, write, [], min(_LOOK_SECONDS, max(0.0, deadline - time.monotonic())))):
+        check_stopped()
+        if time.monotonic() >= deadline:
+            raise SourceError(f"takes more than {limits.seconds:g} s (max_seconds); reading was stopped")
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -20,6 +20,8 @@ from surefind.types import Chunk
 
 _COMPARED = 2_000_000
 """Characters of a text that are compared with another one."""
+_COMPARED_LINES = 50_000
+"""Lines of a text that are compared with another one."""
 
 
 def sees(service: Service, caller: Caller, draft: Draft) -> bool:
@@ -130,8 +132,9 @@ def lines_to_comment(service: Service, caller: Caller, draft: Draft, revision: i
 
 def changed_lines(before: str, after: str) -> tuple[list[Line], int]:
     """Returns the difference of two texts, and how many lines of the second one were not compared: the difference of
-    very long texts would take more memory than a server has to spare."""
-    return difference(before[:_COMPARED], after[:_COMPARED]), after.count("\n", _COMPARED)
+    very long texts would take more time and memory than a server has to spare."""
+    old, new = (text[:_COMPARED].splitlines()[:_COMPARED_LINES] for text in (before, after))
+    return difference("\n".join(old), "\n".join(new)), len(after.splitlines()) - len(new)
 
 
 def _replaced(service: Service, caller: Caller, draft: Draft) -> str:

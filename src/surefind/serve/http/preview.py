@@ -15,7 +15,7 @@ from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.readable import readable_questions
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import reviews, seen_chunks
+from surefind.serve.http.drafting import reviews
 from surefind.serve.http.service import Service
 from surefind.types import Chunk
 
@@ -97,11 +97,3 @@ def _shown(caller: Caller, drift: Drift) -> dict[str, Any]:
 def seen_questions(exam: Exam, service: Service, caller: Caller) -> list[ExamQuery]:
     """Returns the questions all of whose passages the caller may read."""
     return readable_questions(exam, service.reader(), caller.access())
-
-
-def draft_preview(service: Service, caller: Caller, draft: Draft) -> dict[str, Any]:
-    """Returns the chunks and the questions."""
-    return {
-        **chunks_of(lambda: seen_chunks(service, caller, draft.number)),
-        "questions": questions_of(service, caller, draft),
-    }

@@ -25,6 +25,7 @@ from surefind.errors import (
 from surefind.redact import without_folders
 from surefind.serve.auth.caller import ForbiddenError, NotAuthenticatedError
 from surefind.serve.auth.gatekeeper import TooManyError
+from surefind.serve.http.heavy import ClosedRequestError
 from surefind.serve.http.rate import TooOftenError
 
 LOG = logging.getLogger("surefind.serve")
@@ -32,10 +33,11 @@ _WAIT = {"Retry-After": "2"}
 _TITLES = {
     400: "Bad request", 401: "Not authenticated", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
     409: "Conflict", 410: "Gone", 411: "Length required", 413: "Too large", 415: "Unsupported media type",
-    421: "Wrong host", 422: "Invalid request", 429: "Too many requests", 500: "Server error", 503: "Not ready",
-    504: "Timed out",
+    421: "Wrong host", 422: "Invalid request", 429: "Too many requests", 499: "Client closed the request",
+    500: "Server error", 503: "Not ready", 504: "Timed out",
 }  # fmt: skip
 _STATUS: list[tuple[type[SurefindError], int]] = [
+    (ClosedRequestError, 499),
     (TooManyError, 429),
     (TooOftenError, 429),
     (NotAuthenticatedError, 401),

@@ -1,4 +1,4 @@
-"""Limits how often a caller may ask, and how many answers it may receive bit by bit at once."""
+"""Limits how often a caller may ask, and how many requests that last long it may have at once."""
 
 from __future__ import annotations
 
@@ -41,24 +41,27 @@ class Rate:
             raise TooOftenError(f"A caller may send {self._per_minute} requests a minute. Wait a moment.")
 
 
-class Streams:
-    """The streams that are open. They last as long as their callers like, so they are bounded apart from other
-    requests, which would wait behind them."""
+class Places:
+    """Requests of a kind that last long, such as streams. They are bounded apart from other requests, which would wait
+    behind them."""
 
-    def __init__(self, per_caller: int, in_all: int) -> None:
+    def __init__(self, what: str, setting: str, per_caller: int, in_all: int) -> None:
+        """`what` names the requests in messages, and `setting` the limit of one caller."""
+        self._what = what
+        self._setting = setting
         self._per_caller = per_caller
         self._in_all = in_all
         self._open: Counter[str] = Counter()
 
     @contextlib.contextmanager
     def held_by(self, caller: str) -> Iterator[None]:
-        """Counts a stream of a caller until the end of the block. Raises `TooOftenError` if there are too many."""
+        """Counts a request of a caller until the end of the block. Raises `TooOftenError` if there are too many."""
         if self._open[caller] >= self._per_caller:
             raise TooOftenError(
-                f"A caller may have {self._per_caller} streams open at once (streams_per_caller). Close one first."
+                f"A caller may have {self._per_caller} {self._what} at once ({self._setting}). Wait until one ends."
             )
         if self._open.total() >= self._in_all:
-            raise TooOftenError(f"The server has {self._in_all} streams open, which is its limit. Try again soon.")
+            raise TooOftenError(f"The server has {self._in_all} {self._what}, which is its limit. Try again soon.")
         self._open[caller] += 1
         try:
             yield

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -25,6 +25,7 @@ from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.sessions import COOKIE, Sessions
 from surefind.serve.http.cache import AnswerCache
+from surefind.serve.http.heavy import HeavyWork
 from surefind.serve.http.jobs import Job, Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
@@ -36,6 +37,8 @@ _EARLIER = 2
 """Generations before the current one that stay open, so that a list of hits can be continued after a change."""
 _BUNDLED = ("bm25(", "dense(model=minilm")
 """How the specs of retrievers begin that need no service."""
+Heavy = Literal["upload", "difference", "preview"]
+"""Kinds of requests that take long: a file is read, texts are compared, exam questions are asked about a draft."""
 T = TypeVar("T")
 
 
@@ -53,6 +56,12 @@ class Service:
         self.rate = Rate(settings.requests_per_minute)
         self._working = anyio.CapacityLimiter(settings.workers)
         self._writing = anyio.CapacityLimiter(1)
+        heavy, share = settings.heavy_workers, settings.heavy_per_caller
+        self._heavy: dict[Heavy, HeavyWork] = {
+            "upload": HeavyWork("uploads", heavy, share),
+            "difference": HeavyWork("differences", heavy, share),
+            "preview": HeavyWork("previews", 1, share),  # each holds the writer's lock
+        }
         self.previews: OrderedDict[tuple[object, ...], Preview] = OrderedDict()
         """What publishing a draft would do to the exam, by all that it depends on."""
         self._readers: OrderedDict[int, Reader] = OrderedDict()
@@ -64,8 +73,12 @@ class Service:
         return await to_thread.run_sync(do, limiter=self._working, abandon_on_cancel=True)
 
     async def write(self, do: Callable[[], T]) -> T:
-        """Runs work that changes the knowledge base: one at a time, so that uploads do not refuse each other."""
+        """Runs work that changes the knowledge base: one at a time, so that writers do not refuse each other."""
         return await to_thread.run_sync(do, limiter=self._writing)
+
+    async def work_apart(self, kind: Heavy, request: Request, caller: Caller, do: Callable[[], T]) -> T:
+        """Runs work that takes long in a thread, apart from other requests. It ends with its request."""
+        return await self._heavy[kind].run(request, caller.name, lambda: self.caller(request, "read"), do)
 
     async def caller(self, request: Request, scope: Scope) -> Caller:
         """Returns who calls. Raises an error if the caller is unknown, lacks the scope or calls too often. The guard

@@ -34,6 +34,10 @@ class ServeSettings:
     """Streams that are open at once, apart from other requests: events of jobs, answers, tools for agents."""
     streams_per_caller: int = 100
     """Streams of one caller."""
+    heavy: int = 0
+    """Uploads that are worked on at once, and as many differences; 0 for one for each core, and at least two."""
+    heavy_per_caller: int = 8
+    """Uploads of one caller that run or wait, and as many differences and previews."""
     requests_per_minute: int = 0
     """Requests of one caller; 0 for no limit."""
     cache_mb: int = 32
@@ -45,6 +49,10 @@ class ServeSettings:
     @property
     def workers(self) -> int:
         return self.concurrency or 2 * usable_cores()
+
+    @property
+    def heavy_workers(self) -> int:
+        return self.heavy or max(2, usable_cores())
 
 
 def serve_settings(given: Mapping[str, Any], **replaced: Any) -> ServeSettings:
@@ -66,7 +74,7 @@ def _checked(key: str, value: Any, default: Any) -> Any:
     wanted: Any = (int, float) if isinstance(default, float) else (type(default),)
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise ConfigError(f"{key} below [serve] must be {'text' if wanted == (str,) else 'a number'}, not {value!r}.")
-    least = 0 if key in ("concurrency", "requests_per_minute", "cache_mb", "port") else 1
+    least = 0 if key in ("concurrency", "heavy", "requests_per_minute", "cache_mb", "port") else 1
     if not isinstance(value, str) and value < least:
         raise ConfigError(f"{key} below [serve] must be at least {least}, not {value}.")
     if key == "port" and value > 65_535:

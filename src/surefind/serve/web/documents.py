@@ -126,7 +126,7 @@ async def restore(request: Request, service: Served, version: Annotated[int, For
         service.readable_version(version, caller)
         return service.kb.restore(version, caller.name).number
 
-    return back_to(request, f"/drafts/{await service.work(write)}")
+    return back_to(request, f"/drafts/{await service.work_apart('upload', request, caller, write)}")
 
 
 @router.get("/documents/{document_id:path}")
@@ -144,14 +144,16 @@ async def document(
     """A document as it is searched, with its metadata and versions; or what changed between two versions."""
     caller = await service.caller(request, "read")
 
-    def read() -> dict[str, Any]:
-        found = _document(service, caller, document_id, line, passage, q)
+    def read() -> Response:
+        found = {"changed": None, **_document(service, caller, document_id, line, passage, q)}
         versions: list[Version] = found["versions"]
         if before and after:
             found |= _changes(service, versions, before, after, part)
-        return found
+        return page(caller, "document.html", here="documents", **found)
 
-    return page(caller, "document.html", here="documents", **{"changed": None, **await service.work(read)})
+    if before and after:
+        return await service.work_apart("difference", request, caller, read)
+    return await service.work(read)
 
 
 def _document(service: Service, caller: Caller, document_id: str, line: int, passage: str, q: str) -> dict[str, Any]:

@@ -138,7 +138,11 @@ async def make(
         if wrong:
             raise SourceError(wrong)
         made_from = None if given is None else await service.work(lambda: _edited(service, caller, given))
-        made = await service.work(lambda: service.kb.draft_of(name, body, wanted, caller.name, made_from=made_from))
+
+        def write() -> Draft:
+            return service.kb.draft_of(name, body, wanted, caller.name, made_from=made_from)
+
+        made = await service.work_apart("upload", request, caller, write)
     except SourceError as error:
         return _form(caller, document, text or "", name, text is not None, given, str(error), 400)
     return back_to(request, f"/drafts/{made.number}")
@@ -191,9 +195,14 @@ async def save(
     draft = await service.work(lambda: seen(service, caller, number))
     data = _plain(text).encode()
     try:
-        await service.work(lambda: service.kb.save(number, revision, data, caller.name, name))
+        await service.work_apart(
+            "upload", request, caller, lambda: service.kb.save(number, revision, data, caller.name, name)
+        )
     except ConflictError as error:
-        return await _conflict(service, caller, number, revision, data, name, error)
+        said = str(error)
+        return await service.work_apart(
+            "difference", request, caller, lambda: _conflict(service, caller, number, revision, data, name, said)
+        )
     except SourceError as error:
         return _editor(caller, draft, text, str(error), 400)
     return back_to(request, f"/drafts/{number}")
@@ -215,27 +224,21 @@ async def upload(
         seen(service, caller, number)
         service.kb.save(number, revision, data, caller.name, name)
 
-    await service.work(write)
+    await service.work_apart("upload", request, caller, write)
     return back_to(request, f"/drafts/{number}")
 
 
-async def _conflict(
-    service: Service, caller: Caller, number: int, edited: int, data: bytes, name: str, error: ConflictError
+def _conflict(
+    service: Service, caller: Caller, number: int, edited: int, data: bytes, name: str, wrong: str
 ) -> Response:
     """Shows the text that was not saved beside the one that somebody else saved. The form saves on the revision that is
     shown, whatever was saved since."""
-
-    def read() -> dict[str, Any]:
-        desk = service.kb.desk
-        theirs = seen_revision(service, caller, number)
-        text = decoded(theirs.data) if is_text(theirs.name) else ""
-        return {"name": name or desk.revision(number, edited).name, "theirs": theirs, "their_text": text,
-                "part": part_of(*changed_lines(text, decoded(data)))}  # fmt: skip
-
-    found = await service.work(read)
+    theirs = seen_revision(service, caller, number)
+    text, mine = decoded(theirs.data) if is_text(theirs.name) else "", decoded(data)
     return page(
-        caller, "draft_conflict.html", 409, title="Somebody saved meanwhile", here="drafts", mine=decoded(data),
-        wrong=str(error), **found,
+        caller, "draft_conflict.html", 409, title="Somebody saved meanwhile", here="drafts", mine=mine, wrong=wrong,
+        name=name or service.kb.desk.revision(number, edited).name, theirs=theirs, their_text=text,
+        part=part_of(*changed_lines(text, mine)),
     )  # fmt: skip
 
 
@@ -253,7 +256,13 @@ async def preview(
     def cut() -> dict[str, Any]:
         return chunks_of(lambda: service.kb.chunks_of(text_name(name), _plain(text).encode(), name))
 
-    return page(caller, "chunks.html", title="Chunks", here="drafts", found=await service.work(cut))
+    return page(
+        caller,
+        "chunks.html",
+        title="Chunks",
+        here="drafts",
+        found=await service.work_apart("upload", request, caller, cut),
+    )
 
 
 def _plain(text: str) -> str:

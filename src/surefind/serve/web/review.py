@@ -57,8 +57,12 @@ async def draft(
     """The draft. With `since`, only what changed from that revision on; with `line`, a form to comment on it. A long
     change comes in parts: `at` is a line to show, or `part` the number of one."""
     caller = await service.caller(request, "write")
-    found = await service.work(lambda: _draft(service, caller, number, revision, since, line or at, part))
-    return page(caller, "draft.html", here="drafts", commenting=line, **found)
+
+    def read() -> Response:
+        found = _draft(service, caller, number, revision, since, line or at, part)
+        return page(caller, "draft.html", here="drafts", commenting=line, **found)
+
+    return await service.work_apart("difference", request, caller, read)
 
 
 def _draft(
@@ -196,7 +200,7 @@ async def do(
         check(service, caller, number)
         act()
 
-    await service.work(write)
+    await (service.work_apart("upload", request, caller, write) if what == "rebase" else service.work(write))
     return back_to(request, "/drafts" if what == "discard" else f"/drafts/{number}")
 
 
@@ -218,7 +222,7 @@ async def chunks(number: Number, request: Request, service: Served) -> Response:
         seen(service, caller, number)
         return chunks_of(lambda: seen_chunks(service, caller, number))
 
-    return _part(caller, request, "chunks", "Chunks", number, await service.work(read))
+    return _part(caller, request, "chunks", "Chunks", number, await service.work_apart("upload", request, caller, read))
 
 
 @router.get("/drafts/{number}/questions")
@@ -226,7 +230,7 @@ async def questions(number: Number, request: Request, service: Served) -> Respon
     """The questions of the standing exam that a draft gains or loses."""
     caller = await service.caller(request, "write")
     found = await service.work(lambda: seen(service, caller, number))
-    asked = await service.write(lambda: questions_of(service, caller, found))
+    asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, found))
     return _part(caller, request, "questions", "Exam questions", number, asked)
 
 

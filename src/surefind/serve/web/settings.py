@@ -163,7 +163,7 @@ async def create_key(
 async def revoke_key(
     request: Request, service: Served, key_id: Annotated[str, Form(alias="id", max_length=64)]
 ) -> Response:
-    """Revokes a key, at once."""
+    """Revokes a key, at once: it waits for no other change."""
     await service.caller(request, "admin")
-    await service.write(lambda: Keys(service.kb.data).revoke(key_id))
+    await service.work(lambda: Keys(service.kb.data).revoke(key_id))
     return back_to(request, "/settings?saved=revoked#keys")

@@ -108,4 +108,8 @@ async def upload(
     if not data:
         raise HTTPException(400, "The body is empty. Send the file as the body of the request.")
 
-    return asdict(await service.work(lambda: service.kb.draft_of(name, data, document, caller.name)))
+    return asdict(
+        await service.work_apart(
+            "upload", request, caller, lambda: service.kb.draft_of(name, data, document, caller.name)
+        )
+    )

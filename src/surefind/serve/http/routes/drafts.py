@@ -9,11 +9,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
+from surefind.desk.difference import Line
 from surefind.desk.review import comment, resolve
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Draft
 from surefind.serve.auth.caller import Caller
+from surefind.serve.http.answers import as_json
 from surefind.serve.http.drafting import (
     changed_lines,
     known_text,
@@ -22,13 +25,14 @@ from surefind.serve.http.drafting import (
     published_text,
     reviewed,
     seen,
+    seen_chunks,
     seen_comment,
     seen_comments,
     seen_revision,
     sees,
 )
 from surefind.serve.http.job_view import job_data
-from surefind.serve.http.preview import draft_preview
+from surefind.serve.http.preview import chunks_of, questions_of
 from surefind.serve.http.service import Served, Service
 
 router = APIRouter(tags=["drafts"])
@@ -71,26 +75,33 @@ async def draft(
     request: Request,
     service: Served,
     revision: Annotated[int | None, Query(ge=1, lt=2**31, description="The newest one by default.")] = None,
-) -> dict[str, Any]:
+) -> Response:
     """Returns a draft with the text of a revision, its comments, and what happened to it. `difference` compares it with
-    what is published now, if the caller may read that."""
+    what is published now, if the caller may read that; `lines_not_compared` are left out of it, because the texts are
+    too long."""
     caller = await service.caller(request, "write")
 
-    def read() -> dict[str, Any]:
+    def read() -> bytes:
         found = seen(service, caller, number)
         one = seen_revision(service, caller, number, revision)
         now = published_text(service, caller, found.document)
-        lines = changed_lines(now, known_text(service, caller, one))[0] if now else None
-        return {
+        lines, more = changed_lines(now, known_text(service, caller, one)) if now else (None, 0)
+        return as_json({
             **asdict(found),
             "shown_revision": one.number,
             "text": decoded(one.data) if is_text(one.name) else None,
-            "difference": None if lines is None else [asdict(line) for line in lines],
+            "difference": None if lines is None else [_line(line) for line in lines],
+            "lines_not_compared": more,
             "comments": [asdict(said) for said in seen_comments(service, caller, number)],
             "events": [asdict(event) for event in service.kb.desk.events(number)],
-        }
+        })  # fmt: skip
 
-    return await service.work(read)
+    # JSON of a long difference is written here: the server would write it between other requests, which then wait.
+    return Response(await service.work_apart("difference", request, caller, read), media_type="application/json")
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {"kind": line.kind, "old": line.old, "new": line.new, "pieces": line.pieces}
 
 
 @router.put("/v1/drafts/{number}", summary="Save a draft")
@@ -113,7 +124,7 @@ async def save(
         seen(service, caller, number)
         return service.kb.save(number, int(edited), data, caller.name, name)
 
-    return asdict(await service.work(write))
+    return asdict(await service.work_apart("upload", request, caller, write))
 
 
 @router.post("/v1/drafts/{number}/comments", status_code=201, summary="Comment on a draft")
@@ -151,7 +162,13 @@ async def submit(number: Number, request: Request, service: Served) -> dict[str,
 @router.post("/v1/drafts/{number}/rebase", summary="Put a draft on the newer version")
 async def rebase(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Puts the text of a draft on the version that is published now, as a new revision."""
-    return await _done(service, request, number, lambda caller: service.kb.rebase(number, caller.name))
+    caller = await service.caller(request, "write")
+
+    def write() -> Draft:
+        seen(service, caller, number)
+        return service.kb.rebase(number, caller.name)
+
+    return asdict(await service.work_apart("upload", request, caller, write))
 
 
 @router.post("/v1/drafts/{number}/discard", summary="Discard a draft")
@@ -194,7 +211,11 @@ async def preview(number: Number, request: Request, service: Served) -> dict[str
     """Returns the chunks that a draft will have and, for reviewers, the exam questions that it gains or loses."""
     caller = await service.caller(request, "write")
     found = await service.work(lambda: seen(service, caller, number))
-    return await service.write(lambda: draft_preview(service, caller, found))
+    cut = await service.work_apart(
+        "upload", request, caller, lambda: chunks_of(lambda: seen_chunks(service, caller, number))
+    )
+    asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, found))
+    return {**cut, "questions": asked}
 
 
 @router.post("/v1/versions/{version}/restore", status_code=201, summary="Restore a version")
@@ -206,7 +227,7 @@ async def restore(version: Number, request: Request, service: Served) -> dict[st
         service.readable_version(version, caller)
         return asdict(service.kb.restore(version, caller.name))
 
-    return await service.work(write)
+    return await service.work_apart("upload", request, caller, write)
 
 
 async def _done(
