@@ -72,7 +72,8 @@ def test_reports_that_used_it_are_counted_and_stay(home: Home, store: ExamStore)
     ran = surefind("exam", "delete", "mine@2", "--yes", kb=home.folder)
     assert "1 report in .surefind/reports used this exam" in ran.out
     found = surefind("exam", "delete", "mine", "--yes", "--json", kb=home.folder).json
-    assert found == {"deleted": ["mine@1"], "reports": [str(reports / "b")]}
+    damaged = [str(reports / "d" / "report.json")]
+    assert found == {"deleted": ["mine@1"], "reports": [str(reports / "b")], "damaged_reports": damaged}
     assert (reports / "a" / "report.json").exists()
 
 

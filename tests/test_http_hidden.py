@@ -26,14 +26,29 @@ from surefind.redact import without_addresses
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
 from surefind.serve.http.app import create_app
+from surefind.study.scores import readable_passages
 from surefind.types import SearchResult, TraceEntry
 from test_http_access import Bank, serving
 from test_report_quotes import PAIR, _job
 
 ISOLATED = PAIR + '\n[access]\nisolation = "statistics"\n'
 TIMES = {
+<<<<<<< HEAD
     "created", "latency_ms", "ingest_s_per_doc", "environment", "id", "ms", "seconds", "p50", "calls", "memory_bytes",
 }  # fmt: skip
+=======
+    "created",
+    "latency_ms",
+    "ingest_s_per_doc",
+    "environment",
+    "id",
+    "ms",
+    "seconds",
+    "p50",
+    "calls",
+    "memory_bytes",
+}
+>>>>>>> desk8
 """What differs between any two runs."""
 
 
@@ -86,6 +101,11 @@ def test_a_report_is_the_same_however_many_documents_its_reader_may_not_read(tmp
             row = whole["rows"][0]
             assert row["chunks"] >= 6 + restricted and row["index_bytes"] and whole["exam"]["dropped"] == restricted
     assert differences(*seen) == []
+
+
+def test_a_study_counts_the_passages_that_its_readers_may_read(bank: Bank) -> None:
+    view = bank.kb.reader().view
+    assert [readable_passages(view, one) for one in (Access.public(), Access.of("hr"), Access.owner())] == [1, 2, 2]
 
 
 # ---------------------------------------------------------------- kept questions

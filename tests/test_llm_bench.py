@@ -179,9 +179,9 @@ def test_a_spent_budget_stops_with_the_sum_and_goes_on_later(home: Home, llm: LL
     with home.open() as kb:
         kb.services.llm.chat(llm.model).price = Price(0.0, 1e6)  # a dollar a token of answer
         kb.services.llm.meter.limit = 2.0
-        with pytest.raises(BudgetError, match=r"\$\d+\.\d\d was spent on 2 calls"):
+        with pytest.raises(BudgetError, match=r"\$\d+\.\d\d was spent on [12] calls"):
             run_bench(kb, plan, "")
-    assert len(llm.bodies) == 2
+    assert len(llm.bodies) in (1, 2), "one that is answered before the next is sent costs more than was reserved"
     assert report_of(home, "bm25", step)["problems"] == []
     assert len(llm.bodies) == len(EXAM.queries)
 

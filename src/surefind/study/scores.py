@@ -47,7 +47,7 @@ def summary(scored: Scored, latency: Sequence[dict[str, Any]] = ()) -> dict[str,
         "families": [query.family for query in plan.exam.queries],
         "questions": len(plan.exam.queries),
         "dropped": scored.dropped,
-        "passages": _passages(scored.view, plan.access),
+        "passages": readable_passages(scored.view, plan.access),
         "documents": len(scored.view.admitted(plan.access)),
         "layout": scored.view.layout,
         "problems": [*scored.problems, *step_problems(names, scored.steps)],
@@ -66,7 +66,7 @@ def plain_row(spec: str, scores: Mapping[str, Floats], primary: str, clusters: N
     }
 
 
-def _passages(view: View, access: Access) -> int:
+def readable_passages(view: View, access: Access) -> int:
     """Returns how many chunks these groups may read."""
     spans, admitted = view.spans(), set(view.admitted(access))
     readable = np.array([name in admitted for name in spans.names], bool)
