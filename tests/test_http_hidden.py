@@ -33,10 +33,6 @@ from test_report_quotes import PAIR, _job
 
 ISOLATED = PAIR + '\n[access]\nisolation = "statistics"\n'
 TIMES = {
-<<<<<<< HEAD
-    "created", "latency_ms", "ingest_s_per_doc", "environment", "id", "ms", "seconds", "p50", "calls", "memory_bytes",
-}  # fmt: skip
-=======
     "created",
     "latency_ms",
     "ingest_s_per_doc",
@@ -48,7 +44,6 @@ TIMES = {
     "calls",
     "memory_bytes",
 }
->>>>>>> desk8
 """What differs between any two runs."""
 
 
