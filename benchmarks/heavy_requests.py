@@ -7,8 +7,8 @@ clients of one key send the same slow request again and again. Meanwhile, caller
 query is new), sign in, and ask with keys that are revoked under them. Afterwards the clients close their connections,
 and the script waits until the server and its child processes are idle.
 
-uploads      a workbook of 27 kB with 6,000 rows of 16,384 cells, which takes longer to read than `max_seconds`
-differences  drafts of 2 MB of a document of 2 MB: a line of 80 kB in which most words differ, and lines of one letter
+uploads      a workbook of 26 kB with 6,000 rows of 16,384 cells, which takes most of a minute to read
+differences  drafts of 2 MB of a document of 2 MB: lines of 200 words of eight kinds, and lines of one letter
 previews     the chunks and the exam questions of drafts of 1.8 MB
 """
 
