@@ -156,3 +156,21 @@ def test_server_that_is_stopped_while_it_warms_up_ends_quietly(small: Home) -> N
             assert server.process.wait(60) == -signal.SIGTERM, "it ends as the signal says, and by no other"
             log = server.log.read_text()
         assert "Traceback" not in log and "Error" not in log, log
+
+
+def test_connection_that_is_being_closed_is_lent_to_nobody(tmp_path: Path) -> None:
+    """Else a thread that asks for it in that moment executes on it while it is closed, which crashes."""
+    seen: list[object] = []
+
+    class Noting(Connection):
+        def close(self) -> None:
+            seen.append(self.lent and self.lent())
+            super().close()
+
+    found = Connections(tmp_path / "a.db", lambda path: sqlite3.connect(path, factory=Noting, check_same_thread=False))
+    db = found.get()
+    assert db.execute("SELECT 1").fetchone() == (1,)
+    found.close()
+    assert seen == [None]
+    with pytest.raises(ClosedError):
+        db.execute("SELECT 1")

@@ -54,15 +54,24 @@ class _Cursor(sqlite3.Cursor):
 
 class Lent:
     """A connection that is closed when nobody holds this object: neither its owner nor a cursor of the connection. The
-    connection itself is part of a circle with its statements, and only the garbage collector would find it."""
+    connection itself is part of a circle with its statements, and only the garbage collector would find it.
+
+    It has no `__del__`: a weak reference still gives an object whose `__del__` runs, and so another thread could take
+    the connection while it is closed. What it holds is deleted after its weak references."""
 
     def __init__(self, connection: Connection, data: Path) -> None:
         self.connection = connection
         self.process = os.getpid()
+        self._closing = _Closing(connection)
         connection.lent, connection.data = weakref.ref(self), data
 
+
+class _Closing:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
     def __del__(self) -> None:
-        self.connection.close()
+        self._connection.close()
 
 
 class Connections:
