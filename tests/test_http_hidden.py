@@ -31,7 +31,18 @@ from test_http_access import Bank, serving
 from test_report_quotes import PAIR, _job
 
 ISOLATED = PAIR + '\n[access]\nisolation = "statistics"\n'
-TIMES = {"created", "latency_ms", "ingest_s_per_doc", "environment", "id", "ms", "seconds", "p50", "calls", "memory_bytes"}
+TIMES = {
+    "created",
+    "latency_ms",
+    "ingest_s_per_doc",
+    "environment",
+    "id",
+    "ms",
+    "seconds",
+    "p50",
+    "calls",
+    "memory_bytes",
+}
 """What differs between any two runs."""
 
 

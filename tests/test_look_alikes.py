@@ -133,6 +133,102 @@ def test_other_formats_are_left_to_the_owner_and_listed(home: Home) -> None:
     assert _documents(home, Access.owner()) == {*files, "plain.csv", "plain.eml", *attached}
 
 
+SHOWN = "# Permissions\n\nA list is written so:\n\n    acl: [hr]\n\nThe zebra may read it.\n"
+"""A page of a manual that shows an access list."""
+SINGLE = {
+    "shown.md": (SHOWN, "line 5 is 'acl: [hr]'"),
+    "fenced.md": ("# Lists\n\n```yaml\nacl: [hr]\n```\n\nzebra", "line 4 is 'acl: [hr]'"),
+    "open.md": ("---\nacl: [hr]\n\nThe zebra.", "line 2 is 'acl: [hr]'"),
+    "broken.md": ("---\nacl: [hr\n---\nThe zebra.", "it has broken front matter at line 3"),
+    "other.md": ("---\ntitle: a: b\n---\nThe zebra.", "it has broken front matter at line 2"),
+    "mapping.md": ("---\nacl: {read: hr}\n---\nThe zebra.", "it has an acl that is not a list of group names"),
+    "shown.txt": (SHOWN, "line 5 is 'acl: [hr]'"),
+    "broken.txt": ("---\nacl: [hr\n---\nThe zebra.", "line 2 is 'acl: [hr'"),
+    "shown.rst": (SHOWN, "line 5 is 'acl: [hr]'"),
+    "shown.html": ("<h1>Lists</h1>\n<p>zebra</p>\n<pre>\nacl: [hr]\n</pre>", "line 4 is 'acl: [hr]'"),
+    "meta.html": ('<title>zebra</title>\n<meta name="acls" content="hr">', "line 2 has a meta element 'acls'"),
+    "comment.py": ("import os\n# acl: [hr]\nzebra = os\n", "line 2 is '# acl: [hr]'"),
+    "index.ts": ("/* x\n * acl: [hr]\n */\nlet zebra = 1\n", "line 2 is '* acl: [hr]'"),
+}
+"""File name -> (content of a file of one document, its line as it is listed)."""
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_file_of_one_document_is_read_left_to_the_owner_and_listed(home: Home, name: str) -> None:
+    content, line = SINGLE[name]
+    home.write(f"docs/{name}", content)
+    home.write("docs/good.md", "The zebra.")
+    report = home.sync("docs")
+    (problem,) = report.problems
+    assert problem.path == name and problem.left_to_owner
+    assert (
+        problem.reason.startswith(f"looks restricted: {line}") and f"Only the owner may read {name}" in problem.reason
+    )
+    assert _documents(home, Access.of("hr", "acl")) == {"good.md"}
+    assert _documents(home, Access.owner()) == {"good.md", name}
+    assert name in home.found("zebra", groups=["*"]) and home.found("zebra") == ["good.md"]
+    assert home.sync("docs").problems == [problem], "an unchanged file keeps its problem"
+    for words in (("status",), ("access",)):
+        assert f"{name} {problem.reason}" in surefind(*words, kb=home.folder).out
+
+
+def test_page_that_decides_may_show_a_list(home: Home) -> None:
+    home.write("docs/a.md", f"---\nacl: [public]\n---\n{SHOWN}")
+    home.write("docs/a.txt", f"---\nacl: [public]\n---\n{SHOWN}")
+    home.write("docs/a.html", '<meta name="acl" content="public"><p>zebra</p>\n<pre>\nacl: [hr]\n</pre>')
+    home.write("docs/b.html", '---\nacl: {read: hr}\n---\n<meta name="acl" content="public"><p>zebra</p>')
+    report = home.sync("docs")
+    assert [problem.path for problem in report.problems] == ["b.html"]
+    assert _documents(home, Access.public()) == {"a.md", "a.txt", "a.html"}
+
+
+def test_workbook_with_a_column_like_a_list_is_left_to_the_owner(home: Home) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["name", "salary"])
+    book.active.append(["Ada", 7])
+    pay = book.create_sheet("Pay")
+    for row in (["Zebra grades"], ["name", "ACL"], ["Ada", "hr"]):
+        pay.append(row)
+    home.docs.mkdir(exist_ok=True)
+    book.save(home.docs / "pay.xlsx")
+    home.write("docs/good.md", "The zebra.")
+    (problem,) = home.sync("docs").problems
+    assert problem.path == "pay.xlsx" and problem.left_to_owner
+    assert "row 2 of the sheet Pay has the column 'ACL'" in problem.reason
+    assert _documents(home, Access.of("hr")) == {"good.md"}
+    assert _documents(home, Access.owner()) == {"good.md", "pay.xlsx"}
+
+
+@pytest.mark.parametrize("beside", [{"acl": ["hr"], "data": {"rows": []}}, {"data": {"allowed_groups": "hr"}}])
+def test_list_beside_the_records_of_a_file_closes_all_of_them(home: Home, beside: dict[str, object]) -> None:
+    data = beside["data"]
+    assert isinstance(data, dict)
+    data["rows"] = [{"id": 1, "text": "one zebra"}, {"id": 2, "text": "two zebras", "acl": ["hr"]}]
+    home.configure("[sync]\nreaders = ['json(records=data.rows)']\n")
+    home.write("docs/a.json", json.dumps(beside))
+    home.write("docs/b.json", json.dumps({"data": {"rows": [{"text": "zebra"}]}}))
+    (problem,) = home.sync("docs").problems
+    assert problem.left_to_owner and "beside its records" in problem.reason
+    assert _documents(home, Access.of("hr")) == {"b.json"}
+    assert _documents(home, Access.owner()) == {"a.json#1", "a.json#2", "b.json"}
+
+
+def test_row_of_a_corpus_whose_metadata_is_no_object_is_read(home: Home) -> None:
+    home.write("docs/corpus.jsonl", _rows({}, metadata="none"))
+    assert home.sync("docs").problems == []
+    assert len(_documents(home, Access.public())) == MANY
+
+
+def test_draft_of_a_page_that_looks_restricted_is_refused_with_the_line(home: Home) -> None:
+    home.write("docs/a.md", "A wire costs 20.")
+    home.sync("docs")
+    with home.open() as kb:
+        with pytest.raises(SourceError, match=r"new\.md looks restricted: line 5 is 'acl: \[hr\]'"):
+            kb.draft_of("new.md", SHOWN.encode(), "new.md", "ada")
+        assert kb.drafts() == []
+
+
 def test_draft_that_looks_restricted_is_refused_with_the_reason(home: Home) -> None:
     home.write("docs/a.md", "A wire costs 20.")
     home.sync("docs")
