@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -95,6 +97,18 @@ def test_sync_status_and_access_list_the_document_with_its_line(home: Home) -> N
         assert "a.jsonl/line 7 looks restricted: line 1 of its text is" in text, words
         assert "1 documents that look restricted" in text and "bad.json" in text, words
     assert "a.jsonl#d7" in shown["access",] and "the owner  (acl)" in shown["access",]
+
+
+def test_access_as_json_has_the_problems_too(home: Home) -> None:
+    home.write("docs/a.jsonl", _rows({7: EXAMPLE}))
+    home.write("docs/bad.json", "{")
+    home.sync("docs")
+    found = surefind("access", "--json", kb=home.folder).json
+    readers = {row["document"]: row["readers"] for row in found["documents"]}
+    assert len(readers) == MANY and readers["a.jsonl#d7"] == "the owner"
+    assert sorted(problem["path"] for problem in found["problems"]) == ["a.jsonl/line 7", "bad.json"]
+    assert surefind("access", "check", "--json", kb=home.folder).json["problems"] == found["problems"]
+    assert surefind("access", "--as", "hr", "--json", kb=home.folder).json["problems"] == []
 
 
 def _notebook(*cells: tuple[str, str], **metadata: object) -> str:
@@ -269,3 +283,57 @@ def test_import_of_an_exam_names_the_files_that_could_not_be_read(home: Home) ->
     home.write("asked.csv", "question,document\nwhat is it?,all.jsonl#d1\n")
     ran = surefind("exam", "import", home.folder / "asked.csv", kb=home.folder)
     assert ran.code != 0 and "no document" in ran.err and "all.jsonl is not JSON at line 1" in ran.err
+
+
+def test_study_of_a_collection_names_the_documents_that_it_left_out(home: Home, tmp_path: Path) -> None:
+    home.write("docs/a.md", "A wire costs 20.")
+    home.sync("docs")
+    folder = _collection(tmp_path / "beir", _rows({7: EXAMPLE}))
+    ran = surefind("study", "context-layer", "--beir", folder, "--offline", "--dry-run", kb=home.folder)
+    assert ran.code == 0, ran.err
+    assert "1 problems of its documents:" in ran.err and "corpus.jsonl/line 7 looks restricted" in ran.err
+
+
+MEASURING = [
+    ("bench", "-p", "words", "--dry-run"),
+    ("study", "context-layer", "--offline", "--dry-run"),
+    ("exam", "generate"),
+    ("tune", "--exam", "known-item", "--dry-run"),
+]
+
+
+@pytest.fixture
+def partly(home: Home) -> Home:
+    """A knowledge base of which one file could not be read, and one looks restricted."""
+    home.write("docs/a.jsonl", _rows({}))
+    home.write("docs/shown.md", SHOWN)
+    home.write("docs/bad.json", "{")
+    home.sync("docs")
+    return home
+
+
+@pytest.mark.parametrize("words", MEASURING, ids=lambda words: words[0])
+def test_commands_that_use_the_documents_name_those_that_are_missing(partly: Home, words: tuple[str, ...]) -> None:
+    surefind("exam", "generate", kb=partly.folder)
+    ran = surefind(*words, kb=partly.folder)
+    assert "2 problems of its documents:" in ran.err
+    assert "bad.json is not JSON" in ran.err and "shown.md looks restricted: line 5" in ran.err
+
+
+def test_caller_of_a_job_does_not_learn_of_them(partly: Home) -> None:
+    words = ["bench", "-p", "words", "--dry-run", "--json", "--kb", str(partly.folder)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "surefind.serve.cli._job"],
+        input=json.dumps({"author": "eve", "words": words}), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "problems" not in ran.stderr and "bad.json" not in ran.stderr + ran.stdout
+    assert "shown.md" not in ran.stderr + ran.stdout
+
+
+def test_judged_documents_that_were_not_read_are_explained(home: Home, tmp_path: Path) -> None:
+    folder = _collection(tmp_path / "beir", _rows({7: EXAMPLE}))
+    with (folder / "qrels/test.tsv").open("a") as judged:
+        judged.write("q1\tnone\t1\n")
+    ran = surefind("bench", "--beir", folder, "-p", "bm25", kb=home.folder)
+    assert ran.code != 0 and "none" in ran.err
+    assert "1 problems of its documents, the first: corpus.jsonl/line 7 looks restricted" in ran.err
