@@ -28,8 +28,8 @@ _TOOLS = frozenset(
     noxfile.py pipfile pipfile.lock poetry.lock uv.toml uv.lock environment.yml mkdocs.yml _config.yml book.toml
     package.json npm-shrinkwrap.json yarn.lock pnpm-workspace.yaml bower.json lerna.json nx.json turbo.json
     jsconfig.json deno.json composer.json composer.lock cargo.toml build.rs go.mod go.work gemfile gemfile.lock
-    podfile pom.xml build.gradle settings.gradle build.xml global.json nuget.config build workspace flake.nix default.nix
-    shell.nix agents.md claude.md gemini.md corpus.jsonl
+    podfile pom.xml build.gradle settings.gradle build.xml global.json nuget.config build workspace flake.nix
+    default.nix shell.nix agents.md claude.md gemini.md corpus.jsonl
     """.split()
 )
 """Files that make, containers, CI, hosting, packaging or a coding agent read as configuration or instructions. Next to
