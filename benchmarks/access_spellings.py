@@ -1,8 +1,9 @@
-"""Counts what becomes of files with an access list, by how the list is written: restricted, refused or public.
+"""Counts what becomes of files with an access list, by how the list is written: restricted, left to the owner, refused
+or public.
 
     python benchmarks/access_spellings.py            one line
     python benchmarks/access_spellings.py --each     also each way
-    python benchmarks/access_spellings.py FOLDER …   counts the files that are refused by mistake, and names them
+    python benchmarks/access_spellings.py FOLDER …   counts the files that are closed by mistake, and names them
 
 The ways are those of tests/acl_spellings.py.
 """
@@ -21,13 +22,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from acl_spellings import WAYS
 from surefind import Access, KnowledgeBase
-from surefind.errors import SourceError
-from surefind.files.inside import read_checked
+from surefind.files.inside import LOOKS_RESTRICTED, read_checked, reading
+from surefind.files.limits import Limits
 from surefind.files.readers import Readers
 
 _TYPES = (".md", ".txt", ".rst", ".html", ".py", ".json")
 _MOST = 3000
 """Files of a folder that are read, at most."""
+_KINDS = ("restricted", "left to the owner", "refused", "public")
 
 
 def outcomes(folder: Path) -> dict[str, str]:
@@ -38,20 +40,23 @@ def outcomes(folder: Path) -> dict[str, str]:
         path.parent.mkdir(parents=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     with KnowledgeBase.open(folder) as kb:
-        kb.sync(folder / "docs")
+        problems = kb.sync(folder / "docs").problems
         paths = {member.document: member.path for member in kb.catalogue.members(kb.catalogue.contents())}
         public = {paths[one.id].partition("/")[0] for one in kb.documents(Access.public())}
         indexed = {path.partition("/")[0] for path in paths.values()}
-    return {way: _outcome(str(number), public, indexed) for number, way in enumerate(WAYS)}
+    alike = {problem.path.partition("/")[0] for problem in problems if problem.left_to_owner}
+    return {way: _outcome(str(number), public, indexed, alike) for number, way in enumerate(WAYS)}
 
 
-def _outcome(folder: str, public: set[str], indexed: set[str]) -> str:
-    return "public" if folder in public else "restricted" if folder in indexed else "refused"
+def _outcome(folder: str, public: set[str], indexed: set[str], alike: set[str]) -> str:
+    if folder in public:
+        return "public"
+    return "left to the owner" if folder in alike else "restricted" if folder in indexed else "refused"
 
 
 def mistakes(folders: list[str]) -> None:
-    """Reads files that have no access list, and prints those that are refused because of one."""
-    readers, read, refused = Readers(), 0, 0
+    """Reads files that have no access list, and prints those that are left to the owner because of one."""
+    readers, read, closed = Readers(), 0, 0
     paths = (path for folder in folders for path in islice(_files(Path(folder)), _MOST))
     for path in paths:
         reader = readers.find(path.name)
@@ -59,13 +64,13 @@ def mistakes(folders: list[str]) -> None:
             continue
         read += 1
         with contextlib.suppress(Exception):  # files that cannot be read for another reason
-            try:
+            with reading(Limits(), readers) as scope:
                 list(read_checked(reader, path, "x"))
-            except SourceError as error:
-                if "access list" in str(error) or " acl" in str(error):
-                    refused += 1
-                    print(f"{path} {error}")
-    print(f"{read} files, {refused} refused because of an access list")
+            alike = [reason for _, reason in scope.complaints if reason.startswith(LOOKS_RESTRICTED)]
+            closed += bool(alike)
+            if alike:
+                print(f"{path} {alike[0]}")
+    print(f"{read} files, {closed} left to the owner because of what looks like an access list")
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -84,9 +89,9 @@ def main() -> None:
         found = outcomes(Path(folder))
     if "--each" in sys.argv:
         for way, outcome in found.items():
-            print(f"{outcome:<11} {way}")
+            print(f"{outcome:<18} {way}")
     counts = Counter(found.values())
-    print(f"{len(found)} ways: " + ", ".join(f"{counts[kind]} {kind}" for kind in ("restricted", "refused", "public")))
+    print(f"{len(found)} ways: " + ", ".join(f"{counts[kind]} {kind}" for kind in _KINDS))
 
 
 if __name__ == "__main__":

@@ -111,12 +111,8 @@ def test_document_that_becomes_restricted_is_hidden_after_the_next_sync(bank: Ho
 @pytest.mark.parametrize(
     "content",
     [
-        b"---\nacl: [board\n---\nsalary",
-        b"---\ntitle: a: b\n---\nsalary",
-        b"\n---\nacl: [board]\n---\nsalary",
         b"---\nacl: [board]\n---\nsalary \xff",
         "---\nacl: [board]\n---\nsalary".encode("utf-16-le"),
-        b"+++\nacl = ['board']\n+++\nsalary",
         b"# Pay\n\nacl: board\n\nsalary \xff",
     ],
 )
@@ -135,17 +131,39 @@ def test_earlier_version_is_withdrawn_if_the_new_one_cannot_be_read_and_may_rest
     assert "public0.md" in bank.found("salary", k=20, groups=["board"])
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "---\nacl: [board\n---\nsalary",
+        "---\ntitle: a: b\n---\nsalary",
+        "\n---\nacl: [board]\n---\nsalary",
+        "+++\nacl = ['board']\n+++\nsalary",
+    ],
+)
+def test_document_that_begins_to_look_restricted_is_left_to_the_owner(bank: Home, content: str) -> None:
+    bank.write("docs/public0.md", content, age=30)
+    for _ in range(2):
+        report = bank.sync()
+        assert [problem.path for problem in report.problems] == ["public0.md"]
+        assert "public0.md" not in bank.found("salary", k=20, groups=["board"])
+        assert "public0.md" in bank.found("salary", k=20, groups=["*"])
+    bank.write("docs/public0.md", "---\nacl: [board]\n---\nsalary", age=20)
+    assert bank.sync().problems == []
+    assert "public0.md" in bank.found("salary", k=20, groups=["board"])
+
+
 def test_earlier_version_stays_if_the_new_one_cannot_be_read_and_has_no_access_list(bank: Home) -> None:
     bank.write("docs/public0.md", b"salary \xff", age=30)
     assert "the version indexed before is kept" in bank.sync().problems[0].reason
     assert "public0.md" in bank.found("salary", k=20)
 
 
-def test_new_document_with_broken_front_matter_is_not_taken_in(bank: Home) -> None:
+def test_new_document_with_broken_front_matter_is_left_to_the_owner(bank: Home) -> None:
     bank.write("docs/new.md", "---\nacl: [compliance\n---\nsalary salary salary")
     report = bank.sync()
     assert [problem.path for problem in report.problems] == ["new.md"]
-    assert "new.md" not in bank.found("salary", k=20, groups=["*"])
+    assert "new.md" in bank.found("salary", k=20, groups=["*"])
+    assert "new.md" not in bank.found("salary", k=20, groups=["compliance", "board"])
 
 
 # ---------------------------------------------------------------- filters

@@ -103,7 +103,7 @@ def test_access_lists_who_may_read_what_and_why(office: Home) -> None:
 def test_access_of_a_group_lists_what_a_search_of_the_group_can_find(office: Home) -> None:
     code, output = run(office, "--as", "hr", "--json")
     assert code == 0
-    assert {row["document"] for row in json.loads(output)} == seen(office, "hr")
+    assert {row["document"] for row in json.loads(output)["documents"]} == seen(office, "hr")
 
 
 def test_access_check_fails_on_a_document_without_a_decision(office: Home) -> None:

@@ -1,4 +1,4 @@
-"""However an access list is written, the file ends restricted, or it is kept out and listed. It is never public."""
+"""However an access list is written, its document is read and not public. Only what is damaged is kept out."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from acl_spellings import WAYS
 from helpers import Home
 from surefind import Access
 from surefind.files.readers import Readers
+
+DAMAGED = "UTF-16 without a mark"
+"""Text that cannot be decoded."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,33 @@ def _folder(path: str) -> str:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_access_list_restricts_or_keeps_the_file_out(way: str, outcome: Outcome) -> None:
+def test_access_list_restricts_the_document_or_leaves_it_to_the_owner(way: str, outcome: Outcome) -> None:
     folder = str(list(WAYS).index(way))
     assert folder not in outcome.public
-    assert folder in outcome.indexed or outcome.problems[folder]
+    reason = outcome.problems.get(folder, "")
+    if way.endswith(DAMAGED):
+        assert folder not in outcome.indexed and reason == "looks binary (it contains NUL bytes)"
+    else:
+        assert folder in outcome.indexed and (not reason or reason.startswith("looks restricted: "))
+
+
+LINES = {
+    "md: a list without a closing bracket": "at line 3",
+    "md: a mapping": "at line 2",
+    "md: below the block": "line 4 is 'acl: [hr]'",
+    "md: a bare line below a title": "line 3 is 'acl: hr'",
+    "txt: TOML": "line 3 is 'acl = [\"hr\"]'",
+    "rst: meta": "line 2 is ':acl: hr'",
+    "html: a comment": "line 1 is",
+    "html: the plural": "line 1 has a meta element 'acls'",
+    "code: a comment": "line 1 is '# acl: [hr]'",
+    "code: a docstring": "line 3 is 'acl: [hr]'",
+}
+
+
+@pytest.mark.parametrize("way", LINES)
+def test_line_that_looks_like_a_list_is_named(way: str, outcome: Outcome) -> None:
+    assert LINES[way] in outcome.problems[str(list(WAYS).index(way))]
 
 
 def test_there_are_enough_ways() -> None:
@@ -74,10 +100,9 @@ def test_several_lists_admit_who_is_in_all_of_them(
         fields = re.sub(rf"(?<=[\[ ]){plain}(?=[,\]])", f'"{plain}"', fields)
     files = {"a.md": f"---\n{yaml}---\nsalary\n", "a.json": f'{{"text": "salary", {fields}}}'}
     for name, content in files.items():
-        if not groups and name == "a.md" and keys[0] == keys[1]:
-            continue  # the head has a line that was not read, so the file is kept out
+        unread = not groups and name == "a.md" and keys[0] == keys[1]  # the head has a line that was not read
         path = tmp_path / name
         path.write_text(content)
         reader = Readers().find(name)
         assert reader is not None
-        assert [list(one.acl) for one in reader.read(path, name)] == [groups], content
+        assert [list(one.acl) for one in reader.read(path, name)] == [["*"] if unread else groups], content

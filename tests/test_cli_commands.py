@@ -477,8 +477,9 @@ def test_bad_files_are_skipped_counted_and_listed(home: Home) -> None:
     home.write("docs/binary.md", b"\x00\x01\x02")
     home.write("docs/broken.md", "---\ntitle: [\n---\ntext")
     ran = surefind("sync", home.docs, kb=home.folder)
-    assert ran.code == 0 and "1 added" in ran.out and "2 files skipped or read only in part:" in ran.out
-    assert "binary.md looks binary" in ran.out and "broken.md has broken front matter at line" in ran.out
+    assert ran.code == 0 and "2 added" in ran.out and "1 files skipped or read only in part:" in ran.out
+    assert "binary.md looks binary" in ran.out and "1 documents that look restricted" in ran.out
+    assert "broken.md looks restricted: it has broken front matter at line 3" in ran.out
 
 
 @pytest.mark.parametrize("words", [("search", "cash"), ("status",), ("bench", "-p", "words"), ("exam", "generate")])

@@ -66,6 +66,20 @@ CONFIGURATION = [
 NO_FORMAT = ["Makefile", "Dockerfile", "fees", "conftest.py", "build.sh", "a/setup.PY", "fees.toml", "run.command"]
 """Names that a tool runs or reads, and that are no format of a document."""
 
+OF_TOOLS = [
+    "package.json", "a/PACKAGE.json", "requirements.txt", "requirements-dev.txt", "Requirements.test.txt",
+    "constraints.txt", "CMakeLists.txt", "tsconfig.json", "tsconfig.build.json", "composer.json", "vercel.json",
+    "runtime.txt", "AGENTS.md", "docs/claude.md", "corpus.jsonl", "package.json::$DATA", "package\u200b.json",
+    "ｐackage.json", "package.json.",
+]  # fmt: skip
+"""Names with a format of documents that a tool reads as its configuration or instructions."""
+BY_ANY_READER = [
+    "Makefile", "GNUmakefile", "Dockerfile", "Dockerfile.prod", "docker-compose.yml", "docker-compose.prod.yaml",
+    "compose.yaml", "pyproject.toml", "setup.py", "setup.cfg", "conftest.py", "Jenkinsfile", "mkdocs.yml", "CODEOWNERS",
+    "Cargo.toml", "a/b/tox.ini", "sitecustomize.py",
+]  # fmt: skip
+"""Names that are refused even if a plugin reads their format."""
+
 
 def _git(folder: Path, *words: str) -> str:
     return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
@@ -125,8 +139,35 @@ def test_only_formats_of_documents_are_written(own: Home, document: str) -> None
     assert _files(own.folder) == before
 
 
+@pytest.mark.parametrize("document", OF_TOOLS)
+def test_document_with_the_name_of_a_tools_configuration_is_published_but_not_written(own: Home, document: str) -> None:
+    before = _files(own.folder)
+    with own.open() as kb:
+        number = kb.draft_of("x.md", b"evil", document, "eve").number
+        kb.publish(number)
+        assert "could not commit to git" in kb.desk.events(number)[-1].what
+    assert _files(own.folder) == before
+
+
+@pytest.mark.parametrize("document", [*OF_TOOLS, *BY_ANY_READER])
+def test_configuration_of_a_tool_is_never_committed(own: Home, document: str) -> None:
+    with pytest.raises(SourceError, match=r"or configuration of a tool\. Publish it under another name"):
+        commit_file(own.folder, document, b"x", "eve", "x", Limits(), [own.folder])
+
+
 def test_documents_are_written_as_before(own: Home) -> None:
-    names = ["fees.md", "prices/Fees list.md", "a.b/c..md", "größe/ｆees.txt", "git~x.md", "doi:10.1.md"]
+    names = [
+        "fees.md",
+        "requirements.md",
+        "customer requirements.txt",
+        "build/agents list.md",
+        "packages.json",
+        "prices/Fees list.md",
+        "a.b/c..md",
+        "größe/ｆees.txt",
+        "git~x.md",
+        "doi:10.1.md",
+    ]
     with own.open() as kb:
         for name in names:
             kb.publish(kb.draft_of("x.md", name.encode(), name, "ada").number)

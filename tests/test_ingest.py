@@ -189,9 +189,9 @@ def test_html_keeps_structure_and_leaves_out_what_is_no_content(tmp_path: Path) 
         assert absent not in document.text
 
 
-def test_html_with_an_empty_acl_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="acl"):
-        read(tmp_path / "a.html", '<meta name="acl" content=","><p>secret</p>')
+@pytest.mark.parametrize("content", [",", "", "hr,,board"])
+def test_html_with_an_empty_acl_is_left_to_the_owner(tmp_path: Path, content: str) -> None:
+    assert read(tmp_path / "a.html", f'<meta name="acl" content="{content}"><p>secret</p>').acl == ("*",)
 
 
 def test_text_in_another_encoding_is_read_when_that_is_said(tmp_path: Path) -> None:

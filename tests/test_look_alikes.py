@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -97,6 +99,18 @@ def test_sync_status_and_access_list_the_document_with_its_line(home: Home) -> N
     assert "a.jsonl#d7" in shown["access",] and "the owner  (acl)" in shown["access",]
 
 
+def test_access_as_json_has_the_problems_too(home: Home) -> None:
+    home.write("docs/a.jsonl", _rows({7: EXAMPLE}))
+    home.write("docs/bad.json", "{")
+    home.sync("docs")
+    found = surefind("access", "--json", kb=home.folder).json
+    readers = {row["document"]: row["readers"] for row in found["documents"]}
+    assert len(readers) == MANY and readers["a.jsonl#d7"] == "the owner"
+    assert sorted(problem["path"] for problem in found["problems"]) == ["a.jsonl/line 7", "bad.json"]
+    assert surefind("access", "check", "--json", kb=home.folder).json["problems"] == found["problems"]
+    assert surefind("access", "--as", "hr", "--json", kb=home.folder).json["problems"] == []
+
+
 def _notebook(*cells: tuple[str, str], **metadata: object) -> str:
     made = [{"cell_type": kind, "source": source, "metadata": {}, "outputs": []} for kind, source in cells]
     return json.dumps({"cells": made, "metadata": metadata, "nbformat": 4})
@@ -131,6 +145,102 @@ def test_other_formats_are_left_to_the_owner_and_listed(home: Home) -> None:
     assert _documents(home, Access.public()) == {"plain.csv", "plain.eml", "plain.eml/zebra.txt"}
     attached = {"header.eml/zebra.txt", "body.eml/zebra.txt", "plain.eml/zebra.txt"}
     assert _documents(home, Access.owner()) == {*files, "plain.csv", "plain.eml", *attached}
+
+
+SHOWN = "# Permissions\n\nA list is written so:\n\n    acl: [hr]\n\nThe zebra may read it.\n"
+"""A page of a manual that shows an access list."""
+SINGLE = {
+    "shown.md": (SHOWN, "line 5 is 'acl: [hr]'"),
+    "fenced.md": ("# Lists\n\n```yaml\nacl: [hr]\n```\n\nzebra", "line 4 is 'acl: [hr]'"),
+    "open.md": ("---\nacl: [hr]\n\nThe zebra.", "line 2 is 'acl: [hr]'"),
+    "broken.md": ("---\nacl: [hr\n---\nThe zebra.", "it has broken front matter at line 3"),
+    "other.md": ("---\ntitle: a: b\n---\nThe zebra.", "it has broken front matter at line 2"),
+    "mapping.md": ("---\nacl: {read: hr}\n---\nThe zebra.", "it has an acl that is not a list of group names"),
+    "shown.txt": (SHOWN, "line 5 is 'acl: [hr]'"),
+    "broken.txt": ("---\nacl: [hr\n---\nThe zebra.", "line 2 is 'acl: [hr'"),
+    "shown.rst": (SHOWN, "line 5 is 'acl: [hr]'"),
+    "shown.html": ("<h1>Lists</h1>\n<p>zebra</p>\n<pre>\nacl: [hr]\n</pre>", "line 4 is 'acl: [hr]'"),
+    "meta.html": ('<title>zebra</title>\n<meta name="acls" content="hr">', "line 2 has a meta element 'acls'"),
+    "comment.py": ("import os\n# acl: [hr]\nzebra = os\n", "line 2 is '# acl: [hr]'"),
+    "index.ts": ("/* x\n * acl: [hr]\n */\nlet zebra = 1\n", "line 2 is '* acl: [hr]'"),
+}
+"""File name -> (content of a file of one document, its line as it is listed)."""
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_file_of_one_document_is_read_left_to_the_owner_and_listed(home: Home, name: str) -> None:
+    content, line = SINGLE[name]
+    home.write(f"docs/{name}", content)
+    home.write("docs/good.md", "The zebra.")
+    report = home.sync("docs")
+    (problem,) = report.problems
+    assert problem.path == name and problem.left_to_owner
+    assert (
+        problem.reason.startswith(f"looks restricted: {line}") and f"Only the owner may read {name}" in problem.reason
+    )
+    assert _documents(home, Access.of("hr", "acl")) == {"good.md"}
+    assert _documents(home, Access.owner()) == {"good.md", name}
+    assert name in home.found("zebra", groups=["*"]) and home.found("zebra") == ["good.md"]
+    assert home.sync("docs").problems == [problem], "an unchanged file keeps its problem"
+    for words in (("status",), ("access",)):
+        assert f"{name} {problem.reason}" in surefind(*words, kb=home.folder).out
+
+
+def test_page_that_decides_may_show_a_list(home: Home) -> None:
+    home.write("docs/a.md", f"---\nacl: [public]\n---\n{SHOWN}")
+    home.write("docs/a.txt", f"---\nacl: [public]\n---\n{SHOWN}")
+    home.write("docs/a.html", '<meta name="acl" content="public"><p>zebra</p>\n<pre>\nacl: [hr]\n</pre>')
+    home.write("docs/b.html", '---\nacl: {read: hr}\n---\n<meta name="acl" content="public"><p>zebra</p>')
+    report = home.sync("docs")
+    assert [problem.path for problem in report.problems] == ["b.html"]
+    assert _documents(home, Access.public()) == {"a.md", "a.txt", "a.html"}
+
+
+def test_workbook_with_a_column_like_a_list_is_left_to_the_owner(home: Home) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["name", "salary"])
+    book.active.append(["Ada", 7])
+    pay = book.create_sheet("Pay")
+    for row in (["Zebra grades"], ["name", "ACL"], ["Ada", "hr"]):
+        pay.append(row)
+    home.docs.mkdir(exist_ok=True)
+    book.save(home.docs / "pay.xlsx")
+    home.write("docs/good.md", "The zebra.")
+    (problem,) = home.sync("docs").problems
+    assert problem.path == "pay.xlsx" and problem.left_to_owner
+    assert "row 2 of the sheet Pay has the column 'ACL'" in problem.reason
+    assert _documents(home, Access.of("hr")) == {"good.md"}
+    assert _documents(home, Access.owner()) == {"good.md", "pay.xlsx"}
+
+
+@pytest.mark.parametrize("beside", [{"acl": ["hr"], "data": {"rows": []}}, {"data": {"allowed_groups": "hr"}}])
+def test_list_beside_the_records_of_a_file_closes_all_of_them(home: Home, beside: dict[str, object]) -> None:
+    data = beside["data"]
+    assert isinstance(data, dict)
+    data["rows"] = [{"id": 1, "text": "one zebra"}, {"id": 2, "text": "two zebras", "acl": ["hr"]}]
+    home.configure("[sync]\nreaders = ['json(records=data.rows)']\n")
+    home.write("docs/a.json", json.dumps(beside))
+    home.write("docs/b.json", json.dumps({"data": {"rows": [{"text": "zebra"}]}}))
+    (problem,) = home.sync("docs").problems
+    assert problem.left_to_owner and "beside its records" in problem.reason
+    assert _documents(home, Access.of("hr")) == {"b.json"}
+    assert _documents(home, Access.owner()) == {"a.json#1", "a.json#2", "b.json"}
+
+
+def test_row_of_a_corpus_whose_metadata_is_no_object_is_read(home: Home) -> None:
+    home.write("docs/corpus.jsonl", _rows({}, metadata="none"))
+    assert home.sync("docs").problems == []
+    assert len(_documents(home, Access.public())) == MANY
+
+
+def test_draft_of_a_page_that_looks_restricted_is_refused_with_the_line(home: Home) -> None:
+    home.write("docs/a.md", "A wire costs 20.")
+    home.sync("docs")
+    with home.open() as kb:
+        with pytest.raises(SourceError, match=r"new\.md looks restricted: line 5 is 'acl: \[hr\]'"):
+            kb.draft_of("new.md", SHOWN.encode(), "new.md", "ada")
+        assert kb.drafts() == []
 
 
 def test_draft_that_looks_restricted_is_refused_with_the_reason(home: Home) -> None:
@@ -173,3 +283,57 @@ def test_import_of_an_exam_names_the_files_that_could_not_be_read(home: Home) ->
     home.write("asked.csv", "question,document\nwhat is it?,all.jsonl#d1\n")
     ran = surefind("exam", "import", home.folder / "asked.csv", kb=home.folder)
     assert ran.code != 0 and "no document" in ran.err and "all.jsonl is not JSON at line 1" in ran.err
+
+
+def test_study_of_a_collection_names_the_documents_that_it_left_out(home: Home, tmp_path: Path) -> None:
+    home.write("docs/a.md", "A wire costs 20.")
+    home.sync("docs")
+    folder = _collection(tmp_path / "beir", _rows({7: EXAMPLE}))
+    ran = surefind("study", "context-layer", "--beir", folder, "--offline", "--dry-run", kb=home.folder)
+    assert ran.code == 0, ran.err
+    assert "1 problems of its documents:" in ran.err and "corpus.jsonl/line 7 looks restricted" in ran.err
+
+
+MEASURING = [
+    ("bench", "-p", "words", "--dry-run"),
+    ("study", "context-layer", "--offline", "--dry-run"),
+    ("exam", "generate"),
+    ("tune", "--exam", "known-item", "--dry-run"),
+]
+
+
+@pytest.fixture
+def partly(home: Home) -> Home:
+    """A knowledge base of which one file could not be read, and one looks restricted."""
+    home.write("docs/a.jsonl", _rows({}))
+    home.write("docs/shown.md", SHOWN)
+    home.write("docs/bad.json", "{")
+    home.sync("docs")
+    return home
+
+
+@pytest.mark.parametrize("words", MEASURING, ids=lambda words: words[0])
+def test_commands_that_use_the_documents_name_those_that_are_missing(partly: Home, words: tuple[str, ...]) -> None:
+    surefind("exam", "generate", kb=partly.folder)
+    ran = surefind(*words, kb=partly.folder)
+    assert "2 problems of its documents:" in ran.err
+    assert "bad.json is not JSON" in ran.err and "shown.md looks restricted: line 5" in ran.err
+
+
+def test_caller_of_a_job_does_not_learn_of_them(partly: Home) -> None:
+    words = ["bench", "-p", "words", "--dry-run", "--json", "--kb", str(partly.folder)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "surefind.serve.cli._job"],
+        input=json.dumps({"author": "eve", "words": words}), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "problems" not in ran.stderr and "bad.json" not in ran.stderr + ran.stdout
+    assert "shown.md" not in ran.stderr + ran.stdout
+
+
+def test_judged_documents_that_were_not_read_are_explained(home: Home, tmp_path: Path) -> None:
+    folder = _collection(tmp_path / "beir", _rows({7: EXAMPLE}))
+    with (folder / "qrels/test.tsv").open("a") as judged:
+        judged.write("q1\tnone\t1\n")
+    ran = surefind("bench", "--beir", folder, "-p", "bm25", kb=home.folder)
+    assert ran.code != 0 and "none" in ran.err
+    assert "1 problems of its documents, the first: corpus.jsonl/line 7 looks restricted" in ran.err

@@ -259,8 +259,6 @@ def test_excluded_files_are_left_out_and_forgotten(two: Home) -> None:
 PROBLEMS = {
     "binary": (b"alpha \0\1\2", "looks binary"),
     "undecodable": (b"alpha \xff\xfa", "is not UTF-8 text (byte 0xff at 6)"),
-    "broken front matter": (b"---\na: [\n---\nalpha", "has broken front matter"),
-    "unclear acl": (b"---\nacl: {a: 1}\n---\nalpha", "has an acl that is not a list of group names"),
     "too large": (b"alpha " * 200_000, "is larger than 1 MB"),
 }
 

@@ -525,7 +525,7 @@ def test_path_rule_holds_for_what_is_published(home: Home) -> None:
         ("a.xyz", "alpha", r"No reader can read the file type of .*a\.xyz\. Known types: .*\.md"),
         ("none", "alpha", "No reader can read the file type of .*none"),
         ("a.jsonl", '{"text": "one"}\n{"text": "two"}\n', r"a\.jsonl holds 2 documents\. A draft must be one document"),
-        ("a.md", "---\nacl: [board\n---\nalpha", r"a\.md has broken front matter at line 3"),
+        ("a.md", "---\nacl: [board\n---\nalpha", r"a\.md looks restricted: it has broken front matter at line 3"),
         ("a.json", "{", r"a\.json is not JSON"),
         ("large.md", "alpha " * 1000, r"large\.md is larger than 0\.005 MB \(max_file_mb\)"),
     ],

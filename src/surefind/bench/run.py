@@ -222,4 +222,10 @@ def beir_base(
     problems = kb.sync(folder / "corpus.jsonl", report=report, index=False).problems
     if problems and not kb.documents(OWNER):
         raise ExamError(f"{folder / problems[0].path} {problems[0].reason}.")
-    return kb, read_beir(folder, Library(kb.documents(OWNER)), split)
+    try:
+        return kb, read_beir(folder, Library(kb.documents(OWNER)), split)
+    except ExamError as error:
+        if not problems:
+            raise
+        first = f"{problems[0].path} {problems[0].reason}"
+        raise ExamError(f"{error}\n{len(problems)} problems of its documents, the first: {first}.") from None

@@ -61,8 +61,8 @@ def read(reading: Reading, name: str, data: bytes, document: str) -> Document:
         except SourceError as error:
             raise SourceError(f"{name} {str(error).replace(str(file), name)}.") from None
     found = prepared.documents
-    if any(reason.startswith(LOOKS_RESTRICTED) for _, reason in prepared.complaints):
-        raise SourceError(f"{name} {prepared.complaints[0][1]}.")
+    if alike := next((reason for _, reason in prepared.complaints if reason.startswith(LOOKS_RESTRICTED)), ""):
+        raise SourceError(f"{name} {alike}.")
     if len(found) != 1:
         raise SourceError(f"{name} holds {len(found)} documents. A draft must be one document.")
     return replace(found[0], id=document)

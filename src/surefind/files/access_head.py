@@ -1,8 +1,8 @@
 """Finds lines at the top of a file that look like an access list.
 
 A reader that does not understand an access list would make the document public. So a document without a list of its
-own is checked: if its head contains a line such as `acl: [hr]`, the file is refused, or the document is left to the
-owner (`surefind.files.inside`).
+own is checked: if its head contains a line such as `acl: [hr]`, the document is left to the owner
+(`surefind.files.inside`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
-
-from surefind.errors import SourceError
 
 IN_FRONT_MATTER = (
     "write `acl: [group]` between two --- lines at the very top, `acl: [public]` if everybody may read the document, "
@@ -79,26 +77,11 @@ def access_line(text: str, read: int = 0) -> tuple[int, str] | None:
     return number, " ".join(match.string.split())
 
 
-def check_head(text: str, read: int = 0, advice: str = IN_FRONT_MATTER) -> None:
-    """Raises `SourceError` if the head of a public document contains a line that looks like an access list. `read` is
-    as in `access_line`."""
-    if found := access_line(text, read):
-        raise SourceError(
-            f"has a line that looks like an access list but cannot be read as one ({found[1]!r}); {advice}"
-        )
-
-
-def check_lines(text: str, advice: str = BY_PATH) -> None:
-    """Does what `check_head` does, for source code: looks at the first lines only, and for `acl:` only, because
-    `acl = …` is an assignment."""
-    kept = "\n".join(line for line in islice(_lines(text), _FIRST) if ":" in line and "=" not in line)
-    check_head(kept, advice=advice)
-
-
-def check_names(names: Iterable[str], what: str) -> None:
-    """Raises `SourceError` if a column or a header has the name of an access list. No reader applies such a list."""
-    if name := access_name(names):
-        raise SourceError(f"has a {what} {name!r}, which does not restrict who may read it; {BY_PATH}")
+def code_head(text: str) -> str:
+    """Returns the lines of source code in which `access_line` may find an access list: of the first lines, those with a
+    colon, because `acl = …` is an assignment. The other lines are empty, so that the numbers stay."""
+    first = islice(_lines(text), _FIRST)
+    return "\n".join(line if ":" in line and "=" not in line else "" for line in first)
 
 
 def access_name(names: Iterable[str]) -> str:

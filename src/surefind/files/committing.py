@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from surefind.errors import SourceError
 from surefind.files._git_program import git
 from surefind.files.limits import Limits
-from surefind.files.writable import is_document_path
+from surefind.files.writable import is_configuration, is_document_path
 
 _COMMITTER = ("-c", "user.name=Surefind", "-c", "user.email=surefind@localhost", "-c", "commit.gpgSign=false")
 
@@ -40,9 +40,10 @@ def _inside(repository: Path, path: str, below: Sequence[Path]) -> Path:
     through a symbolic link."""
     parts = PurePosixPath(path).parts
     steps = [repository.joinpath(*parts[: end + 1]) for end in range(len(parts))]
-    if not is_document_path(path) or any(step.is_symlink() for step in steps):
+    if not is_document_path(path) or is_configuration(path) or any(step.is_symlink() for step in steps):
         raise SourceError(
-            f"{path!r} cannot be the path of a document in a git repository: it is a link, hidden, or configuration."
+            f"{path!r} cannot be the path of a document in a git repository: it is a link, hidden, or configuration of "
+            "a tool. Publish it under another name."
         )
     file = repository.joinpath(*parts)
     if not any(file.is_relative_to(folder) for folder in below):

@@ -102,6 +102,13 @@ def owner_only(document: str, why: str, where: str = "", advice: str = BY_PATH) 
     return (EVERYTHING,)
 
 
+def owner_if_alike(document: str, text: str, advice: str = BY_PATH, read: int = 0) -> tuple[str, ...]:
+    """Returns the access list of a document whose file has this text: the owner alone if a line of its head looks like
+    one, else no groups, because nobody decided. `read` is as in `access_line`."""
+    found = access_line(text, read)
+    return owner_only(document, f"line {found[0]} is {found[1][:_SHOWN]!r}", advice=advice) if found else ()
+
+
 def guarded(document: Document, where: str = "", advice: str = BY_PATH) -> Document:
     """Leaves a document without an access list to the owner if its text begins with what looks like one."""
     found = None if document.acl else access_line(document.text)

@@ -2,7 +2,7 @@
 
     acl: [compliance, audit]
 
-A list that cannot be understood is an error, never "no list": the document would become public.
+A list that cannot be understood is never "no list": the document would become public. It is left to the owner.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from surefind.errors import SourceError
-from surefind.files.access_head import IN_RECORD, check_head, is_access_key
-from surefind.files.inside import owner_only
+from surefind.files.access_head import IN_FRONT_MATTER, IN_RECORD, access_line, is_access_key
+from surefind.files.inside import owner_if_alike, owner_only
 from surefind.ingest._front_matter import split_front_matter
 from surefind.ingest._repeated import access_keys, common, groups_of
 
@@ -27,28 +27,40 @@ def access_groups(*sources: Mapping[str, Any]) -> tuple[str, ...]:
     return common(groups_of(acl) for metadata in sources for acl in _lists(metadata))
 
 
-def with_front_matter(text: str) -> tuple[dict[str, Any], str, tuple[str, ...]]:
-    """Splits a text into metadata, body and groups. Raises `SourceError` if the head looks like an access list that was
-    not read."""
-    metadata, body = split_front_matter(text)
-    groups = access_groups(metadata)
-    if not groups:
-        check_head(text, read=len(list(_lists(metadata))))
-    return metadata, body, groups
+def with_front_matter(text: str, document: str) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+    """Splits a text into metadata, body and groups. If the front matter cannot be read, or the head has a line that
+    looks like an access list and was not read as one, nobody but the owner may read the document."""
+    try:
+        metadata, body = split_front_matter(text)
+    except SourceError as error:
+        why, _, advice = str(error).rpartition("; ")
+        return {}, text, owner_only(document, f"it {why}", advice=advice)
+    return metadata, body, _front_groups(metadata, text, document)
 
 
-def with_access_only(text: str) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+def with_access_only(text: str, document: str, decided: bool = False) -> tuple[dict[str, Any], str, tuple[str, ...]]:
     """Does what `with_front_matter` does, for formats in which front matter is not usual: a block counts only if it
-    contains an access list. Any other text between two rules belongs to the document."""
+    contains an access list. Any other text between two rules belongs to the document. With `decided`, the document has
+    a list elsewhere, and lines that only look like one are text."""
     try:
         metadata, body = split_front_matter(text)
     except SourceError:
         metadata, body = {}, text
-    groups = access_groups(metadata)
-    if groups:
-        return metadata, body, groups
-    check_head(text, read=len(list(_lists(metadata))))
-    return {}, text, ()
+    groups = _front_groups(metadata, text, document, decided)
+    return (metadata, body, groups) if any(_lists(metadata)) and groups else ({}, text, groups)
+
+
+def _front_groups(metadata: Mapping[str, Any], text: str, document: str, decided: bool = False) -> tuple[str, ...]:
+    """Returns the groups of a document with this front matter: the owner alone if it or the head looks restricted."""
+    try:
+        groups = access_groups(metadata)
+    except SourceError as error:
+        found = access_line(text)
+        line = f" at line {found[0]}" if found else ""
+        return owner_only(document, f"it {str(error).rpartition('; ')[0]}{line}", advice=IN_FRONT_MATTER)
+    if groups or decided:
+        return groups
+    return owner_if_alike(document, text, IN_FRONT_MATTER, read=len(list(_lists(metadata))))
 
 
 def record_groups(record: Mapping[str, Any], document: str, where: str = "") -> tuple[str, ...]:

@@ -102,6 +102,8 @@ def _checked(events: Iterable[Any], length: int) -> Any:
 
 
 def _broken(reason: object, where: str = "") -> SourceError:
+    """Returns the error of a block. Where YAML names no line, it is the line at which the block begins."""
+    where = where or " at line 1"
     return SourceError(f"has broken front matter{where} ({reason}); fix the YAML or remove the block")
 
 

@@ -44,7 +44,7 @@ def one_list(lists: list[Any]) -> Any:
     try:
         return list(common(groups_of(one) for one in lists))
     except SourceError:
-        return next(one for one in lists if not _is_readable(one))
+        return next(one for one in lists if not is_readable(one))
 
 
 def common(lists: Iterator[list[str]]) -> tuple[str, ...]:
@@ -71,7 +71,8 @@ def groups_of(acl: Any) -> list[str]:
         raise SourceError(f"has an acl with a name that no group can have ({acl!a}); write `acl: [group, …]`") from None
 
 
-def _is_readable(acl: Any) -> bool:
+def is_readable(acl: Any) -> bool:
+    """Returns whether this is an access list that `groups_of` can read."""
     try:
         groups_of(acl)
     except SourceError:

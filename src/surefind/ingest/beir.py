@@ -31,7 +31,7 @@ class Beir(Stage):
                 continue
             try:
                 row = json.loads(line, object_pairs_hook=unique_keys)
-                metadata = row.get("metadata") or {}
+                metadata = row["metadata"] if isinstance(row.get("metadata"), dict) else {}
                 text = row["text"].replace("\0", " ")
                 name, where = str(row["_id"]), f"line {number}"
                 groups = record_groups(row, name, where)

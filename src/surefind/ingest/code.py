@@ -13,7 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
-from surefind.files.access_head import check_lines
+from surefind.files.access_head import code_head
+from surefind.files.inside import owner_if_alike
 from surefind.ingest._decode import read_text
 from surefind.ingest._places import numbered
 from surefind.spec import Stage
@@ -65,10 +66,10 @@ class Code(Stage):
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path)
-        check_lines(source)
+        groups = owner_if_alike(document_id, code_head(source))
         language = _LANGUAGES[path.suffix.lower()]
         text, places = _joined(_sections(source, language))
-        yield Document(document_id, text, path.name, "markdown", places=places)
+        yield Document(document_id, text, path.name, "markdown", acl=groups, places=places)
 
 
 def _joined(sections: Iterable[tuple[str, int, str, str]]) -> tuple[str, tuple[Place, ...]]:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.errors import SourceError
-from surefind.files.access_head import access_line, access_name
-from surefind.files.inside import owner_only
+from surefind.files.access_head import access_name
+from surefind.files.inside import owner_if_alike, owner_only
 from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
 from surefind.ingest._places import joined, numbered
 from surefind.ingest._tables import parts
@@ -66,6 +66,4 @@ def _groups(names: list[str], text: str, document: str) -> tuple[str, ...]:
     """No list in a table restricts its rows, so a table with something that looks like one is left to the owner."""
     if name := access_name(names):
         return owner_only(document, f"it has the column {name!r}")
-    if found := access_line(text):
-        return owner_only(document, f"line {found[0]} is {found[1]!r}")
-    return ()
+    return owner_if_alike(document, text)

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from surefind.errors import SourceError
 from surefind.files.access_head import is_access_key, resembles_access_key
+from surefind.files.inside import owner_only
 from surefind.ingest._access_list import access_groups, with_access_only
 from surefind.ingest._decode import read_text
 from surefind.ingest._html import content, parse, to_markdown
+from surefind.ingest._repeated import is_readable
 from surefind.spec import Stage
 from surefind.types import Document
 
 _NAMES = ("name", "property", "itemprop", "http-equiv")
 """The attributes of a meta element that may hold its name."""
+_ADVICE = 'write <meta name="acl" content="group">, or content="public" if everybody may read the page'
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,9 @@ class Html(Stage):
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path, _declared)
         soup = parse(source)
-        listed = access_groups(*({"acl": groups} for groups in _access(soup)))
-        front, page, own = _front_matter(source, bool(listed))
-        soup = parse(page) if own else soup
+        listed = _listed(soup, document_id)
+        front, page, own = with_access_only(source, document_id, decided=bool(listed))
+        soup = parse(page) if page != source else soup
         groups = access_groups({"acl": list(listed)}, {"acl": list(own)})
         metadata = {**front, **_metadata(soup)}
         title = _text(soup.title) or _text(soup.find("h1")) or path.stem
@@ -50,26 +52,20 @@ def _text(element: Any) -> str:
     return " ".join(element.get_text().split()) if element else ""
 
 
-def _front_matter(source: str, decided: bool) -> tuple[dict[str, Any], str, tuple[str, ...]]:
-    """The front matter of a page that has an access list. What cannot be read is an error unless the page decided."""
-    try:
-        return with_access_only(source)
-    except SourceError:
-        if not decided:
-            raise
-        return {}, source, ()
-
-
-def _access(soup: Any) -> list[list[str]]:
-    """The groups of each element such as `<meta name="acl" content="hr, board">`."""
-    listed: list[list[str]] = []
+def _listed(soup: Any, document: str) -> tuple[str, ...]:
+    """The groups of elements such as `<meta name="acl" content="hr, board">`. If one only looks like such a list, or
+    cannot be read, nobody but the owner may read the page."""
+    lists: list[list[str]] = []
     for meta in soup("meta"):
         name = next((str(meta[key]) for key in _NAMES if resembles_access_key(str(meta.get(key) or ""))), "")
-        if name and not is_access_key(name):
-            raise SourceError(f'has a meta element {name!r} that looks like an access list; write name="acl"')
-        if name:
-            listed.append([part.strip() for part in str(meta.get("content") or meta.get("value") or "").split(",")])
-    return listed
+        if not name:
+            continue
+        groups = [part.strip() for part in str(meta.get("content") or meta.get("value") or "").split(",")]
+        if not is_access_key(name) or not is_readable(groups):
+            why = f"line {meta.sourceline} has a meta element {name!r} that cannot be read"
+            return owner_only(document, why, advice=_ADVICE)
+        lists.append(groups)
+    return access_groups(*({"acl": groups} for groups in lists))
 
 
 def _metadata(soup: Any) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json as json_library
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
-from surefind.files.access_head import IN_RECORD, check_names, is_access_key
-from surefind.files.inside import complain, guarded
+from surefind.files.access_head import IN_RECORD, access_name, is_access_key
+from surefind.files.inside import complain, guarded, owner_only
 from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
 from surefind.ingest._repeated import unique_keys
@@ -45,7 +45,9 @@ class Json(Stage):
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         content = read_text(path)
         lines = path.suffix.lower() in (".jsonl", ".ndjson")
-        found = list(_lines(content)) if lines else self._records(_parsed(content))
+        parsed = None if lines else _parsed(content)
+        found = list(_lines(content)) if lines else self._records(parsed)
+        closed = self._beside(parsed, document_id)
         taken: set[str] = set()
         without: list[int] = []
         for number, record in found:
@@ -57,7 +59,7 @@ class Json(Stage):
             where = f"{'line' if lines else 'record'} {number}"
             document = self._document(record, whole, "" if whole != document_id else path.stem, where)
             if document:
-                yield guarded(document, where, IN_RECORD)
+                yield replace(document, acl=closed) if closed else guarded(document, where, IN_RECORD)
             else:
                 without.append(number)
         if without:
@@ -73,12 +75,19 @@ class Json(Stage):
 
     def _records(self, value: Any) -> list[tuple[int, Any]]:
         if self.records:
-            if isinstance(value, Mapping):
-                check_names(value, "field beside its records,")
             value = _at(value, self.records)
             if value is None:
                 raise SourceError(f"has no records at {self.records!r}; check readers in surefind.toml")
         return list(enumerate(value, 1)) if isinstance(value, list) else [(1, value)]
+
+    def _beside(self, value: Any, document: str) -> tuple[str, ...]:
+        """A field beside the records that looks like an access list may be meant for all of them, so nobody but the
+        owner may read any."""
+        for step in filter(None, self.records.split(".")):
+            if name := access_name(map(str, value)) if isinstance(value, Mapping) else "":
+                return owner_only(f"what is in {document}", f"it has the field {name!r} beside its records")
+            value = _at(value, step)
+        return ()
 
     def _id(self, record: Any, number: int) -> str:
         found = _first(record, (self.id,) if self.id else _IDS)

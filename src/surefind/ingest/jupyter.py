@@ -35,7 +35,7 @@ class Jupyter(Stage):
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         try:
             notebook = json.loads(read_text(path), object_pairs_hook=unique_keys)
-            language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python"))
+            language = _language(notebook.get("metadata"))
             cells = notebook["cells"]
             groups = _groups(notebook, document_id)
             text, places = joined((f"cell {i}", self._cell(cell, language)) for i, cell in enumerate(cells, 1))
@@ -51,6 +51,11 @@ class Jupyter(Stage):
             return ""
         results = "".join(_fence("", result) for result in _results(cell)) if self.outputs else ""
         return _fence(language, source) + results
+
+
+def _language(metadata: Any) -> str:
+    kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
+    return str(kernel.get("language", "python")) if isinstance(kernel, dict) else "python"
 
 
 def _groups(notebook: dict[str, Any], document: str) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ class Markdown(Stage):
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path)
-        metadata, body, groups = with_front_matter(source)
+        metadata, body, groups = with_front_matter(source, document_id)
         title = metadata.get("title") or first_heading(body) or path.name.split(".")[0]
         yield Document(document_id, body, str(title), "markdown", metadata, groups, source_lines(source, body))
 

@@ -69,7 +69,7 @@ class Rst(Stage):
         need(self.needs, self.extra)
         from docutils.core import publish_parts
 
-        metadata, source, groups = with_access_only(read_text(path))
+        metadata, source, groups = with_access_only(read_text(path), document_id)
         _register_unknown(source)
         html = publish_parts(source, writer="html5", settings_overrides=_SETTINGS)["html_body"]
         text = to_markdown(_plain(parse(html)))

@@ -25,5 +25,5 @@ class Text(Stage):
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         text = read_text(path, lambda data: self.encoding, SAVE_OR_SET_ENCODING.format("text"))
-        metadata, body, groups = with_access_only(text)
+        metadata, body, groups = with_access_only(text, document_id)
         yield Document(document_id, body, path.stem, "text", metadata, groups, source_lines(text, body))

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 from surefind.errors import SourceError
-from surefind.files.access_head import check_names
+from surefind.files.access_head import access_name
+from surefind.files.inside import owner_only
 from surefind.files.readers import need
 from surefind.ingest._package import check_package
 from surefind.ingest._places import joined, numbered
@@ -47,30 +48,35 @@ class Xlsx(Stage):
 
         try:
             book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
-            text, places = joined(part for sheet in book.worksheets for part in _sheet(sheet))
+            found = [part for sheet in book.worksheets for part in _sheet(sheet)]
         except (InvalidFileException, ElementTree.ParseError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise SourceError(f"is a damaged Excel file ({error})") from None
-        yield Document(document_id, text, package_title(path) or path.stem, "markdown", places=places)
+        column = next((column for _, _, column in found if column), "")
+        groups = owner_only(document_id, column) if column else ()
+        text, places = joined((place, text) for place, text, _ in found)
+        yield Document(document_id, text, package_title(path) or path.stem, "markdown", acl=groups, places=places)
 
 
-def _sheet(sheet: Any) -> Iterator[tuple[str, str]]:
-    """Yields (place, Markdown) of each part of a sheet."""
+def _sheet(sheet: Any) -> Iterator[tuple[str, str, str]]:
+    """Yields (place, Markdown, where there is a column that looks like an access list; empty if none does) of each part
+    of a sheet. No list in a table restricts its rows."""
     where = f"sheet {sheet.title}"
     sheet.reset_dimensions()  # the declared size may be missing or far too large
     opening = f"# {sheet.title}\n\n"
     for (number, caption), (top, header), rows in _tables(_rows(sheet)):
         if caption:
-            yield f"{where}, row {number}", f"{opening}{caption[0]}\n"
+            yield f"{where}, row {number}", f"{opening}{caption[0]}\n", ""
             opening = ""
         if not header:
             continue
-        check_names(header, "column")
+        column = access_name(header)
+        alike = f"row {top} of the sheet {sheet.title} has the column {column!r}" if column else ""
         width = max(len(values) for values in (header, *(values for _, values in rows)))
         names = [name or f"column {i}" for i, name in enumerate([*header, *[""] * (width - len(header))], 1)]
         for first, last, text in parts(names, (values for _, values in rows)):
             numbers = (rows[first][0], rows[last][0]) if rows else (top, top)
             place = numbered(f"{where}, row", *numbers)
-            yield place, opening + text
+            yield place, opening + text, alike
             opening = ""
 
 

@@ -33,6 +33,8 @@ _AHEAD = 64
 """Files per process that may be prepared before they are needed."""
 _AHEAD_BYTES = 50e6
 """Bytes of files that may be prepared before they are needed: results wait in memory."""
+_RULES = 2
+"""Raised when files that were refused can be read, so that they are tried again."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -83,7 +85,7 @@ class Reading:
         with_parts = [reader for reader in self.readers.by_name.values() if isinstance(reader, NeedsExtra)]
         needed = sorted({module for reader in with_parts for module in reader.needs})
         there = [module for module in needed if find_spec(module) is not None]
-        return _short(f"{self.limits} {there}")
+        return _short(f"{_RULES} {self.limits} {there}")
 
     def each(
         self,

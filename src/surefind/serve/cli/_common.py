@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from surefind.kb import KnowledgeBase
     from surefind.protocols import OnProgress
     from surefind.write.intake import Problem
 
@@ -66,6 +68,8 @@ Readers = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 HERE = Path()
 LEFT_TO_OWNER = "documents that look restricted, so only the owner may read them (surefind help access)"
+JOB = "SUREFIND_JOB"
+"""The environment variable of a command that the server runs for a caller."""
 _SHOWN = 10
 """Problems of each kind that are printed."""
 _shown: list[Progress] = []
@@ -82,6 +86,16 @@ def list_problems(what: str, problems: Sequence[Problem], most: int = _SHOWN, er
             typer.echo(f"  {problem.path} {problem.reason}", err=err)
         if len(problems) > most:
             typer.echo(f"  … and {len(problems) - most} more: surefind status lists them all.", err=err)
+
+
+def tell_problems(*bases: KnowledgeBase) -> None:
+    """Says on stderr which files were not read, or not completely, and which documents are left to the owner: these are
+    missing in what is measured or learnt. The owner alone is told; the caller of a job may not know these files."""
+    from surefind.status import problems_of
+
+    if not os.environ.get(JOB):
+        found = [problem for base in dict.fromkeys(bases) for problem in problems_of(base.catalogue)]
+        list_problems("problems of its documents", found, err=True)
 
 
 def console(stderr: bool = False) -> Console:

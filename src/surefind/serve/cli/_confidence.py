@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from surefind.serve.cli._common import console, print_json, progress
+from surefind.serve.cli._common import console, print_json, progress, tell_problems
 from surefind.serve.cli._money import agree
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def calibrate_confidence(
 
     without = list(dict.fromkeys(read_questions(unanswerable))) if unanswerable else []
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        tell_problems(base)
         questions = exam_of(base, exam)
         chosen = from_texts([pipeline or base.settings.pipeline], base.settings.pipelines)[0].pipeline
         wanted = parse_measure(success) if success else success_of(questions, 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from surefind.errors import NotBuiltError, UsageError
-from surefind.serve.cli._common import print_json, progress
+from surefind.serve.cli._common import print_json, progress, tell_problems
 from surefind.serve.cli._money import agree
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def compare_generations(
             "out --since."
         )
     with KnowledgeBase.open(folder) as kb:
+        tell_problems(kb)
         before = _earlier(kb, since)
         exams = _exams(kb, names, before)
         agree(kb, [calls for exam in exams for calls in drift_calls(kb, exam)], *money, as_json)

@@ -19,8 +19,10 @@ def main() -> None:
         sys.exit(130)
     from surefind.__main__ import main as run
     from surefind.access import checked_name
+    from surefind.serve.cli._common import JOB
 
     os.environ["SUREFIND_AUTHOR"] = checked_name(request["author"], "person")
+    os.environ[JOB] = "1"
     sys.argv[:] = ["surefind", *request["words"]]
     run()
 

@@ -49,7 +49,7 @@ def access(
     if action == _CHECK:
         shown = [one for one in shown if not one.lists]
     if as_json:
-        print_json([_row(one) for one in shown])
+        print_json({"documents": [_row(one) for one in shown], "problems": problems})
     else:
         _print(shown, len(found), action)
         left = [one for one in problems if one.left_to_owner]

@@ -13,7 +13,7 @@ import typer
 from surefind.serve.cli import _complete
 from surefind.serve.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
 from surefind.serve.cli._bench_plan import compared, plan_for
-from surefind.serve.cli._common import HERE, Folder, Json, console, list_problems, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
 
@@ -141,7 +141,6 @@ def bench(
     from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
     from surefind.settings_file import check_writable
-    from surefind.status import problems_of
 
     if since is not None:
         from surefind.serve.cli._drift import compare_generations
@@ -168,7 +167,7 @@ def bench(
     with progress(quiet=as_json) as report:
         given = beir_base(kb, beir, split, report) if beir is not None else None
         with given[0] if given else KnowledgeBase.open(kb) as base:
-            list_problems("problems of its documents", problems_of(base.catalogue) if given else [], err=True)
+            tell_problems(base)
             texts = _texts(base, pipelines or [], retrieve, fuse, rerank, depth)
             what = compared(base, preset, texts, layouts or [], measure or [])
             exams = [given[1]] if given else _exams(base, exam or [], per_family, seed, access)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from surefind.serve.cli import _complete
-from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def calibrate(
     from surefind.measure.names import parse_measure
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        tell_problems(base)
         questions = _confidence.exam_of(base, exam)
         name = name or f"{stage.partition('(')[0]}-{questions.name}"
         check_options(name, when, beta, confidence, most)

@@ -12,7 +12,7 @@ import typer
 
 from surefind.errors import BudgetError, ExamError, UsageError
 from surefind.serve.cli import _complete, exam_feedback, exam_grow, exam_label
-from surefind.serve.cli._common import HERE, Folder, Json, list_problems, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def generate(
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
+        tell_problems(base)
         families = family or list(known_item.FAMILIES)
         access, reader = Access.of(*(group or ())), base.reader()
         made = known_item.generate(reader.documents(access), name, per_family, families, seed)
@@ -119,6 +120,7 @@ def write(
 
     plan = Plan(tuple(dict.fromkeys(family or FAMILIES)), per_family, seed, cast("Kind", passages))
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        tell_problems(base)
         groups = set(group or ())
         documents = base.documents(Access.of(*groups))
         writer = Writer(base, model, documents, plan, report)
@@ -165,13 +167,12 @@ def import_exam(
     from surefind.exam.formats.trec import read_trec
     from surefind.exam.library import Library
     from surefind.kb import KnowledgeBase
-    from surefind.status import problems_of
 
     if not path.exists():
         raise ExamError(f"There is no file or folder {path}. Check the path.")
     with KnowledgeBase.open(kb) as base:
         library = Library(base.documents(Access.owner()))
-        list_problems("problems of its documents", problems_of(base.catalogue), err=True)
+        tell_problems(base)
         if path.is_dir():
             exam = read_beir(path, library, split, name)
         elif qrels is not None:

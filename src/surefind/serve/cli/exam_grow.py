@@ -12,7 +12,7 @@ import typer
 
 from surefind.errors import ExamError, UsageError
 from surefind.serve.cli import _complete
-from surefind.serve.cli._common import HERE, Folder, Json, Readers, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, Readers, print_json, progress, tell_problems
 
 if TYPE_CHECKING:
     from surefind.exam.asking import Ask, Asking
@@ -157,6 +157,7 @@ def grow(
     store.candidates(name)
     access = Access.of(*(group or []))
     with KnowledgeBase.open(kb) as base:
+        tell_problems(base)
         library = Library(base.documents(access))
         corpus = base.reader().fingerprint
         if answers:

@@ -11,7 +11,7 @@ import typer
 
 from surefind.errors import UsageError
 from surefind.serve.cli import _complete
-from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def study(
     wanted = Wanted(tuple(exam or ()), tuple(beir or ()), split, asked, seed, Access.of(*(group or ())), llm)
     with progress(quiet=as_json) as report:
         collections = open_collections(kb, wanted, report, partial(typer.echo, err=True))
+        tell_problems(*(one.kb for one in collections))
         home = collections[0].kb
         options = replace(options, llm=not offline and bool(home.services.llm.settings.model))
         if cheaper_llm and not options.llm:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from surefind.serve.cli import train_models, train_prompt
-from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
 from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_questions, show_table
 from surefind.serve.cli.search import Retrieve
 
@@ -77,6 +77,7 @@ def fusion(
     from surefind.train.fusion import train_fusion
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        tell_problems(base)
         questions = load_exam(kb, exam)
         made = train_fusion(
             base, questions, model, retrieve or ("bm25", "dense"), name, parse_measure(measure), _missing(missing),
@@ -115,6 +116,7 @@ def weights(
     from surefind.train.weights import train_weights
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        tell_problems(base)
         questions = load_exam(kb, exam)
         made = train_weights(
             base, questions, retrieve or ("bm25", "dense"), parse_measure(measure), _missing(missing), report

@@ -8,7 +8,7 @@ import typer
 
 from surefind.serve.cli import _complete
 from surefind.serve.cli._adopt import UNDO
-from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_questions, show_table
 
@@ -170,6 +170,7 @@ def _train(
     from surefind.train.pairs import SOURCES
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        tell_problems(base)
         questions = load_exam(kb, exam)
         name = name or f"{kind}-{questions.name}"
         check_name(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.serve.cli import _complete
-from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Retrieve
 
@@ -80,6 +80,7 @@ def prompt(
     name = name or f"{step}-{questions.name}"
     check_name(name, step)
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        tell_problems(base)
         if step == "llm_weights":
             made = weigh_examples(
                 base, questions, retrieve or ("bm25", "dense"), name, parse_measure("nDCG@10"), report

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.serve.cli import _complete
-from surefind.serve.cli._common import HERE, Folder, Json, asking, console, print_json, progress
+from surefind.serve.cli._common import HERE, Folder, Json, asking, console, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, agree
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def tune(
 
     limits = Limits(max_p95, max_cost, max_index)
     with KnowledgeBase.open(kb) as base:
+        tell_problems(base)
         questions = _exam(base, exam)
         contenders = _contenders(base, pipelines or [], layouts or [])
         with progress(quiet=as_json) as report, base.services.llm.replaying():
