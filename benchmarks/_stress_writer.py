@@ -112,7 +112,8 @@ class Writer:
         path.write_text(draft.file, encoding="utf-8")
         with self._timed("draft and publish"):
             number = self.kb.publish(self.kb.draft(path, name).number)
-        shown[name] = Shown(draft, shown[name].file)
+        kept = draft.groups or shown[name].page.groups  # a draft without a list keeps the list of its document
+        shown[name] = Shown(replace(draft, groups=kept), shown[name].file)
         self._made(number, shown)
 
     def _rollback(self) -> None:
