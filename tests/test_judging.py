@@ -74,6 +74,7 @@ def test_a_report_names_every_system_and_its_own_setting() -> None:
     assert lines["other"].endswith("α=0.7")
     assert "+0.00 [+0.0, +0.0]" in lines["minilm"]
     assert "minilm + other over other: " in text
+    assert "minilm + other alone over other alone: " in text
 
 
 @pytest.fixture

@@ -101,11 +101,13 @@ def report(table: Scores, base: str, written: Sequence[str] = ()) -> str:
 
 
 def _of_pairs(systems: Mapping[str, Judged], names: Sequence[str]) -> list[str]:
+    """The gain of every pair over each of its encoders, alone over alone."""
     lines = []
     for system, one in systems.items():
-        parts = [part for part in system.split(" + ") if part in systems] if " + " in system else []
-        for part in parts:
-            lines.append(f"{system} over {part}: {_shown(gain(one, systems[part], names))}")
+        kind = ALONE if system.endswith(ALONE) else ""
+        parts = system.removesuffix(kind).split(" + ")
+        for part in parts if len(parts) > 1 else ():
+            lines.append(f"{system} over {part}{kind}: {_shown(gain(one, systems[part + kind], names))}")
     return [*lines, ""] if lines else []
 
 
