@@ -235,6 +235,12 @@ def main() -> None:
     parser.add_argument("--time", action="store_true", help="of one text of the sample, which must be there")
     arguments = parser.parse_args()
     encoders = dict(one.split("=", 1) if "=" in one.split("(")[0] else (one, one) for one in arguments.encoders)
+    limits = json.dumps({"questions": arguments.questions, "characters": arguments.characters})
+    kept = arguments.work / "limits.json"
+    if kept.exists() and kept.read_text(encoding="utf-8") != limits:
+        parser.error(f"{arguments.work} has collections with other limits. Give another folder.")
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    kept.write_text(limits, encoding="utf-8")
     wanted = systems_of(list(encoders))
     table: Scores = {}
     for name in arguments.collections:
