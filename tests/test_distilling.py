@@ -125,8 +125,8 @@ def test_a_student_and_a_joint_encoder_are_trained_written_and_compared(work: Pa
     assert joint["head.weight"].shape == (64, 32)
     assert {file.name for file in (work / "out").iterdir()} == {"student.00", "joint.00", "report.txt", "scores.npz"}
     assert (work / "out" / "report.txt").read_text(encoding="utf-8") in printed
-    for name in ("gte", "student", "minilm+student 0.5", "joint", "joint 0.8"):
-        assert f"\n{name:24s} " in printed
+    for name in ("gte", "student", "minilm + student", "joint", "joint alone"):
+        assert f"\n{name:28s} " in printed
 
 
 def test_the_flat_encoder_gives_the_vectors_of_the_padded_one(work: Path) -> None:

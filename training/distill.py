@@ -9,7 +9,7 @@ share of the same for the states of the tokens after every second layer of gte-s
 from 384 to 768 numbers; `--start WORK/student.pt` starts it from a trained student.
 
 Only what was trained is written: WORK/NAME.pt, and OUT/NAME.00, OUT/NAME.01, … in half precision. Then all encoders
-are compared (`judge_encoders.py`). With `--limit`, training stops early enough for that.
+are compared (`compare_floats.py`). With `--limit`, training stops early enough for that.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from compare_floats import LAYERS, compare
 from flat import Batch, FlatEncoder, Joint, load_encoder
-from judge_encoders import LAYERS, judge
 from material import DEVICE, SEED, Clock, optimizer_of, precision
 from parts import write_parts
 from student_text import batches_of
@@ -178,7 +178,7 @@ def main() -> None:
     if arguments.out:
         write_parts(trained(model), arguments.out, name)
     print(f"{time.perf_counter() - _BEGUN:.0f} s: written", flush=True)
-    judge(arguments.work, arguments.out, 8 if arguments.tiny else None)
+    compare(arguments.work, arguments.out, 8 if arguments.tiny else None)
     print(f"{time.perf_counter() - _BEGUN:.0f} s: done", flush=True)
 
 

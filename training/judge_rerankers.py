@@ -19,12 +19,12 @@ import torch
 
 from collection import Collection
 from flat import embed, load_encoder
-from judge_encoders import CHOOSING
 from material import DEVICE, pair_scores, precision
 from measures import interval, macro, minmax
 from tokens import Tokens, pairs_batch
 from transformer import CrossEncoder
 
+CHOOSING = ("covidqa-partial", "hotpotqa-sub", "policyqa", "squad2-dev-half")
 ALPHA, DEPTH, TOPS, BLENDS = 0.5, 50, (20, 50), (0.3, 0.5, 0.7, 1.0)
 SETTINGS = [(top, blend) for top in TOPS for blend in BLENDS]
 Scorer = Callable[[Collection, np.ndarray], np.ndarray]

@@ -25,7 +25,7 @@ from surefind.types import Query
 
 NAMES = (
     *("sample", "scifact", "cranfield", "chunking-eval", "anthropic-codebase", "zoomcamp-faq"),
-    *("covidqa-partial", "hotpotqa-sub", "squad2-dev-half", "policyqa"),
+    *("covidqa-partial", "hotpotqa-sub", "squad2-dev-half", "policyqa", "boolq"),
 )
 TEXT_TOKENS = 254
 """Tokens of a text without [CLS] and [SEP]; the engine reads 256."""
