@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from exam_helpers import surefind
 from helpers import WORDS, Home
+from surefind import Access
+from surefind.bench.preview import preview
 from test_http_access import Bank, serving
 
 SECRETS = [f"{word}{n}" for n in range(11) for word in ("salary", "merger")]
@@ -128,3 +131,15 @@ def test_preview_is_about_the_revision_that_the_caller_may_see(bank: Bank, monke
     answer = bank.ask("bob", "GET", f"/v1/drafts/{number}/preview")
     found = answer.json().get("questions", {"asked": 0})
     assert found["asked"] == 0, "the newer revision is not for bob"
+
+
+def test_backend_that_weighs_words_by_all_documents_asks_only_for_who_may_read_all(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = bank.upload("ada", "desk0.md", "# Desk 0\n\nThe desk0 opens the ledger at noon.\n")
+    elsewhere = replace(bank.kb.settings, store=replace(bank.kb.settings.store, backend="milvus"))
+    with monkeypatch.context() as patch:
+        patch.setattr(bank.kb, "settings", elsewhere)
+        found = preview(bank.kb, number, Access.of("sales"))
+        assert found.drift is None and "weighs words by all documents" in found.reason
+    assert preview(bank.kb, number, Access.of("sales")).drift is not None

@@ -39,6 +39,8 @@ def preview(kb: KnowledgeBase, number: int, access: Access, revision: int | None
         return Preview(None, "There is no exam yet. Make one with: surefind exam generate.")
     if any(isinstance(stage, Priced) for stage in kb.pipeline().stages):
         return Preview(None, "The default pipeline asks a language model, so the exam is asked when it is published.")
+    if kb.settings.store.backend != "local" and not access.sees_all:
+        return Preview(None, "This backend weighs words by all documents, so only who may read all sees the questions.")
 
     def look(before: Reader, after: Reader) -> Drift:
         exam = standing_exam(kb, before)
