@@ -89,13 +89,14 @@ class Database:
     def __init__(self, data: Path) -> None:
         self.path, self.mark = data / NAME, data / MARK
         self._connections = Connections(self.path, self._connect)
+        self._empty = Connections(self.path, lambda _: open_empty(FORMAT))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[CheckedRows]:
         """Yields the rows. What is read within the block is of one moment."""
         with self._explaining():
             last, _ = session.recorded(self.mark)  # first: somebody may save meanwhile
-            db = self._connections.get() if self.path.exists() else open_empty(FORMAT)
+            db = (self._connections if self.path.exists() else self._empty).get()
             db.execute("BEGIN")
             try:
                 rows = self._rows(db)
@@ -194,6 +195,7 @@ class Database:
 
     def close(self) -> None:
         self._connections.close()
+        self._empty.close()
 
 
 def keep(rows: CheckedRows, data: bytes) -> str:
