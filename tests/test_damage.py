@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from desk_faults import damage
 from exam_helpers import surefind
 from helpers import Home
 from surefind import Access
@@ -93,16 +94,6 @@ def read_all(home: Home) -> dict[str, str]:
             found[name] = "damaged"
             assert "catalogue" in str(error) or isinstance(error, NotBuiltError)
     return found
-
-
-def damage(whole: bytes, chance: random.Random) -> bytes:
-    at, how = chance.randrange(len(whole)), chance.random()
-    if how < 0.05:
-        return whole[:at]
-    if how < 0.1:
-        return whole[: at // 4096 * 4096] + bytes(4096) + whole[at // 4096 * 4096 + 4096 :]
-    count = chance.choice((1, 1, 1, 8))
-    return whole[:at] + chance.randbytes(count) + whole[at + count :]
 
 
 def test_random_faults_change_no_answer_in_silence(base: Home) -> None:

@@ -20,8 +20,7 @@ def shown(lines: list[Line]) -> list[str]:
     return [mark[line.kind] + line.text for line in lines]
 
 
-@given(LINES, LINES)
-def test_both_texts_can_be_read_back(before: str, after: str) -> None:
+def check_both_are_read_back(before: str, after: str) -> None:
     lines = difference(before, after, context=None)
     assert [line.text for line in lines if line.kind != "new"] == before.splitlines()
     assert [line.text for line in lines if line.kind != "gone"] == after.splitlines()
@@ -29,11 +28,16 @@ def test_both_texts_can_be_read_back(before: str, after: str) -> None:
     assert [line.new for line in lines if line.new] == list(range(1, len(after.splitlines()) + 1))
 
 
+@given(LINES, LINES)
+def test_both_texts_can_be_read_back(before: str, after: str) -> None:
+    check_both_are_read_back(before, after)
+
+
 @given(LINES, LINES, st.integers(0, 40))
 def test_both_texts_can_be_read_back_however_few_steps_there_are(before: str, after: str, steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(differences, "MAX_STEPS", steps)
-        test_both_texts_can_be_read_back.hypothesis.inner_test(before, after)  # type: ignore[attr-defined]
+        check_both_are_read_back(before, after)
 
 
 @given(st.lists(st.integers(0, 5), max_size=14), st.lists(st.integers(0, 5), max_size=14))

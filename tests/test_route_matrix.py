@@ -26,6 +26,7 @@ from starlette.testclient import TestClient
 
 from exam_helpers import surefind
 from helpers import Home
+from http_helpers import SETTINGS
 from surefind import Access, KnowledgeBase
 from surefind.desk.review import comment
 from surefind.exam.keeping import keep
@@ -34,20 +35,6 @@ from surefind.serve.http import jobs
 from surefind.serve.http.app import create_app
 
 SECRET = re.compile(r"okapi\d+")
-SETTINGS = """
-[index]
-chunk = "markdown(tokens=60)"
-enrich = []
-
-[search]
-pipeline = "words"
-
-[pipelines.words]
-retrieve = ["bm25"]
-
-[pipelines.counts]
-retrieve = ["tfidf"]
-"""
 PEOPLE: dict[str, tuple[list[str], list[str]]] = {
     "reader": (["read"], []),
     "writer": (["write"], ["sales"]),
