@@ -14,7 +14,7 @@ from surefind.access import Access
 from surefind.bench.drift import Drift, measure_drift
 from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.errors import ExamError, NothingIndexedError
-from surefind.exam.readable import readable_questions
+from surefind.exam.visible import readable_questions
 from surefind.kb import KnowledgeBase
 from surefind.protocols import Priced
 from surefind.search.reader import Reader

@@ -22,8 +22,8 @@ from surefind.exam.formats.table import id_of
 from surefind.exam.growing import FAMILY
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery
-from surefind.exam.readable import readable_questions
 from surefind.exam.store import ExamStore, check_name
+from surefind.exam.visible import readable_questions
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
 from surefind.search.reader import check_query

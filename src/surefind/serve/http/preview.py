@@ -12,7 +12,7 @@ from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.desk.values import Draft
 from surefind.errors import ConflictError, ExamError, LockedError, NotFoundError, SurefindError
 from surefind.exam.model import Exam, ExamQuery
-from surefind.exam.readable import readable_questions
+from surefind.exam.visible import readable_questions
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import reviews
