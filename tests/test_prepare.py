@@ -14,6 +14,7 @@ import pytest
 from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import Access
 from surefind.cores import usable_cores
+from surefind.errors import SourceError
 from surefind.files.inside import reading
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
@@ -48,6 +49,16 @@ def test_child_process_prepares_what_this_one_does() -> None:
         for path in FILES:
             found = apart.read(Readers().find("a.md"), path, path.name, LAYOUT)
             assert found == prepared(path)
+
+
+def test_child_that_has_no_memory_for_the_request_says_so_too() -> None:
+    """Not only reading a file needs memory: the request and the answer do, too."""
+    request = Task("markdown", "a.md", "a" * 50_000_000).to_json()
+    with (
+        Reading(Readers(), Limits(memory_mb=60)) as readers,
+        pytest.raises(SourceError, match=r"^needs more than 60 MB of memory to be read \(max_memory_mb\)$"),
+    ):
+        readers.answer(request)
 
 
 def test_every_core_prepares_markdown() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+OUT_OF_MEMORY = 3
+"""The exit code of a child process that has no memory left even to say so."""
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.inside import reading
-from surefind.files.limits import Limits
+from surefind.files.limits import OUT_OF_MEMORY, Limits
 from surefind.files.opening import ReplacedError
 from surefind.files.readers import Readers
 from surefind.write.prepare import CutTask, Task, prepare, prepare_cut, to_data
@@ -79,4 +79,7 @@ def _answer(data: dict[str, Any], limits: Limits, readers: Readers, alive: Calla
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)  # the usual way out needs memory, too

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from surefind.cores import usable_cores
 from surefind.errors import SourceError
-from surefind.files.limits import Limits
+from surefind.files.limits import OUT_OF_MEMORY, Limits
 from surefind.files.readers import Readers
 from surefind.workers import check_stopped
 
@@ -75,7 +75,7 @@ class Child:
                 _wait(deadline, limits, writing=file)
                 left = left[os.write(file, left[:_PIECE]) :]
         except (BrokenPipeError, ValueError):
-            raise BrokenChildError(f"cannot be read: {self._crash()}") from None
+            raise self._crash(limits) from None
 
     def _take(self, size: int, deadline: float, limits: Limits) -> bytes:
         file = _pipe(self.process.stdout).fileno()
@@ -84,16 +84,22 @@ class Child:
             _wait(deadline, limits, reading=file)
             piece = os.read(file, min(size, _PIECE))
             if not piece:
-                raise BrokenChildError(f"cannot be read: {self._crash()}")
+                raise self._crash(limits)
             parts.append(piece)
             size -= len(piece)
         return b"".join(parts)
 
-    def _crash(self) -> str:
+    def _crash(self, limits: Limits) -> BrokenChildError:
         """Waits for the process to end and says how it ended."""
         code = self.process.wait()
+        if code == OUT_OF_MEMORY:
+            return out_of_memory(limits)
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return f"its reader crashed ({name})"
+        return BrokenChildError(f"cannot be read: its reader crashed ({name})")
+
+
+def out_of_memory(limits: Limits) -> BrokenChildError:
+    return BrokenChildError(f"needs more than {limits.memory_mb:g} MB of memory to be read (max_memory_mb)")
 
 
 def settings_of(limits: Limits, readers: Readers) -> tuple[str, ...]:

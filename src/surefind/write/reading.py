@@ -26,7 +26,7 @@ from surefind.files.opening import ReplacedError
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
 from surefind.types import Chunk, Document
-from surefind.write.children import BrokenChildError, Child, settings_of, spares
+from surefind.write.children import BrokenChildError, Child, out_of_memory, settings_of, spares
 from surefind.write.prepare import CutTask, Prepared, Task, chunks_from, from_data
 
 _AHEAD = 64
@@ -151,8 +151,7 @@ class Reading:
             raise
         if "memory" in answer:
             self._drop(child)
-            message = f"needs more than {self.limits.memory_mb:g} MB of memory to be read (max_memory_mb)"
-            raise BrokenChildError(message)
+            raise out_of_memory(self.limits)
         with self._lock:
             self._idle.append(child)
         return check_answer(answer)
