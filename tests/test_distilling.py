@@ -19,10 +19,12 @@ sys.path.insert(0, str(TRAINING))
 
 from safetensors.torch import save_file  # noqa: E402
 
+from alike import Judges  # noqa: E402
 from collection import Collection  # noqa: E402
 from flat import embed, load_encoder  # noqa: E402
-from student_text import batches_of, sentences  # noqa: E402
-from tokens import texts_batch, tokens_of  # noqa: E402
+from student_text import BLOCKS, batches_of, sentences, texts_of  # noqa: E402
+from teachers import Target  # noqa: E402
+from tokens import Tokens, texts_batch, tokens_of  # noqa: E402
 from transformer import Shape, Transformer, upstream_state  # noqa: E402
 
 CONFIG = {
@@ -69,13 +71,14 @@ def save_random(folder: Path, layers: int) -> None:
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocabulary}}), encoding="utf-8")
 
 
-def save_text(file: Path, texts: int, longest: int) -> None:
+def save_text(file: Path, texts: int, longest: int, passages: int = 0) -> None:
+    """`passages`: each text is a question whose passage is one of so many."""
     dice = np.random.default_rng(texts)
     lengths = dice.integers(1, longest, texts)
-    ids = dice.integers(900, 1100, lengths.sum())
     with lzma.open(file, "wb") as out:
-        for array in (ids, lengths, np.arange(texts) % 3):
-            np.save(out, array.astype(np.uint16))
+        np.save(out, dice.integers(900, 1100, lengths.sum()).astype(np.uint16))
+        for array in (lengths, np.arange(texts) % 3, *([dice.integers(0, passages, texts)] if passages else [])):
+            np.save(out, array.astype(np.uint32))
 
 
 def save_collection(file: Path) -> None:
@@ -98,34 +101,35 @@ def save_collection(file: Path) -> None:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    save_random(tmp_path / "gte", 12)
-    save_random(tmp_path / "minilm", 6)
+    for name, layers in {"gte": 12, "e5": 12, "student": 6, "minilm": 6}.items():
+        save_random(tmp_path / name, layers)
     (tmp_path / "text").mkdir()
-    save_text(tmp_path / "text" / "questions.xz", 60, 30)
+    save_text(tmp_path / "text" / "questions.xz", 160, 30, passages=240)
     save_text(tmp_path / "text" / "colloquial.xz", 60, 30)
-    save_text(tmp_path / "text" / "passages.xz", 80, 300)
+    save_text(tmp_path / "text" / "passages.xz", 240, 300)
     (tmp_path / "collections").mkdir()
     save_collection(tmp_path / "collections" / "policyqa.npz")
     save_collection(tmp_path / "collections" / "sample.npz")
     return tmp_path
 
 
-def run(*arguments: object) -> str:
-    command = [sys.executable, str(TRAINING / "distill.py"), *map(str, arguments)]
+def run(script: str, *arguments: object) -> str:
+    command = [sys.executable, str(TRAINING / script), *map(str, arguments)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_student_and_a_joint_encoder_are_trained_written_and_compared(work: Path) -> None:
-    before = load_encoder(work / "gte", "cpu", (0, 2, 4, 6, 8, 10)).state_dict()
-    run("student", work, "--tiny", "--out", work / "out")
-    printed = run("joint", work, "--tiny", "--out", work / "out", "--start", work / "student.pt")
-    student, joint = torch.load(work / "student.pt"), torch.load(work / "joint.pt")
-    assert {key.split(".")[0] for key in student} == {"layers"}
+def test_a_student_is_trained_written_and_compared(work: Path) -> None:
+    before = load_encoder(work / "student", "cpu").state_dict()
+    printed = run("distill.py", work, "--tiny", "--teachers", "gte", "minilm", "--out", work / "out")
+    student = torch.load(work / "ensemble.pt")
+    assert student.keys() == before.keys()
     assert any((student[key] != before[key]).any() for key in student)
-    assert joint["head.weight"].shape == (64, 32)
-    assert {file.name for file in (work / "out").iterdir()} == {"student.00", "joint.00", "report.txt", "scores.npz"}
+    assert "2 steps" in printed
+    systems = ("minilm", "gte+minilm", "target", "ensemble.pt")
+    printed = run("compare_floats.py", work, *systems, "--out", work / "out")
+    assert {file.name for file in (work / "out").iterdir()} == {"ensemble.00", "report.txt", "scores.npz"}
     assert (work / "out" / "report.txt").read_text(encoding="utf-8") in printed
-    for name in ("gte", "student", "minilm + student", "joint", "joint alone"):
+    for name in systems:
         assert f"\n{name:28s} " in printed
 
 
@@ -133,24 +137,50 @@ def test_the_flat_encoder_gives_the_vectors_of_the_padded_one(work: Path) -> Non
     padded = Transformer(Shape.read(work / "gte" / "config.json"), pools=False).eval()
     flat = load_encoder(work / "gte", "cpu")
     padded.load_state_dict(flat.state_dict())
-    lengths = np.array([3, 250, 17, 40])
+    lengths = np.array([3, 250, 17, 40, 17])
     tokens = tokens_of(np.random.default_rng(1).integers(900, 1100, lengths.sum()), lengths, "cpu")
     with torch.no_grad():
-        wanted = padded.mean(*texts_batch(tokens, torch.arange(4), "bert"))
-    assert torch.allclose(embed(flat, tokens, together=100), wanted, atol=1e-5)
+        wanted = padded.mean(*texts_batch(tokens, torch.arange(5), "bert"))
+    assert torch.allclose(embed(flat, tokens, together=100).float(), wanted, atol=1e-3)
+    before = torch.tensor([950, 951])
+    longer = tokens_of(np.concatenate([before.numpy(), tokens.flat[:3].numpy()]), np.array([5]), "cpu")
+    some = Tokens(tokens.flat, tokens.start[:1], tokens.length[:1])
+    assert torch.allclose(embed(flat, some, before), embed(flat, longer), atol=1e-3)
 
 
-def test_all_batches_have_the_same_shape_and_different_texts(work: Path) -> None:
-    draw = batches_of(work, "cpu")
-    first, second = draw(), draw()
-    assert first.blocks == second.blocks
-    assert (first.ids != second.ids).any()
-    starts = np.cumsum([0, *(rows * length for rows, length in first.blocks)])[:-1]
-    for start, (rows, length) in zip(starts, first.blocks, strict=True):
-        ids, mask = (part[start : start + rows * length].view(rows, length) for part in (first.ids, first.mask))
+def test_a_target_keeps_the_summed_similarities_of_its_teachers() -> None:
+    dice = torch.Generator().manual_seed(1)
+    one, two = (torch.nn.functional.normalize(torch.randn(400, 6, generator=dice), dim=1) for _ in range(2))
+    target = Target.learn({"a": one, "b": two}, {"a": one.roll(1, 0), "b": two.roll(1, 0)}, 12, centred=False)
+    vectors = target.vectors({"a": one, "b": two}).float()
+    scaled = [(rows @ rows.T) * target.scales[name] ** 2 for name, rows in (("a", one), ("b", two))]
+    wanted = sum(scaled) / sum(scale**2 for scale in target.scales.values())
+    assert torch.allclose(vectors @ vectors.T, wanted, atol=1e-2)
+    start = torch.nn.functional.normalize(torch.randn(400, 12, generator=dice), dim=1)
+    turned = target.turned(vectors, start).vectors({"a": one, "b": two}).float()
+    assert torch.allclose(turned @ turned.T, wanted, atol=1e-2)
+    assert (turned * start).sum() > (vectors * start).sum()
+
+
+def test_the_texts_of_a_block_have_one_length_and_the_vectors_that_are_wanted(work: Path) -> None:
+    dice = np.random.default_rng(1)
+    texts = texts_of(work, "cpu", dice, 0.002)
+    wanted = {kind: some.tokens.start[:, None].float() for kind, some in texts.items()}
+    batch, aims = batches_of(texts, wanted, dice)()
+    starts = np.cumsum([0, *(rows * length for rows, length in batch.blocks)])[:-1]
+    kinds = [kind for kind in texts for _ in range(BLOCKS[kind][0])]
+    first = 0
+    for kind, start, (rows, length) in zip(kinds, starts, batch.blocks, strict=True):
+        ids = batch.ids[start : start + rows * length].view(rows, length)
         assert (ids[:, 0] == 101).all()
-        assert (ids.gather(1, mask.sum(1, keepdim=True) - 1) == 102).all()
-        assert (ids[~mask] == 0).all()
+        assert (ids[:, -1] == 102).all()
+        assert length <= 256
+        for row, aim in zip(ids, aims[first : first + rows, 0].long().tolist(), strict=True):
+            assert torch.equal(row[1:-1], texts[kind].tokens.flat[aim : aim + length - 2].long())
+        first += rows
+    positive = texts["questions"].positive
+    assert (positive < len(texts["passages"].tokens)).all()
+    assert (positive >= 0).any()
 
 
 def test_sentences_end_with_a_full_stop_or_with_their_passage() -> None:
@@ -163,8 +193,8 @@ def test_sentences_end_with_a_full_stop_or_with_their_passage() -> None:
 
 def test_a_hybrid_scores_candidates_of_both_by_both(work: Path) -> None:
     collection = Collection.read(work / "collections" / "sample.npz", "cpu")
-    wrong = np.zeros((6, 12))
-    wrong[np.arange(6), (np.arange(6) * 2 + 5) % 12] = 1.0
+    wrong = torch.zeros(6, 12)
+    wrong[torch.arange(6), (torch.arange(6) * 2 + 5) % 12] = 1.0
     found = collection.hybrid(wrong, (0.0, 0.4, 0.6))
     assert found[0.0].tolist() == [1.0] * 6
     assert found[0.4].tolist() == [1.0] * 6  # BM25's first has 0.6, the encoder's first 0.4
@@ -179,3 +209,15 @@ def test_weights_keep_their_names_and_layers(work: Path) -> None:
     some = load_encoder(work / "gte", "cpu", (0, 2, 4, 6, 8, 10)).state_dict()
     assert torch.equal(some["layers.3.up.weight"], whole["layers.6.up.weight"])
     assert torch.equal(some["words.weight"], whole["words.weight"])
+
+
+def test_what_judges_is_not_learnt_from(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    document = {"_id": "1", "text": "The pump (P-7) stands in hall 3. It must be checked every week by two people, at ten."}
+    (tmp_path / "one" / "corpus.jsonl").write_text(json.dumps(document) + "\n", encoding="utf-8")
+    (tmp_path / "one" / "queries.jsonl").write_text('{"_id": "1", "text": "Who checks pump P-7?"}\n', encoding="utf-8")
+    judges = Judges.of(tmp_path)
+    assert judges.has("Hall 3\nThe pump P-7 stands in hall 3. It must be checked every week by two people, at ten.")
+    assert not judges.has("The pump stands in hall 3.")
+    assert judges.asks("who checks pump p 7")
+    assert not judges.asks("who checks pump p 8")

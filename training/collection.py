@@ -7,17 +7,21 @@ BM25's scores are known for its first 1000 passages; a passage below them counts
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from measures import minmax, ndcg
 from tokens import Tokens, tokens_of
 
-DEPTH = 100
+DEPTH, K = 100, 10
 NONE = 65535
 """Fills the rows of BM25 that have fewer passages."""
+LOWEST = -float("inf")
+"""The score of a place that is empty."""
 
 
 @dataclass
@@ -25,21 +29,19 @@ class Collection:
     name: str
     passages: Tokens
     queries: Tokens
-    document: np.ndarray
+    document: Tensor
     """The document of each passage."""
-    gold: list[dict[int, float]]
-    """For each question, the grade of each relevant document."""
-    lexical: np.ndarray
+    gold: Tensor
+    """For each question, the grade of each document."""
+    lexical: Tensor
     """BM25's score of every passage for every question."""
-    first: np.ndarray
+    first: Tensor
     """BM25's first passages for every question, -1 at the end of a short list."""
 
     @classmethod
-    def read(cls, file: Path, device: str, most: int | None = None) -> Collection:
-        """`most`: read only so many questions and ten times as many passages, for a test."""
+    def read(cls, file: Path, device: str) -> Collection:
         data = np.load(file)
-        lengths = data["passage_lengths"].astype(np.int64)[: most and 10 * most]
-        passages = tokens_of(data["passage_ids"][: lengths.sum()], lengths, device)
+        passages = tokens_of(data["passage_ids"], data["passage_lengths"], device)
         ids = data["bm25_ids"].astype(np.int64)
         there = ids < min(NONE, len(passages))
         scores = data["bm25_scores"] / 65535 * data["bm25_highest"][:, None]
@@ -47,70 +49,64 @@ class Collection:
         lexical = np.repeat(unknown[:, None], len(passages), 1)
         rows, columns = np.nonzero(there)
         lexical[rows, ids[rows, columns]] = scores[rows, columns]
-        gold: list[dict[int, float]] = [{} for _ in ids]
+        gold = np.zeros((len(ids), 1 + max(int(data["document"].max()), int(data["gold"][:, 1].max()))), np.float32)
         for q, document, grade in data["gold"].tolist():
-            if grade > 0:
-                gold[q][document] = grade
-        used = [q for q, grades in enumerate(gold) if grades][:most]
-        ends = np.cumsum(data["query_lengths"].astype(np.int64))
-        every = np.split(data["query_ids"], ends[:-1])
-        query_ids = [every[q] for q in used]
+            gold[q, document] = max(grade, 0)
+        used = np.flatnonzero(gold.any(1))
+        every = np.split(data["query_ids"], np.cumsum(data["query_lengths"].astype(np.int64))[:-1])
+        query_ids = [every[q] for q in used.tolist()]
+        first = np.where(there, ids, -1)[used, :DEPTH]
+        made = (data["document"].astype(np.int64), gold[used], lexical[used].astype(np.float32), first)
         return cls(
             file.stem,
             passages,
             tokens_of(np.concatenate(query_ids), np.array([len(one) for one in query_ids]), device),
-            data["document"],
-            [gold[q] for q in used],
-            lexical[used],
-            np.where(there, ids, -1)[used, :DEPTH],
+            *(torch.from_numpy(array).to(device) for array in made),
         )
 
-    def dense(self, similarity: np.ndarray) -> np.ndarray:
+    def dense(self, similarity: Tensor) -> np.ndarray:
         """nDCG@10 of every question by these similarities of questions and passages."""
-        return self.ndcg(_best(similarity))
+        best = similarity.topk(min(DEPTH, similarity.size(1)), 1)
+        return self.ndcg(best.indices, best.values)
 
-    def hybrid(self, similarity: np.ndarray, alphas: tuple[float, ...]) -> dict[float, np.ndarray]:
+    def hybrid(self, similarity: Tensor, alphas: Sequence[float]) -> dict[float, np.ndarray]:
         """nDCG@10 of every question for each weight of the similarities."""
         candidates, close, words = self._scored(similarity)
-        return {alpha: self._ndcg(candidates, alpha * close + (1 - alpha) * words) for alpha in alphas}
+        return {alpha: self.ndcg(candidates, alpha * close + (1 - alpha) * words) for alpha in alphas}
 
-    def fused(self, similarity: np.ndarray, alpha: float, depth: int) -> tuple[np.ndarray, np.ndarray]:
+    def fused(self, similarity: Tensor, alpha: float, depth: int) -> tuple[Tensor, Tensor]:
         """The first passages of every question by the hybrid, and their scores. -1 ends a short list."""
         candidates, close, words = self._scored(similarity)
-        scores = alpha * close + (1 - alpha) * words
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
-        scores = np.take_along_axis(scores, order, 1)
-        return np.where(np.isneginf(scores), -1, np.take_along_axis(candidates, order, 1)), scores
+        scores, order = torch.sort(alpha * close + (1 - alpha) * words, dim=1, descending=True, stable=True)
+        ids = candidates.gather(1, order).masked_fill(scores == LOWEST, -1)
+        return ids[:, :depth], scores[:, :depth]
 
-    def ndcg(self, passages: np.ndarray) -> np.ndarray:
-        """nDCG@10 of every question for passages in order."""
-        return self._ndcg(passages, None)
+    def ndcg(self, passages: Tensor, scores: Tensor) -> np.ndarray:
+        """nDCG@10 of every question; a document has the rank of its best passage."""
+        scores, order = torch.sort(scores, dim=1, descending=True, stable=True)
+        there = (scores > LOWEST) & (passages.gather(1, order) >= 0)
+        document = self.document[passages.gather(1, order).clamp(min=0)]
+        same = (document[:, :, None] == document[:, None, :]).tril(-1) & there[:, None, :]
+        new = there & ~same.any(2)
+        rank = new.long().cumsum(1) - 1
+        discount = 1 / torch.log2(torch.arange(2, K + 2, device=scores.device).float())
+        gain = self.gold.gather(1, document) * discount[rank.clamp(0, K - 1)] * (new & (rank < K))
+        best = self.gold.sort(1, descending=True).values[:, :K]
+        return (gain.sum(1) / (best * discount[: best.size(1)]).sum(1)).cpu().numpy()
 
-    def _scored(self, similarity: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The candidates of both retrievers, and their scores by each; -inf marks a place that is empty."""
-        candidates = np.concatenate([self.first, _best(similarity)], axis=1)
-        candidates.sort(axis=1)
+    def _scored(self, similarity: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The candidates of both retrievers, and their scores by each."""
+        best = similarity.topk(min(DEPTH, similarity.size(1)), 1).indices
+        candidates = torch.cat([self.first, best], 1).sort(1).values
         there = candidates >= 0
         there[:, 1:] &= candidates[:, 1:] != candidates[:, :-1]
-        at = np.maximum(candidates, 0)
-        close = minmax(np.take_along_axis(similarity, at, 1), there)
-        words = minmax(np.take_along_axis(self.lexical, at, 1), there)
-        return candidates, np.where(there, close, -np.inf), np.where(there, words, -np.inf)
-
-    def _ndcg(self, passages: np.ndarray, scores: np.ndarray | None) -> np.ndarray:
-        """Of documents, each at the rank of its first passage. Without scores, the passages are in order."""
-        if scores is not None:
-            order = np.argsort(-scores, axis=1, kind="stable")
-            passages = np.where(
-                np.isneginf(np.take_along_axis(scores, order, 1)), -1, np.take_along_axis(passages, order, 1)
-            )
-        ranked = [list(dict.fromkeys(self.document[row[row >= 0]].tolist())) for row in passages]
-        return ndcg(ranked, self.gold)
+        at = candidates.clamp(min=0)
+        close, words = (minmax(scores.gather(1, at), there) for scores in (similarity, self.lexical))
+        return candidates, close.masked_fill(~there, LOWEST), words.masked_fill(~there, LOWEST)
 
 
-def _best(similarity: np.ndarray) -> np.ndarray:
-    """The first passages of every question by similarity, in order."""
-    depth = min(DEPTH, similarity.shape[1])
-    some = np.argpartition(-similarity, depth - 1, axis=1)[:, :depth]
-    order = np.argsort(-np.take_along_axis(similarity, some, 1), axis=1, kind="stable")
-    return np.take_along_axis(some, order, 1)
+def minmax(scores: Tensor, there: Tensor, least: float = 1e-9) -> Tensor:
+    """Scales each row so that its lowest score is 0 and its highest is 1; a range below `least` counts as `least`."""
+    low = scores.masked_fill(~there, -LOWEST).amin(1, keepdim=True)
+    high = scores.masked_fill(~there, LOWEST).amax(1, keepdim=True)
+    return (scores - low) / (high - low).clamp(min=least)

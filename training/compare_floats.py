@@ -1,87 +1,91 @@
-"""Compares encoders in float on packed collections, on the accelerator's machine, without surefind.
+"""Compares encoders and sums of encoders in float on packed collections, on the accelerator's machine, without surefind.
 
-    python training/compare_floats.py WORK [--out OUT]
+    python training/compare_floats.py WORK minilm gte gte+e5+arctic+mpnet target ensemble.pt [--out OUT]
 
-It reads WORK/gte, WORK/minilm, WORK/collections and, if they are there, WORK/student*.pt and WORK/joint*.pt. It shows
-during training where an encoder stands; `judge_encoders.py` judges what would ship, in eight bits and in the engine.
-Both choose settings on one half of the questions and report on the other (`halves.py`). OUT/scores.npz keeps the score
-of every question.
+An encoder is a folder in WORK; names with `+` are the sum of several similarities, each divided by its spread; `target` is
+what a student learned to copy, NAME.pt a trained student. The first is what the others are compared with. Settings are
+chosen on one half of the questions and judged on the other (`halves.py`). `judge_encoders.py` judges what would ship,
+in eight bits and in the engine. OUT/scores.npz keeps the score of every question.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from collection import Collection
-from flat import FlatEncoder, Joint, embed, load_encoder
+from flat import FlatEncoder
 from halves import Scores, report
 from material import DEVICE
+from teachers import Target, Teacher
+from tokens import Tokens
+from transformer import Shape
 
 ALPHAS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-LAYERS = (0, 2, 4, 6, 8, 10)
-BASE = "minilm"
-SHARES = (0.5, 0.65, 0.8)
-"""Weights of the better encoder in a sum of its similarities and MiniLM's; at 0.5 it is the engine's `concat`."""
 
 
-def encoders(work: Path) -> dict[str, FlatEncoder]:
-    found = {BASE: load_encoder(work / "minilm", DEVICE), "gte": load_encoder(work / "gte", DEVICE)}
-    for file in sorted([*work.glob("student*.pt"), *work.glob("joint*.pt")]):
-        found[file.stem] = trained_encoder(work / "gte", file)
-    return found
+class Encoders:
+    """The vectors of texts by encoders in a folder."""
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+        self._teachers: dict[str, Teacher] = {}
+        file = work / "target.pt"
+        self._target: Target | None = torch.load(file, DEVICE, weights_only=False) if file.exists() else None
+
+    def similarity(self, system: str, collection: Collection, known: dict[str, Tensor]) -> Tensor:
+        """Of every question with every passage; `known` keeps vectors and similarities of a collection."""
+        if system == "target":
+            assert self._target, "WORK/target.pt is missing"
+            names = list(self._target.scales)
+            q, p = (
+                self._target.vectors({name: self._vectors(name, collection, known, asked) for name in names})
+                for asked in (True, False)
+            )
+            return q.float() @ p.float().T
+        parts = [self._one(name, collection, known) for name in system.split("+")]
+        return torch.stack([(part - part.mean()) / part.std() for part in parts]).sum(0)
+
+    def _one(self, name: str, collection: Collection, known: dict[str, Tensor]) -> Tensor:
+        q, p = (self._vectors(name, collection, known, asked) for asked in (True, False))
+        return q.float() @ p.float().T
+
+    def _vectors(self, name: str, collection: Collection, known: dict[str, Tensor], asked: bool) -> Tensor:
+        key = f"{name} {asked}"
+        if key not in known:
+            if name not in self._teachers:
+                self._teachers[name] = self._load(name)
+            tokens: Tokens = collection.queries if asked else collection.passages
+            known[key] = self._teachers[name].embed(tokens, asked)
+        return known[key]
+
+    def _load(self, name: str) -> Teacher:
+        if not name.endswith(".pt"):
+            return Teacher(self._work / name, DEVICE)
+        student = Teacher(self._work / "student", DEVICE)
+        state = torch.load(self._work / name, DEVICE)
+        layers = 1 + max(int(key.split(".")[1]) for key in state if key.startswith("layers."))
+        shape = Shape(**{**vars(student.encoder.shape), "layers": layers})
+        student.encoder = FlatEncoder(shape).to(DEVICE).eval()
+        student.encoder.load_state_dict(state)
+        return student
 
 
-def trained_encoder(gte: Path, file: Path) -> FlatEncoder:
-    """gte-small's embeddings with trained layers."""
-    state = torch.load(file, map_location=DEVICE)
-    model = load_encoder(gte, DEVICE, LAYERS)
-    if "head.weight" in state:
-        wide = Joint(model.shape, len(state["head.weight"]) // model.shape.width)
-        wide.load_state_dict({**wide.state_dict(), **model.state_dict()})
-        model = wide.to(DEVICE).eval()
-    model.load_state_dict({**model.state_dict(), **state})
-    return model
-
-
-def similarities(models: dict[str, FlatEncoder], collection: Collection) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Of every encoder, of MiniLM's sums with others, and of the parts of a joint encoder by other weights: the name,
-    the weight, the similarities."""
-    known: dict[str, np.ndarray] = {}
-    for name, model in models.items():
-        q, p = embed(model, collection.queries), embed(model, collection.passages)
-        known[name] = (q @ p.T).cpu().numpy()
-        if isinstance(model, Joint):
-            first, second = (2 * (a @ b.T).cpu().numpy() for a, b in zip(q.chunk(2, 1), p.chunk(2, 1), strict=True))
-            for share in SHARES:
-                yield name, f"{share} ", share * first + (1 - share) * second
-            continue
-        yield name, "", known[name]
-        if name != BASE:
-            for share in SHARES:
-                yield f"{BASE} + {name}", f"{share} ", share * known[name] + (1 - share) * known[BASE]
-
-
-def scored(models: dict[str, FlatEncoder], files: list[Path], most: int | None) -> Scores:
-    table: Scores = {}
-    for file in files:
-        collection = Collection.read(file, DEVICE, most)
-        for name, share, similarity in similarities(models, collection):
-            alone, both = table.setdefault(f"{name} alone", {}), table.setdefault(name, {})
-            alone.setdefault(share, {})[collection.name] = collection.dense(similarity)
+def compare(work: Path, systems: list[str], out: Path | None) -> None:
+    encoders, table = Encoders(work), Scores()
+    for file in sorted((work / "collections").glob("*.npz")):
+        collection, known = Collection.read(file, DEVICE), dict[str, Tensor]()
+        for system in systems:
+            similarity = encoders.similarity(system, collection, known)
+            alone, both = table.setdefault(f"{system} alone", {}), table.setdefault(system, {})
+            alone.setdefault("", {})[collection.name] = collection.dense(similarity)
             for alpha, found in collection.hybrid(similarity, ALPHAS).items():
-                both.setdefault(f"{share}α={alpha}", {})[collection.name] = found
-    return table
-
-
-def compare(work: Path, out: Path | None, most: int | None = None) -> None:
-    files = sorted((work / "collections").glob("*.npz"))
-    table = scored(encoders(work), files if most is None else files[:2], most)
-    text = report(table, BASE)
+                both.setdefault(f"α={alpha}", {})[collection.name] = found
+    text = report(table, systems[0])
     print(text, flush=True)
     if out:
         out.mkdir(parents=True, exist_ok=True)
@@ -94,6 +98,7 @@ def compare(work: Path, out: Path | None, most: int | None = None) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)
+    parser.add_argument("systems", nargs="+")
     parser.add_argument("--out", type=Path)
     parsed = parser.parse_args()
-    compare(parsed.work, parsed.out)
+    compare(parsed.work, parsed.systems, parsed.out)

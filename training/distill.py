@@ -1,185 +1,150 @@
-"""Trains a six-layer encoder to give the vectors of larger ones, on unlabelled text.
+"""Trains a six-layer encoder to give the summed similarities of larger ones, on unlabelled text.
 
-    python training/distill.py student WORK --seconds 420 --out OUT     # one teacher: gte-small
-    python training/distill.py joint   WORK --seconds 480 --out OUT     # two teachers, side by side: gte-small, MiniLM
+    python training/distill.py WORK --teachers gte e5 arctic mpnet --seconds 500 --out OUT
 
-The student starts from six of gte-small's twelve layers; the embeddings stay as they are. The teachers see the same
-tokens. The loss is the squared error of the vectors, as a share of the teacher's variance, and a smaller, decaying
-share of the same for the states of the tokens after every second layer of gte-small. `joint` has one more product,
-from 384 to 768 numbers; `--start WORK/student.pt` starts it from a trained student.
+The teachers read every text once, each in its own way (`teachers.py`); their vectors, side by side and projected to the
+student's width, are what it learns. The loss is the squared error as a share of their variance. Whether the teachers'
+vectors are centred first is decided by how high they rank the passages of training questions.
 
-Only what was trained is written: WORK/NAME.pt, and OUT/NAME.00, OUT/NAME.01, … in half precision. Then all encoders
-are compared (`compare_floats.py`). With `--limit`, training stops early enough for that.
+The student starts from WORK/student, or with `--start` from six layers of another folder. WORK/NAME.pt and OUT/NAME.00,
+OUT/NAME.01, … in half precision have all of its weights, WORK/target.pt what it learned to copy.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from compare_floats import LAYERS, compare
-from flat import Batch, FlatEncoder, Joint, load_encoder
-from material import DEVICE, SEED, Clock, optimizer_of, precision
+from flat import FlatEncoder, embed, load_encoder
+from material import DEVICE, SEED, Clock, precision
 from parts import write_parts
-from student_text import batches_of
+from student_text import ASKED, Texts, batches_of, texts_of
+from teachers import Target, Teacher, first_found
 
-RATE, BETAS = 1.2e-3, (0.9, 0.98)
-VECTORS, STATES, INNER = 2.0, 0.3, 0.1
-KEPT = {"student": 0.2, "joint": 0.0}
-"""The share of the weight of the last states that is left at the end."""
-JUDGING = 90
-"""Seconds kept for the comparison at the end, if there is a limit."""
+RATE, BETAS = 1e-3, (0.9, 0.98)
+OF_EMBEDDINGS = 0.2
+"""The rate of the embeddings, as a share of that of the layers."""
+LEARNING = 100_000
+"""Texts of questions and of passages from which the projection is learnt."""
+CHECKED = 3_000
+"""Training questions that decide between centred vectors and vectors as they are."""
+SIX_OF_TWELVE = (0, 2, 4, 6, 8, 10)
 _BEGUN = time.perf_counter()
 
-Run = Callable[..., list[Tensor]]
+
+def say(what: str) -> None:
+    print(f"{time.perf_counter() - _BEGUN:.0f} s: {what}", flush=True)
 
 
-def starting(kind: str, gte: Path, start: Path | None) -> FlatEncoder:
-    model = load_encoder(gte, DEVICE, LAYERS)
-    if kind == "joint":
-        wide = Joint(model.shape, 2)
-        wide.load_state_dict({**wide.state_dict(), **model.state_dict()})
-        model = wide.to(DEVICE)
-    if start:
-        model.load_state_dict({**model.state_dict(), **torch.load(start, map_location=DEVICE)})
-    for part in (model.words, model.positions, model.types, model.norm):
-        part.requires_grad_(False)
-    return model.train()
+def read_by_teachers(work: Path, names: list[str], texts: dict[str, Texts]) -> dict[str, dict[str, Tensor]]:
+    """For each kind of text, the vectors of every teacher."""
+    vectors: dict[str, dict[str, Tensor]] = {kind: {} for kind in texts}
+    for name in names:
+        teacher = Teacher(work / name, DEVICE)
+        for kind, some in texts.items():
+            vectors[kind][name] = teacher.embed(some.tokens, ASKED[kind])
+        say(f"{name} has read {sum(len(some.tokens) for some in texts.values()):,} texts")
+    return vectors
 
 
-def trained(model: FlatEncoder) -> dict[str, Tensor]:
-    """The weights that training changes."""
-    return {key: value for key, value in model.state_dict().items() if key.startswith(("layers.", "head."))}
+def target_of(texts: dict[str, Texts], vectors: dict[str, dict[str, Tensor]], width: int, dice: np.random.Generator) -> Target:
+    def drawn(kind: str, number: int) -> dict[str, Tensor]:
+        at = torch.from_numpy(dice.integers(0, len(texts[kind].tokens), number)).to(DEVICE)
+        return {name: rows[at] for name, rows in vectors[kind].items()}
+
+    number = min(LEARNING, *(len(texts[kind].tokens) for kind in ("questions", "passages")))
+    positive = texts["questions"].positive
+    checked = dice.permutation(np.flatnonzero(positive >= 0))[:CHECKED]
+    asked = {name: rows[torch.from_numpy(checked).to(DEVICE)] for name, rows in vectors["questions"].items()}
+    found = {}
+    for centred in (False, True):
+        target = Target.learn(drawn("questions", number), drawn("passages", number), width, centred)
+        whole = target.joined(asked), target.joined(vectors["passages"]).half()
+        made = target.vectors(asked), target.vectors(vectors["passages"])
+        scores = [first_found(q, p, positive[checked]) for q, p in (whole, made)]
+        found[scores[1]] = target
+        say(f"centred: {centred}; reciprocal rank of teachers {scores[0]:.4f}, projected to {width} {scores[1]:.4f}")
+    for name, rows in asked.items():
+        say(f"{name} alone: {first_found(rows, vectors['passages'][name], positive[checked]):.4f}")
+    return found[max(found)]
 
 
-def share(found: Tensor, wanted: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The squared error as a share of the variance of what is wanted; `mask`: of these rows alone."""
-    found, wanted = found.float(), wanted.float()
-    kept = torch.ones_like(wanted[:, :1]) if mask is None else mask.unsqueeze(1).float()
-    mean = (wanted * kept).sum(0) / kept.sum()
-    spread = ((wanted - mean).square() * kept).sum()
-    return ((found - wanted).square() * kept).sum() / spread
+def optimizer_of(model: FlatEncoder) -> torch.optim.AdamW:
+    embedding = [*model.words.parameters(), *model.positions.parameters(), *model.types.parameters()]
+    layers = [p for p in model.layers.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if p.dim() <= 1]
+    groups = [
+        {"params": layers, "weight_decay": 0.01, "share": 1.0},
+        {"params": others, "weight_decay": 0.0, "share": 1.0},
+        {"params": embedding, "weight_decay": 0.0, "share": OF_EMBEDDINGS},
+    ]
+    return torch.optim.AdamW(groups, lr=RATE, betas=BETAS, fused=DEVICE == "cuda")
 
 
-def loss_of(
-    model: FlatEncoder, run: Run, teachers: list[tuple[FlatEncoder, Run]], batch: Batch, kept: float, part: float
-) -> tuple[Tensor, Tensor]:
-    """The loss at this part of the time, and the error of the vectors alone."""
-    wanted = []
-    with torch.no_grad(), precision():
-        for number, (teacher, run_teacher) in enumerate(teachers):
-            states = run_teacher(teacher.embedded(batch), batch.biases, batch.blocks)
-            wanted.append(teacher.vectors(states[-1], batch))
-            if number == 0:
-                hints = states[1::2]
-    with precision():
-        states = run(model.embedded(batch), batch.biases, batch.blocks)
-        vectors = model.vectors(states[-1], batch)
-    parts = vectors.view(len(vectors), len(wanted), -1).unbind(1)
-    scale = len(wanted) ** 0.5
-    error = torch.stack([share(one * scale, other) for one, other in zip(parts, wanted, strict=True)]).mean()
-    last = share(states[-1], hints[-1], batch.mask)
-    inner = torch.stack([share(one, other, batch.mask) for one, other in zip(states[:-1], hints[:-1], strict=True)])
-    loss = VECTORS * error + STATES * (1 - (1 - kept) * part) * last + INNER * (1 - part) * inner.mean()
-    return loss, error.detach()
+def error_of(found: Tensor, wanted: Tensor, mean: Tensor) -> Tensor:
+    """The squared error as a share of the variance of what is wanted."""
+    return (found - wanted).square().sum() / (wanted - mean).square().sum()
 
 
-def fastest(model: FlatEncoder, teachers: list[FlatEncoder], draw: Callable[[], Batch]) -> tuple[Run, list[Run]]:
-    """Compiles the networks if that works and is faster here."""
-
-    def seconds(run: Run, others: list[Run], steps: int) -> float:
-        for step in range(steps + 3):
-            if step == 3:
-                _wait()
-                begun = time.perf_counter()
-            loss, _ = loss_of(model, run, list(zip(teachers, others, strict=True)), draw(), 0.2, 0.0)
-            loss.backward()
-        _wait()
-        model.zero_grad(set_to_none=True)
-        return (time.perf_counter() - begun) / steps
-
-    plain = model, list(teachers)
-    before = seconds(*plain, 20)
-    try:
-        compiled = torch.compile(model), [torch.compile(teacher) for teacher in teachers]
-        after = seconds(*compiled, 20)
-    except Exception as error:  # a compiler that does not work here costs speed and nothing else
-        print(f"not compiled: {type(error).__name__}: {str(error)[:200]}", flush=True)
-        return plain
-    print(f"a step takes {before * 1000:.1f} ms, compiled {after * 1000:.1f} ms", flush=True)
-    return compiled if after < before else plain
-
-
-def _wait() -> None:
-    if DEVICE == "cuda":
-        torch.cuda.synchronize()
-
-
-def train(arguments: argparse.Namespace) -> FlatEncoder:
-    work, kind = arguments.work, arguments.kind
+def train(work: Path, names: list[str], start: Path | None, seconds: float, scale: float, steps: int, every: int) -> FlatEncoder:
     torch.manual_seed(SEED)
-    draw = batches_of(work, DEVICE, arguments.scale, arguments.most)
-    names = ("gte", "minilm") if kind == "joint" else ("gte",)
-    teachers = [load_encoder(work / name, DEVICE) for name in names]
-    model = starting(kind, work / "gte", arguments.start)
-    tokens = len(draw().ids)
-    print(f"{time.perf_counter() - _BEGUN:.0f} s: read; {tokens:,} tokens in a batch, padding included", flush=True)
-    run, runs = fastest(model, teachers, draw) if arguments.compile else (model, list(teachers))
-    seconds = arguments.seconds
-    if arguments.limit:
-        seconds = min(seconds, arguments.limit - JUDGING - (time.perf_counter() - _BEGUN))
-        if seconds <= 0:
-            raise SystemExit(f"--limit {arguments.limit:g} leaves no time to train: the comparison needs {JUDGING} s.")
-    optimizer = optimizer_of(model, RATE, BETAS)
-    clock = Clock(seconds, RATE)
-    smooth = torch.zeros((), device=DEVICE)
-    while clock.set(optimizer) and clock.steps <= arguments.steps:
-        pairs = list(zip(teachers, runs, strict=True))
-        loss, error = loss_of(model, run, pairs, draw(), KEPT[kind], min(1.0, clock.part))
+    dice = np.random.default_rng(SEED)
+    texts = texts_of(work, DEVICE, dice, scale)
+    tokens = sum(int(some.tokens.length.clamp(max=254).sum()) for some in texts.values())
+    say(f"{sum(len(some.tokens) for some in texts.values()):,} texts, {tokens:,} tokens")
+    vectors = read_by_teachers(work, names, texts)
+    model = load_encoder(start, DEVICE, SIX_OF_TWELVE) if start else load_encoder(work / "student", DEVICE)
+    target = target_of(texts, vectors, model.shape.width, dice)
+    some = texts["passages"].tokens
+    at = torch.arange(0, len(some), max(1, len(some) // 20_000), device=DEVICE)
+    own = embed(model, type(some)(some.flat, some.start[at], some.length[at]))
+    target = target.turned(target.vectors({k: rows[at] for k, rows in vectors["passages"].items()}), own)
+    torch.save(target, work / "target.pt")
+    wanted = {kind: target.vectors(rows) for kind, rows in vectors.items()}
+    del vectors
+    mean = torch.stack([rows.float().mean(0) for rows in wanted.values()]).mean(0)
+    draw = batches_of(texts, wanted, dice)
+    model.train()
+    optimizer = optimizer_of(model)
+    say("training")
+    clock, smooth, seen = Clock(seconds - (time.perf_counter() - _BEGUN), RATE), torch.zeros((), device=DEVICE), 0
+    while clock.set(optimizer) and clock.steps <= steps:
+        batch, aim = draw()
+        with precision():
+            error = error_of(model(batch), aim.float(), mean)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        error.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        smooth = error if clock.steps == 1 else 0.98 * smooth + 0.02 * error
-        if clock.steps % arguments.every == 0:
-            print(f"step {clock.steps}, {clock.part:.0%} of the time, error {float(smooth):.4f}", flush=True)
-    print(
-        f"{clock.steps - 1} steps in {clock.part * seconds:.0f} s, {(clock.steps - 1) * tokens / 1e6:,.0f}M tokens, "
-        f"error {float(smooth):.4f} of the variance",
-        flush=True,
-    )
+        seen += len(batch.ids)
+        smooth = error.detach() if clock.steps == 1 else 0.98 * smooth + 0.02 * error.detach()
+        if clock.steps % every == 0:
+            say(f"step {clock.steps}, {clock.part:.0%} of the time, error {float(smooth):.4f} of the variance")
+    say(f"{clock.steps - 1} steps, {seen / 1e6:,.0f}M tokens, error {float(smooth):.4f} of the variance")
     return model.eval()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=("student", "joint"))
     parser.add_argument("work", type=Path)
-    parser.add_argument("--seconds", type=float, default=420)
-    parser.add_argument("--limit", type=float, help="seconds for everything, from start to end")
-    parser.add_argument("--start", type=Path, help="trained weights to start from: WORK/student.pt")
-    parser.add_argument("--out", type=Path, help="a folder for the weights in small files, and for the report")
-    parser.add_argument("--name", help="the name of the result; otherwise student or joint")
-    parser.add_argument("--compile", action="store_true", help="use torch.compile if it works and is faster")
-    parser.add_argument("--every", type=int, default=500, help="steps between two lines of progress")
-    parser.add_argument("--tiny", action="store_true", help="two steps with few texts, to test everything")
+    parser.add_argument("--teachers", nargs="+", default=["gte", "e5", "arctic", "mpnet"])
+    parser.add_argument("--start", type=Path, help="a folder with twelve layers, of which every second one starts")
+    parser.add_argument("--seconds", type=float, default=500, help="for everything, from the start")
+    parser.add_argument("--out", type=Path, help="a folder for the weights in small files")
+    parser.add_argument("--name", default="ensemble")
+    parser.add_argument("--tiny", action="store_true", help="two steps, to test everything")
     arguments = parser.parse_args()
-    arguments.scale, arguments.most, arguments.steps = (0.05, 2000, 2) if arguments.tiny else (1.0, None, 10**9)
-    if arguments.tiny:
-        arguments.every = 1
-    name = arguments.name or arguments.kind
-    model = train(arguments)
-    torch.save(trained(model), arguments.work / f"{name}.pt")
+    scale, steps, every = (0.002, 2, 1) if arguments.tiny else (1.0, 10**9, 500)
+    model = train(arguments.work, arguments.teachers, arguments.start, arguments.seconds, scale, steps, every)
+    torch.save(model.state_dict(), arguments.work / f"{arguments.name}.pt")
     if arguments.out:
-        write_parts(trained(model), arguments.out, name)
-    print(f"{time.perf_counter() - _BEGUN:.0f} s: written", flush=True)
-    compare(arguments.work, arguments.out, 8 if arguments.tiny else None)
-    print(f"{time.perf_counter() - _BEGUN:.0f} s: done", flush=True)
+        write_parts(model.state_dict(), arguments.out, arguments.name)
+    say("written")
 
 
 if __name__ == "__main__":

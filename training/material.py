@@ -116,7 +116,7 @@ class Clock:
         self.steps += 1
         scale = min(1.0, part / 0.05 + 0.02) * 0.5 * (1 + math.cos(math.pi * min(1.0, part)))
         for group in optimizer.param_groups:
-            group["lr"] = self.rate * scale
+            group["lr"] = self.rate * scale * group.get("share", 1.0)
         return part < 1
 
 

@@ -1,45 +1,43 @@
-"""Packs the unlabelled text that a student learns from, as token ids: passages, questions and colloquial questions.
+"""Packs the unlabelled text that a student learns from, as token ids: questions, colloquial questions, passages.
 
-    python training/pack_text.py train-pairs.jsonl.xz TOKENIZER.json WORK/text [PRESET]
+    python training/pack_text.py DATA TOKENIZER.json WORK/text PAIRS.jsonl.xz … [--preset 0]
 
-PRESET is that of xz: 6, or 0 where the files need not be small. Sources that judge or choose are left out, and so are
-passages of other sources that begin like one of theirs. Training then needs neither the tokenizer nor the pairs.
-`student_text.py` reads the files.
+`--preset` is that of xz: 6, or 0 where the files need not be small. Sources that judge or choose are left out, and so are
+passages that begin like one of theirs or like a document of a collection in DATA. Training then needs neither the
+tokenizer nor the pairs. `student_text.py` reads the files.
 """
 
 from __future__ import annotations
 
+import argparse
 import lzma
 import random
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from alike import Judges, beginning
 from colloquial import said, told
 from ids import flat_ids
 from pairs import CHOOSING, Pairs, read_pairs
 
-HELD = (*CHOOSING, "covidqa-partial", "hotpotqa-sub", "squad2-dev-half", "policyqa")
+HELD = (
+    *(*CHOOSING, "covidqa-partial", "hotpotqa-sub", "squad2-dev-half", "policyqa"),
+    *("medquad", "tatqa", "qasper-dev", "covid-faq", "devops-react-qa", "healthver"),
+)
 """Sources that judge encoders, or on which settings are chosen."""
 PASSAGE_TOKENS, QUESTION_TOKENS = 510, 62
-ALIKE = 60
-"""Two passages whose first letters and digits agree for this many characters count as the same passage."""
 SEED = 7
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
-def beginning(passage: str) -> str:
-    return re.sub(r"[\W_]+", "", passage.rpartition("\n")[2][: 3 * ALIKE].lower())[:ALIKE]
-
-
-def kept_passages(pairs: Pairs) -> list[int]:
+def kept_passages(pairs: Pairs, judges: Judges) -> list[int]:
     held = [number for number, name in enumerate(pairs.sources) if name in HELD]
     away = {p for number in held for p in range(pairs.first[number], pairs.first[number + 1])}
-    known = {beginning(pairs.passages[p]) for p in away}
+    known = judges.passages | {beginning(pairs.passages[p]) for p in away}
     return [p for p, text in enumerate(pairs.passages) if p not in away and beginning(text) not in known]
 
 
@@ -61,29 +59,47 @@ def colloquial(questions: list[str], passages: list[str]) -> Iterator[str]:
             yield told(dice.choice(_SENTENCE.split(text[:1500])), dice)
 
 
-def write(texts: list[str], sources: np.ndarray, tokenizer: Path, most: int, preset: int, file: Path) -> None:
+def positives_of(pairs: Pairs, questions: list[int], passages: list[int]) -> np.ndarray:
+    """For each question, the place of its first passage among `passages`, counted from 1; 0 if it has none there."""
+    place = {passage: number for number, passage in enumerate(passages, 1)}
+    return np.array([next((place[p] for p in pairs.positives[q] if p in place), 0) for q in questions])
+
+
+def write(texts: list[str], numbers: list[np.ndarray], tokenizer: Path, most: int, preset: int, file: Path) -> None:
     flat, lengths = flat_ids(texts, tokenizer, most)
     filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "lc": 0, "lp": 1, "pb": 1}]  # for numbers of two bytes each
     with lzma.open(file, "wb", format=lzma.FORMAT_XZ, filters=filters) as out:
-        for array in (flat, lengths, sources):
-            np.save(out, array.astype(np.uint16))
+        np.save(out, flat.astype(np.uint16))
+        for array in (lengths, *numbers):
+            np.save(out, array.astype(np.uint32))
     print(f"{file.name}: {len(texts):,} texts, {len(flat):,} tokens, {file.stat().st_size:,} bytes", flush=True)
 
 
-def main(source: Path, tokenizer: Path, target: Path, preset: int = 6) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    pairs = read_pairs(source)
-    numbers = kept_passages(pairs)
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", type=Path)
+    parser.add_argument("tokenizer", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("pairs", type=Path, nargs="+")
+    parser.add_argument("--preset", type=int, default=6)
+    arguments = parser.parse_args()
+    arguments.target.mkdir(parents=True, exist_ok=True)
+    pairs, judges = read_pairs(*arguments.pairs), Judges.of(arguments.data)
+    numbers = kept_passages(pairs, judges)
     passages = [pairs.passages[p] for p in numbers]
     held = {number for number, name in enumerate(pairs.sources) if name in HELD}
-    asked = [q for q, number in enumerate(pairs.query_source) if number not in held]
-    questions = [pairs.queries[q] for q in asked]
+    kept = [q for q, number in enumerate(pairs.query_source) if number not in held and not judges.asks(pairs.queries[q])]
+    questions = [pairs.queries[q] for q in kept]
     spoken = list(dict.fromkeys(colloquial(questions, passages)))
-    write(spoken, np.zeros(len(spoken)), tokenizer, QUESTION_TOKENS, preset, target / "colloquial.xz")
-    sources = np.array([pairs.query_source[q] for q in asked])
-    write(questions, sources, tokenizer, QUESTION_TOKENS, preset, target / "questions.xz")
-    write(passages, source_of(pairs)[numbers], tokenizer, PASSAGE_TOKENS, preset, target / "passages.xz")
+
+    def pack(name: str, texts: list[str], most: int, *numbers: np.ndarray) -> None:
+        write(texts, list(numbers), arguments.tokenizer, most, arguments.preset, arguments.target / f"{name}.xz")
+
+    pack("colloquial", spoken, QUESTION_TOKENS, np.zeros(len(spoken)))
+    sources = np.array([pairs.query_source[q] for q in kept])
+    pack("questions", questions, QUESTION_TOKENS, sources, positives_of(pairs, kept, numbers))
+    pack("passages", passages, PASSAGE_TOKENS, source_of(pairs)[numbers])
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), *map(int, sys.argv[4:]))
+    main()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,24 +31,28 @@ class Pairs:
     positives: list[list[int]] = field(default_factory=list)
 
 
-def read_pairs(file: Path) -> Pairs:
-    """Reads the file. Passage numbers and groups become unique over all sources; titles are put before texts."""
+def read_pairs(*files: Path) -> Pairs:
+    """Reads files. Passage numbers and groups become unique over all sources; titles are put before texts."""
     pairs = Pairs()
     groups: dict[tuple[int, str], int] = {}
-    with lzma.open(file, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            kind, *values = json.loads(line)
-            if kind == "s":
-                pairs.sources.append(values[0])
-                pairs.first.append(len(pairs.passages))
-            elif kind == "p":
-                title, text, group = values
-                key = (len(pairs.sources), str(group))
-                pairs.passages.append(f"{title}\n{text}" if title else text)
-                pairs.groups.append(groups.setdefault(key, len(groups)))
-            else:
-                pairs.queries.append(values[0])
-                pairs.query_source.append(len(pairs.sources) - 1)
-                pairs.positives.append([pairs.first[-1] + number for number in values[1]])
+    for line in (line for file in files for line in _lines(file)):
+        kind, *values = json.loads(line)
+        if kind == "s":
+            pairs.sources.append(values[0])
+            pairs.first.append(len(pairs.passages))
+        elif kind == "p":
+            title, text, group = values
+            key = (len(pairs.sources), str(group))
+            pairs.passages.append(f"{title}\n{text}" if title else text)
+            pairs.groups.append(groups.setdefault(key, len(groups)))
+        else:
+            pairs.queries.append(values[0])
+            pairs.query_source.append(len(pairs.sources) - 1)
+            pairs.positives.append([pairs.first[-1] + number for number in values[1]])
     pairs.first.append(len(pairs.passages))
     return pairs
+
+
+def _lines(file: Path) -> Iterator[str]:
+    with lzma.open(file, "rt", encoding="utf-8") as lines:
+        yield from lines

@@ -80,10 +80,15 @@ def _even(length: int) -> int:
     return -(-length // 8) * 8
 
 
-def _in_family(ids: Tensor, mask: Tensor, family: str) -> Tensor:
+def in_family(ids: Tensor, family: str) -> Tensor:
+    """BERT's ids, or the ids of the same tokens in MPNet's vocabulary."""
     if family == "bert":
-        return ids.masked_fill(~mask, 0)
+        return ids
     shifted = ids + MPNET_SHIFT
     for special, value in ((CLS, MPNET["first"]), (SEP, MPNET["last"]), (UNKNOWN, MPNET["unknown"])):
         shifted = torch.where(ids == special, value, shifted)
-    return shifted.masked_fill(~mask, 1)
+    return shifted
+
+
+def _in_family(ids: Tensor, mask: Tensor, family: str) -> Tensor:
+    return in_family(ids, family).masked_fill(~mask, 0 if family == "bert" else 1)

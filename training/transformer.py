@@ -96,7 +96,7 @@ class Transformer(nn.Module):
         bias = torch.zeros(mask.shape, device=x.device).masked_fill(~mask, -1e4)[:, None, None, :]
         bias = bias.expand(-1, self.shape.heads, ids.size(1), -1)
         if self.relative is not None:
-            bias = bias + self.relative(_buckets(ids.size(1), ids.device)).permute(2, 0, 1)[None]
+            bias = bias + self.relative(buckets(ids.size(1), ids.device)).permute(2, 0, 1)[None]
         bias = bias.to(torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype)
         for layer in self.layers:
             x = layer(x, bias)
@@ -122,7 +122,7 @@ class CrossEncoder(nn.Module):
         return self.head(torch.tanh(self.body.pooler(first))).float().squeeze(-1)
 
 
-def _buckets(length: int, device: torch.device, buckets: int = 32, furthest: int = 128) -> Tensor:
+def buckets(length: int, device: torch.device, buckets: int = 32, furthest: int = 128) -> Tensor:
     """The bidirectional buckets of relative positions of MPNet (and T5)."""
     place = torch.arange(length, device=device)
     distance = place[:, None] - place[None, :]
