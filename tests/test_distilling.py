@@ -21,9 +21,9 @@ from safetensors.torch import save_file  # noqa: E402
 
 from alike import Judges  # noqa: E402
 from collection import Collection  # noqa: E402
+from distill import joined, nearest  # noqa: E402
 from flat import embed, load_encoder  # noqa: E402
-from student_text import BLOCKS, batches_of, sentences, texts_of  # noqa: E402
-from teachers import Target  # noqa: E402
+from student_text import BLOCKS, batches_of, texts_of  # noqa: E402
 from tokens import Tokens, texts_batch, tokens_of  # noqa: E402
 from transformer import Shape, Transformer, upstream_state  # noqa: E402
 
@@ -71,13 +71,12 @@ def save_random(folder: Path, layers: int) -> None:
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocabulary}}), encoding="utf-8")
 
 
-def save_text(file: Path, texts: int, longest: int, passages: int = 0) -> None:
-    """`passages`: each text is a question whose passage is one of so many."""
+def save_text(file: Path, texts: int, longest: int) -> None:
     dice = np.random.default_rng(texts)
     lengths = dice.integers(1, longest, texts)
     with lzma.open(file, "wb") as out:
         np.save(out, dice.integers(900, 1100, lengths.sum()).astype(np.uint16))
-        for array in (lengths, np.arange(texts) % 3, *([dice.integers(0, passages, texts)] if passages else [])):
+        for array in (lengths, np.arange(texts) % 3):
             np.save(out, array.astype(np.uint32))
 
 
@@ -104,7 +103,7 @@ def work(tmp_path: Path) -> Path:
     for name, layers in {"gte": 12, "e5": 12, "student": 6, "minilm": 6}.items():
         save_random(tmp_path / name, layers)
     (tmp_path / "text").mkdir()
-    save_text(tmp_path / "text" / "questions.xz", 160, 30, passages=240)
+    save_text(tmp_path / "text" / "questions.xz", 160, 30)
     save_text(tmp_path / "text" / "colloquial.xz", 60, 30)
     save_text(tmp_path / "text" / "passages.xz", 240, 300)
     (tmp_path / "collections").mkdir()
@@ -125,7 +124,7 @@ def test_a_student_is_trained_written_and_compared(work: Path) -> None:
     assert student.keys() == before.keys()
     assert any((student[key] != before[key]).any() for key in student)
     assert "2 steps" in printed
-    systems = ("minilm", "gte+minilm", "target", "ensemble.pt")
+    systems = ("minilm", "gte+minilm", "ensemble.pt")
     printed = run("compare_floats.py", work, *systems, "--out", work / "out")
     assert {file.name for file in (work / "out").iterdir()} == {"ensemble.00", "report.txt", "scores.npz"}
     assert (work / "out" / "report.txt").read_text(encoding="utf-8") in printed
@@ -148,47 +147,48 @@ def test_the_flat_encoder_gives_the_vectors_of_the_padded_one(work: Path) -> Non
     assert torch.allclose(embed(flat, some, before), embed(flat, longer), atol=1e-3)
 
 
-def test_a_target_keeps_the_summed_similarities_of_its_teachers() -> None:
+def test_inner_products_of_joined_vectors_are_summed_similarities() -> None:
     dice = torch.Generator().manual_seed(1)
-    one, two = (torch.nn.functional.normalize(torch.randn(400, 6, generator=dice), dim=1) for _ in range(2))
-    target = Target.learn({"a": one, "b": two}, {"a": one.roll(1, 0), "b": two.roll(1, 0)}, 12, centred=False)
-    vectors = target.vectors({"a": one, "b": two}).float()
-    scaled = [(rows @ rows.T) * target.scales[name] ** 2 for name, rows in (("a", one), ("b", two))]
-    wanted = sum(scaled) / sum(scale**2 for scale in target.scales.values())
-    assert torch.allclose(vectors @ vectors.T, wanted, atol=1e-2)
-    start = torch.nn.functional.normalize(torch.randn(400, 12, generator=dice), dim=1)
-    turned = target.turned(vectors, start).vectors({"a": one, "b": two}).float()
-    assert torch.allclose(turned @ turned.T, wanted, atol=1e-2)
-    assert (turned * start).sum() > (vectors * start).sum()
+    kinds = ("questions", "passages")
+    vectors = {
+        kind: {name: torch.nn.functional.normalize(torch.randn(300, 6, generator=dice), dim=1) for name in "ab"}
+        for kind in kinds
+    }
+    vectors["passages"]["b"] *= 0.1  # its similarities are ten times smaller, and count as much
+    sides = joined(vectors, np.random.default_rng(1))
+    found = (sides["questions"] @ sides["passages"].T).float()
+    parts = [vectors["questions"][name] @ vectors["passages"][name].T for name in "ab"]
+    wanted = sum(part / part.std() for part in parts)
+    assert torch.corrcoef(torch.stack([found.flatten(), wanted.flatten()]))[0, 1] > 0.99
+    near = nearest(sides["questions"], sides["passages"], np.random.default_rng(1))
+    assert torch.allclose(found.gather(1, near[:, :1].long())[:, 0], found.amax(1), atol=1e-2)
 
 
-def test_the_texts_of_a_block_have_one_length_and_the_vectors_that_are_wanted(work: Path) -> None:
+def test_the_texts_of_a_block_have_one_length_and_passages_are_near_their_questions(work: Path) -> None:
     dice = np.random.default_rng(1)
     texts = texts_of(work, "cpu", dice, 0.002)
-    wanted = {kind: some.tokens.start[:, None].float() for kind, some in texts.items()}
-    batch, aims = batches_of(texts, wanted, dice)()
-    starts = np.cumsum([0, *(rows * length for rows, length in batch.blocks)])[:-1]
-    kinds = [kind for kind in texts for _ in range(BLOCKS[kind][0])]
-    first = 0
-    for kind, start, (rows, length) in zip(kinds, starts, batch.blocks, strict=True):
-        ids = batch.ids[start : start + rows * length].view(rows, length)
+    count = len(texts["passages"].tokens)
+    near = {kind: (torch.arange(len(texts[kind].tokens))[:, None] + torch.arange(3)) % count for kind in BLOCKS}
+    drawn = batches_of(texts, near, dice)()
+    blocks = iter(zip(np.cumsum([0, *(r * n for r, n in drawn.batch.blocks)]), drawn.batch.blocks, strict=False))
+    for kind, numbers in drawn.questions:
+        start, (rows, length) = next(blocks)
+        ids = drawn.batch.ids[start : start + rows * length].view(rows, length)
         assert (ids[:, 0] == 101).all()
         assert (ids[:, -1] == 102).all()
-        assert length <= 256
-        for row, aim in zip(ids, aims[first : first + rows, 0].long().tolist(), strict=True):
-            assert torch.equal(row[1:-1], texts[kind].tokens.flat[aim : aim + length - 2].long())
-        first += rows
-    positive = texts["questions"].positive
-    assert (positive < len(texts["passages"].tokens)).all()
-    assert (positive >= 0).any()
-
-
-def test_sentences_end_with_a_full_stop_or_with_their_passage() -> None:
-    ids = np.array([5, 6, 7, 8, 1012, 5, 5, 5, 5, 9, 9, 9, 9, 9])
-    start, length, passage = sentences(ids, np.array([9, 5]))
-    assert start.tolist() == [0, 5, 9]
-    assert length.tolist() == [5, 4, 5]
-    assert passage.tolist() == [0, 0, 1]
+        for row, number in zip(ids, numbers.tolist(), strict=True):
+            first = int(texts[kind].tokens.start[number])
+            assert torch.equal(row[1:-1], texts[kind].tokens.flat[first : first + length - 2].long())
+    passages = texts["passages"].tokens
+    at = 0
+    for start, (rows, length) in blocks:
+        for row in drawn.batch.ids[start : start + rows * length].view(rows, length):
+            first = int(passages.start[drawn.passages[at]])
+            assert torch.equal(row[1:-1], passages.flat[first : first + length - 2].long())
+            at += 1
+    assert at == len(drawn.passages)
+    wanted = {int(p) for kind, numbers in drawn.questions for p in near[kind][numbers].flatten()}
+    assert set(drawn.passages.tolist()) <= wanted
 
 
 def test_a_hybrid_scores_candidates_of_both_by_both(work: Path) -> None:
@@ -213,7 +213,10 @@ def test_weights_keep_their_names_and_layers(work: Path) -> None:
 
 def test_what_judges_is_not_learnt_from(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
-    document = {"_id": "1", "text": "The pump (P-7) stands in hall 3. It must be checked every week by two people, at ten."}
+    document = {
+        "_id": "1",
+        "text": "The pump (P-7) stands in hall 3. It must be checked every week by two people, at ten.",
+    }
     (tmp_path / "one" / "corpus.jsonl").write_text(json.dumps(document) + "\n", encoding="utf-8")
     (tmp_path / "one" / "queries.jsonl").write_text('{"_id": "1", "text": "Who checks pump P-7?"}\n', encoding="utf-8")
     judges = Judges.of(tmp_path)

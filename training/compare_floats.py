@@ -1,11 +1,11 @@
-"""Compares encoders and sums of encoders in float on packed collections, on the accelerator's machine, without surefind.
+"""Compares encoders and sums of them in float on packed collections, on the accelerator's machine, without surefind.
 
-    python training/compare_floats.py WORK minilm gte gte+e5+arctic+mpnet target ensemble.pt [--out OUT]
+    python training/compare_floats.py WORK minilm gte gte+e5+arctic+mpnet ensemble.pt [--out OUT]
 
-An encoder is a folder in WORK; names with `+` are the sum of several similarities, each divided by its spread; `target` is
-what a student learned to copy, NAME.pt a trained student. The first is what the others are compared with. Settings are
-chosen on one half of the questions and judged on the other (`halves.py`). `judge_encoders.py` judges what would ship,
-in eight bits and in the engine. OUT/scores.npz keeps the score of every question.
+An encoder is a folder in WORK, or NAME.pt for a trained student; names with `+` are the sum of several similarities,
+each divided by its spread. The first is what the others are compared with. Settings are chosen on one half of the
+questions and judged on the other (`halves.py`). `judge_encoders.py` judges what would ship, in eight bits and in the
+engine. OUT/scores.npz keeps the score of every question.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collection import Collection
 from flat import FlatEncoder
 from halves import Scores, report
 from material import DEVICE
-from teachers import Target, Teacher
+from teachers import Teacher
 from tokens import Tokens
 from transformer import Shape
 
@@ -34,19 +34,9 @@ class Encoders:
     def __init__(self, work: Path) -> None:
         self._work = work
         self._teachers: dict[str, Teacher] = {}
-        file = work / "target.pt"
-        self._target: Target | None = torch.load(file, DEVICE, weights_only=False) if file.exists() else None
 
     def similarity(self, system: str, collection: Collection, known: dict[str, Tensor]) -> Tensor:
         """Of every question with every passage; `known` keeps vectors and similarities of a collection."""
-        if system == "target":
-            assert self._target, "WORK/target.pt is missing"
-            names = list(self._target.scales)
-            q, p = (
-                self._target.vectors({name: self._vectors(name, collection, known, asked) for name in names})
-                for asked in (True, False)
-            )
-            return q.float() @ p.float().T
         parts = [self._one(name, collection, known) for name in system.split("+")]
         return torch.stack([(part - part.mean()) / part.std() for part in parts]).sum(0)
 

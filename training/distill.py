@@ -1,13 +1,14 @@
 """Trains a six-layer encoder to give the summed similarities of larger ones, on unlabelled text.
 
-    python training/distill.py WORK --teachers gte e5 arctic mpnet --seconds 500 --out OUT
+    python training/distill.py WORK --teachers gte e5 arctic mpnet --seconds 800 --out OUT
 
-The teachers read every text once, each in its own way (`teachers.py`); their vectors, side by side and projected to the
-student's width, are what it learns. The loss is the squared error as a share of their variance. Whether the teachers'
-vectors are centred first is decided by how high they rank the passages of training questions.
+The teachers read every text once, each in its own way (`teachers.py`). What the student learns is the sum of their
+similarities of questions and passages, each divided by its spread over unrelated texts. A batch has questions and some
+of the nearest passages of each. The loss has two parts: the squared error of the similarities, because a hybrid adds
+them to other scores, and KL over the passages of the batch, because the first passages count most.
 
 The student starts from WORK/student, or with `--start` from six layers of another folder. WORK/NAME.pt and OUT/NAME.00,
-OUT/NAME.01, … in half precision have all of its weights, WORK/target.pt what it learned to copy.
+OUT/NAME.01, … in half precision have all of its weights.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from flat import FlatEncoder, embed, load_encoder
+from flat import FlatEncoder, load_encoder
 from material import DEVICE, SEED, Clock, precision
 from parts import write_parts
-from student_text import ASKED, Texts, batches_of, texts_of
-from teachers import Target, Teacher, first_found
+from student_text import ASKED, FAR, Drawn, Texts, batches_of, texts_of
+from teachers import Teacher, spread_of
 
-RATE, BETAS = 1e-3, (0.9, 0.98)
+RATE, BETAS = 6e-4, (0.9, 0.98)
 OF_EMBEDDINGS = 0.2
 """The rate of the embeddings, as a share of that of the layers."""
-LEARNING = 100_000
-"""Texts of questions and of passages from which the projection is learnt."""
-CHECKED = 3_000
-"""Training questions that decide between centred vectors and vectors as they are."""
+SQUARED, RANKED = 3.0, 1.0
+"""The weights of both parts of the loss."""
+SEARCHED = 100_000
+"""Passages among which the nearest ones of a question are found."""
 SIX_OF_TWELVE = (0, 2, 4, 6, 8, 10)
 _BEGUN = time.perf_counter()
 
@@ -52,29 +54,44 @@ def read_by_teachers(work: Path, names: list[str], texts: dict[str, Texts]) -> d
     return vectors
 
 
-def target_of(texts: dict[str, Texts], vectors: dict[str, dict[str, Tensor]], width: int, dice: np.random.Generator) -> Target:
-    def drawn(kind: str, number: int) -> dict[str, Tensor]:
-        at = torch.from_numpy(dice.integers(0, len(texts[kind].tokens), number)).to(DEVICE)
-        return {name: rows[at] for name, rows in vectors[kind].items()}
-
-    number = min(LEARNING, *(len(texts[kind].tokens) for kind in ("questions", "passages")))
-    positive = texts["questions"].positive
-    checked = dice.permutation(np.flatnonzero(positive >= 0))[:CHECKED]
-    asked = {name: rows[torch.from_numpy(checked).to(DEVICE)] for name, rows in vectors["questions"].items()}
-    found = {}
-    for centred in (False, True):
-        target = Target.learn(drawn("questions", number), drawn("passages", number), width, centred)
-        whole = target.joined(asked), target.joined(vectors["passages"]).half()
-        made = target.vectors(asked), target.vectors(vectors["passages"])
-        scores = [first_found(q, p, positive[checked]) for q, p in (whole, made)]
-        found[scores[1]] = target
-        say(f"centred: {centred}; reciprocal rank of teachers {scores[0]:.4f}, projected to {width} {scores[1]:.4f}")
-    for name, rows in asked.items():
-        say(f"{name} alone: {first_found(rows, vectors['passages'][name], positive[checked]):.4f}")
-    return found[max(found)]
+def joined(vectors: dict[str, dict[str, Tensor]], dice: np.random.Generator) -> dict[str, Tensor]:
+    """For each kind of text, the teachers' scaled vectors side by side: inner products are summed similarities."""
+    number = min(50_000, *(len(next(iter(vectors[kind].values()))) for kind in ("questions", "passages")))
+    at = {kind: _random(len(next(iter(vectors[kind].values()))), number, dice) for kind in ("questions", "passages")}
+    scales = {}
+    for name in vectors["questions"]:
+        scales[name] = spread_of(*(vectors[kind][name][at[kind]] for kind in ("questions", "passages"))) ** -0.5
+    return {
+        kind: torch.cat([(rows[name] * scale).half() for name, scale in scales.items()], 1)
+        for kind, rows in vectors.items()
+    }
 
 
-def optimizer_of(model: FlatEncoder) -> torch.optim.AdamW:
+def _random(length: int, number: int, dice: np.random.Generator) -> Tensor:
+    return torch.from_numpy(dice.permutation(length)[:number]).to(DEVICE)
+
+
+def nearest(questions: Tensor, passages: Tensor, dice: np.random.Generator, together: int = 8192) -> Tensor:
+    """The numbers of the nearest passages of every question, among `SEARCHED` that are drawn for all."""
+    drawn = _random(len(passages), SEARCHED, dice)
+    some, depth = passages[drawn].T.contiguous(), min(FAR[1], len(drawn))
+    found = [(part @ some).topk(depth, 1).indices for part in questions.split(together)]
+    return drawn[torch.cat(found)].int()
+
+
+class Scale(nn.Module):
+    """Brings the student's cosines to the size of the summed similarities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = nn.Parameter(torch.tensor(3.0))
+        self.plus = nn.Parameter(torch.tensor(0.0))
+
+    def forward(self, cosines: Tensor) -> Tensor:
+        return cosines * self.times.exp() + self.plus
+
+
+def optimizer_of(model: FlatEncoder, size: Scale) -> torch.optim.AdamW:
     embedding = [*model.words.parameters(), *model.positions.parameters(), *model.types.parameters()]
     layers = [p for p in model.layers.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
@@ -82,50 +99,57 @@ def optimizer_of(model: FlatEncoder) -> torch.optim.AdamW:
         {"params": layers, "weight_decay": 0.01, "share": 1.0},
         {"params": others, "weight_decay": 0.0, "share": 1.0},
         {"params": embedding, "weight_decay": 0.0, "share": OF_EMBEDDINGS},
+        {"params": list(size.parameters()), "weight_decay": 0.0, "share": 10.0},
     ]
     return torch.optim.AdamW(groups, lr=RATE, betas=BETAS, fused=DEVICE == "cuda")
 
 
-def error_of(found: Tensor, wanted: Tensor, mean: Tensor) -> Tensor:
-    """The squared error as a share of the variance of what is wanted."""
-    return (found - wanted).square().sum() / (wanted - mean).square().sum()
+def losses(found: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """The squared error as a share of the variance of what is wanted, and KL over the passages of each question."""
+    squared = (found - wanted).square().sum() / (wanted - wanted.mean()).square().sum()
+    ranked = functional.kl_div(found.log_softmax(1), wanted.log_softmax(1), reduction="batchmean", log_target=True)
+    return squared, ranked
 
 
-def train(work: Path, names: list[str], start: Path | None, seconds: float, scale: float, steps: int, every: int) -> FlatEncoder:
+def wanted_of(drawn: Drawn, sides: dict[str, Tensor]) -> Tensor:
+    """The summed similarities of the questions and passages of a batch."""
+    asked = torch.cat([sides[kind][rows] for kind, rows in drawn.questions])
+    return (asked @ sides["passages"][drawn.passages].T).float()
+
+
+def train(
+    work: Path, names: list[str], start: Path | None, seconds: float, scale: float, steps: int, every: int
+) -> FlatEncoder:
     torch.manual_seed(SEED)
     dice = np.random.default_rng(SEED)
     texts = texts_of(work, DEVICE, dice, scale)
     tokens = sum(int(some.tokens.length.clamp(max=254).sum()) for some in texts.values())
     say(f"{sum(len(some.tokens) for some in texts.values()):,} texts, {tokens:,} tokens")
-    vectors = read_by_teachers(work, names, texts)
+    sides = joined(read_by_teachers(work, names, texts), dice)
+    near = {kind: nearest(sides[kind], sides["passages"], dice) for kind, asked in ASKED.items() if asked}
     model = load_encoder(start, DEVICE, SIX_OF_TWELVE) if start else load_encoder(work / "student", DEVICE)
-    target = target_of(texts, vectors, model.shape.width, dice)
-    some = texts["passages"].tokens
-    at = torch.arange(0, len(some), max(1, len(some) // 20_000), device=DEVICE)
-    own = embed(model, type(some)(some.flat, some.start[at], some.length[at]))
-    target = target.turned(target.vectors({k: rows[at] for k, rows in vectors["passages"].items()}), own)
-    torch.save(target, work / "target.pt")
-    wanted = {kind: target.vectors(rows) for kind, rows in vectors.items()}
-    del vectors
-    mean = torch.stack([rows.float().mean(0) for rows in wanted.values()]).mean(0)
-    draw = batches_of(texts, wanted, dice)
-    model.train()
-    optimizer = optimizer_of(model)
+    draw = batches_of(texts, near, dice)
+    size = Scale().to(DEVICE)
+    optimizer = optimizer_of(model.train(), size)
     say("training")
-    clock, smooth, seen = Clock(seconds - (time.perf_counter() - _BEGUN), RATE), torch.zeros((), device=DEVICE), 0
+    clock, seen, smooth = Clock(seconds - (time.perf_counter() - _BEGUN), RATE), 0, torch.zeros(2, device=DEVICE)
     while clock.set(optimizer) and clock.steps <= steps:
-        batch, aim = draw()
+        drawn = draw()
         with precision():
-            error = error_of(model(batch), aim.float(), mean)
+            vectors = model(drawn.batch)
+        asked, passages = vectors.float().split([len(vectors) - len(drawn.passages), len(drawn.passages)])
+        squared, ranked = losses(size(asked @ passages.T), wanted_of(drawn, sides))
         optimizer.zero_grad(set_to_none=True)
-        error.backward()
+        (SQUARED * squared + RANKED * ranked).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        seen += len(batch.ids)
-        smooth = error.detach() if clock.steps == 1 else 0.98 * smooth + 0.02 * error.detach()
+        seen += len(drawn.batch.ids)
+        now = torch.stack([squared, ranked]).detach()
+        smooth = now if clock.steps == 1 else 0.98 * smooth + 0.02 * now
         if clock.steps % every == 0:
-            say(f"step {clock.steps}, {clock.part:.0%} of the time, error {float(smooth):.4f} of the variance")
-    say(f"{clock.steps - 1} steps, {seen / 1e6:,.0f}M tokens, error {float(smooth):.4f} of the variance")
+            error, kl = smooth.tolist()
+            say(f"step {clock.steps}, {clock.part:.0%} of the time, error {error:.4f} of the variance, KL {kl:.3f}")
+    say(f"{clock.steps - 1} steps, {seen / 1e6:,.0f}M tokens")
     return model.eval()
 
 

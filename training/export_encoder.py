@@ -2,9 +2,9 @@
 
     python training/export_encoder.py FOLDER WORK/student [WORK/ensemble.pt] [--texts FILE] [--strength 0.5]
 
-The second folder has the tokenizer and the shape, and the weights too where no .pt file is given. Outliers of activations
-are moved into the weights before quantising. FOLDER works with `dense(model=onnx(path=FOLDER))`; FOLDER-float is the
-same without quantisation.
+The second folder has the tokenizer and the shape, and the weights too where no .pt file is given. Outliers of
+activations are moved into the weights before quantising. FOLDER works with `dense(model=onnx(path=FOLDER))`;
+FOLDER-float is the same without quantisation.
 """
 
 from __future__ import annotations

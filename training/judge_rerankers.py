@@ -16,33 +16,34 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from collection import Collection
+from collection import LOWEST, Collection, minmax
 from flat import embed, load_encoder
 from material import DEVICE, pair_scores, precision
-from measures import interval, macro, minmax
+from measures import interval, macro
 from tokens import Tokens, pairs_batch
 from transformer import CrossEncoder
 
 CHOOSING = ("covidqa-partial", "hotpotqa-sub", "policyqa", "squad2-dev-half")
 ALPHA, DEPTH, TOPS, BLENDS = 0.5, 50, (20, 50), (0.3, 0.5, 0.7, 1.0)
 SETTINGS = [(top, blend) for top in TOPS for blend in BLENDS]
-Scorer = Callable[[Collection, np.ndarray], np.ndarray]
+Scorer = Callable[[Collection, Tensor], Tensor]
 """(collection, passages of every question) -> their scores."""
 
 
 def by_network(model: CrossEncoder) -> Scorer:
     @torch.no_grad()
-    def score(collection: Collection, ids: np.ndarray) -> np.ndarray:
+    def score(collection: Collection, ids: Tensor) -> Tensor:
         model.eval()
         q = torch.arange(len(ids), device=DEVICE).repeat_interleave(ids.shape[1])
-        p = torch.from_numpy(ids.reshape(-1)).to(DEVICE).clamp(min=0)
+        p = ids.reshape(-1).clamp(min=0)
         with precision():
             parts = [
                 pair_scores(model, collection.queries, a, collection.passages, b, 8)
                 for a, b in zip(q.split(4096), p.split(4096), strict=True)
             ]
-        return torch.cat(parts).float().cpu().numpy().reshape(ids.shape)
+        return torch.cat(parts).float().reshape(ids.shape)
 
     return score
 
@@ -59,7 +60,7 @@ def by_onnx(folder: Path, threads: int) -> Scorer:
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, ["CPUExecutionProvider"])
 
-    def score(collection: Collection, ids: np.ndarray) -> np.ndarray:
+    def score(collection: Collection, ids: Tensor) -> Tensor:
         queries, passages = _here(collection.queries), _here(collection.passages)
 
         def one(q: int, p: int) -> float:
@@ -71,26 +72,27 @@ def by_onnx(folder: Path, threads: int) -> Scorer:
 
         with ThreadPoolExecutor(threads) as pool:
             rows = np.repeat(np.arange(len(ids)), ids.shape[1]).tolist()
-            found = list(pool.map(one, rows, np.maximum(ids, 0).reshape(-1).tolist()))
-        return np.array(found).reshape(ids.shape)
+            found = list(pool.map(one, rows, ids.clamp(min=0).reshape(-1).tolist()))
+        return torch.tensor(found, device=ids.device).reshape(ids.shape)
 
     return score
 
 
-def reranked(
-    ids: np.ndarray, fused: np.ndarray, found: np.ndarray, top: int, blend: float, spread: float
-) -> np.ndarray:
-    """Reorders the first `top` passages by the blend of both scores."""
-    head, there = ids[:, :top], ids[:, :top] >= 0
-    mixed = blend * minmax(found[:, :top], there, spread) + (1 - blend) * minmax(fused[:, :top], there)
-    order = np.argsort(-np.where(there, mixed, -np.inf), axis=1, kind="stable")
-    return np.concatenate([np.take_along_axis(head, order, 1), ids[:, top:]], axis=1)
+def reranked(ids: Tensor, fused: Tensor, found: Tensor, top: int, blend: float, spread: float) -> Tensor:
+    """Scores by which the first `top` passages are ordered by the blend of both scores, and the others come after."""
+    there = ids >= 0
+    mixed = blend * minmax(found[:, :top], there[:, :top], spread) + (1 - blend) * minmax(
+        fused[:, :top], there[:, :top]
+    )
+    after = -1.0 - torch.arange(ids.size(1) - mixed.size(1), device=ids.device).expand(len(ids), -1)
+    return torch.cat([mixed, after], 1).masked_fill(~there, LOWEST)
 
 
-def ranges(ids: np.ndarray, found: np.ndarray) -> np.ndarray:
+def ranges(ids: Tensor, found: Tensor) -> np.ndarray:
     """The spread of the scores of each question's first passages."""
     head, there = found[:, : TOPS[0]], ids[:, : TOPS[0]] >= 0
-    return np.where(there, head, -np.inf).max(1) - np.where(there, head, np.inf).min(1)
+    spread = head.masked_fill(~there, LOWEST).amax(1) - head.masked_fill(~there, -LOWEST).amin(1)
+    return np.asarray(spread.cpu())
 
 
 def report(name: str, score: Scorer, work: Path, depth: int, out: Path | None) -> None:
@@ -98,7 +100,7 @@ def report(name: str, score: Scorer, work: Path, depth: int, out: Path | None) -
     lists = {}
     for file in sorted((work / "collections").glob("*.npz")):
         collection = Collection.read(file, DEVICE)
-        similarity = (embed(encoder, collection.queries) @ embed(encoder, collection.passages).T).cpu().numpy()
+        similarity = embed(encoder, collection.queries).float() @ embed(encoder, collection.passages).float().T
         ids, fused = collection.fused(similarity, ALPHA, DEPTH)
         lists[collection.name] = collection, ids, fused, score(collection, ids[:, :depth])
     usual = [ranges(ids, found) for one, (_, ids, _, found) in lists.items() if one in CHOOSING]
@@ -108,8 +110,8 @@ def report(name: str, score: Scorer, work: Path, depth: int, out: Path | None) -
     print(f"{'':20s} {'fused':>6s}  " + "  ".join(f"{f'{top}/{blend}':>8s}" for top, blend in settings))
     gains: dict[str, list[np.ndarray]] = {}
     for one, (collection, ids, fused, found) in lists.items():
-        base = collection.ndcg(ids)
-        gains[one] = [collection.ndcg(reranked(ids, fused, found, t, b, spread)) - base for t, b in settings]
+        base = collection.ndcg(ids, fused)
+        gains[one] = [collection.ndcg(ids, reranked(ids, fused, found, t, b, spread)) - base for t, b in settings]
         cells = "  ".join(f"{gain.mean() * 100:+8.2f}" for gain in gains[one])
         low, high = interval(gains[one][1])[1:]
         shown = f"({one})" if one in CHOOSING else one

@@ -2,8 +2,8 @@
 
     python training/pack_text.py DATA TOKENIZER.json WORK/text PAIRS.jsonl.xz … [--preset 0]
 
-`--preset` is that of xz: 6, or 0 where the files need not be small. Sources that judge or choose are left out, and so are
-passages that begin like one of theirs or like a document of a collection in DATA. Training then needs neither the
+`--preset` is that of xz: 6, or 0 where the files need not be small. Sources that judge or choose are left out, and so
+are passages that begin like one of theirs or like a document of a collection in DATA. Training then needs neither the
 tokenizer nor the pairs. `student_text.py` reads the files.
 """
 
@@ -59,18 +59,12 @@ def colloquial(questions: list[str], passages: list[str]) -> Iterator[str]:
             yield told(dice.choice(_SENTENCE.split(text[:1500])), dice)
 
 
-def positives_of(pairs: Pairs, questions: list[int], passages: list[int]) -> np.ndarray:
-    """For each question, the place of its first passage among `passages`, counted from 1; 0 if it has none there."""
-    place = {passage: number for number, passage in enumerate(passages, 1)}
-    return np.array([next((place[p] for p in pairs.positives[q] if p in place), 0) for q in questions])
-
-
-def write(texts: list[str], numbers: list[np.ndarray], tokenizer: Path, most: int, preset: int, file: Path) -> None:
+def write(texts: list[str], sources: np.ndarray, tokenizer: Path, most: int, preset: int, file: Path) -> None:
     flat, lengths = flat_ids(texts, tokenizer, most)
     filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "lc": 0, "lp": 1, "pb": 1}]  # for numbers of two bytes each
     with lzma.open(file, "wb", format=lzma.FORMAT_XZ, filters=filters) as out:
         np.save(out, flat.astype(np.uint16))
-        for array in (lengths, *numbers):
+        for array in (lengths, sources):
             np.save(out, array.astype(np.uint32))
     print(f"{file.name}: {len(texts):,} texts, {len(flat):,} tokens, {file.stat().st_size:,} bytes", flush=True)
 
@@ -88,16 +82,17 @@ def main() -> None:
     numbers = kept_passages(pairs, judges)
     passages = [pairs.passages[p] for p in numbers]
     held = {number for number, name in enumerate(pairs.sources) if name in HELD}
-    kept = [q for q, number in enumerate(pairs.query_source) if number not in held and not judges.asks(pairs.queries[q])]
+    kept = [
+        q for q, number in enumerate(pairs.query_source) if number not in held and not judges.asks(pairs.queries[q])
+    ]
     questions = [pairs.queries[q] for q in kept]
     spoken = list(dict.fromkeys(colloquial(questions, passages)))
 
-    def pack(name: str, texts: list[str], most: int, *numbers: np.ndarray) -> None:
-        write(texts, list(numbers), arguments.tokenizer, most, arguments.preset, arguments.target / f"{name}.xz")
+    def pack(name: str, texts: list[str], most: int, sources: np.ndarray) -> None:
+        write(texts, sources, arguments.tokenizer, most, arguments.preset, arguments.target / f"{name}.xz")
 
     pack("colloquial", spoken, QUESTION_TOKENS, np.zeros(len(spoken)))
-    sources = np.array([pairs.query_source[q] for q in kept])
-    pack("questions", questions, QUESTION_TOKENS, sources, positives_of(pairs, kept, numbers))
+    pack("questions", questions, QUESTION_TOKENS, np.array([pairs.query_source[q] for q in kept]))
     pack("passages", passages, PASSAGE_TOKENS, source_of(pairs)[numbers])
 
 

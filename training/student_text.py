@@ -1,8 +1,9 @@
-"""The texts that a student learns from, with the vectors that it is to give, and random batches of them.
+"""The texts that a student learns from, and random batches of them.
 
-There are questions, colloquial questions, passages, sentences, and crops: random pieces of passages, some of them with half
-of their words left out. A source has a weight of the square root of its size, so that a large one does not drown the
-others. Labels are not used. The texts of a block have the same length, so that nothing is padded.
+There are questions, colloquial questions, crops and passages. Crops are random pieces of passages, some of them with
+half of their words left out; they are read as questions. A source has a weight of the square root of its size, so that
+a large one does not drown the others. Labels are not used. The texts of a block have the same length, so that nothing
+is padded.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from torch import Tensor
 from flat import Batch, block_of
 from tokens import Tokens, tokens_of
 
-ASKED = {"questions": True, "colloquial": True, "crops": True, "passages": False, "sentences": False}
+ASKED = {"questions": True, "colloquial": True, "crops": True, "passages": False}
 """Which kinds of text the teachers read as questions."""
-MOST = {"questions": 220_000, "colloquial": 160_000, "crops": 120_000, "passages": 230_000, "sentences": 200_000}
+MOST = {"questions": 220_000, "colloquial": 160_000, "crops": 100_000, "passages": 260_000}
 """Texts of each kind that the teachers read."""
-BLOCKS = {"questions": (2, 48), "colloquial": (2, 48), "crops": (1, 64), "passages": (6, 28), "sentences": (2, 64)}
-"""The blocks of each kind in a batch, and the texts of a block; some 33,000 tokens in all."""
+BLOCKS = {"questions": (3, 24), "colloquial": (1, 24), "crops": (1, 24)}
+"""The blocks of each kind of question in a batch, and the questions of a block."""
+NEAR, FAR = (1, 5), (2, 100)
+"""Passages of a question in a batch: so many of its nearest 5, and so many of its nearest 100."""
+AT_ONCE = 32
+"""Passages of a block, of nearly the same length; the longer ones are cut."""
 LONGEST = 254
 CROP_TOKENS, CROPPED_WORDS = (4, 46), 0.3
-SENTENCE_TOKENS = (4, 62)
-ENDS = (1012, 1029, 999)
-"""The tokens `.`, `?` and `!`."""
 
 
 @dataclass(frozen=True)
@@ -39,28 +41,17 @@ class Texts:
 
     tokens: Tokens
     weights: np.ndarray
-    positive: np.ndarray
-    """For each question, its passage among `passages`, or -1."""
 
 
 def read(file: Path) -> list[np.ndarray]:
-    """Token ids, the lengths of the texts, their sources and, of questions, the passages, as `pack_text.py` wrote them."""
+    """Token ids, the lengths of the texts and their sources, as `pack_text.py` wrote them."""
     with lzma.open(file) as data:
-        return [np.load(data).astype(np.int64) for _ in range(4 if file.stem == "questions" else 3)]
+        return [np.load(data).astype(np.int64) for _ in range(3)]
 
 
-def sentences(ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Start, length and passage of every sentence that is neither very short nor very long."""
-    passage = np.repeat(np.arange(len(lengths)), lengths)
-    last = np.isin(ids, ENDS)
-    last[np.cumsum(lengths)[lengths > 0] - 1] = True
-    end = np.flatnonzero(last) + 1
-    start = np.concatenate([[0], end[:-1]])
-    kept = (end - start >= SENTENCE_TOKENS[0]) & (end - start <= SENTENCE_TOKENS[1])
-    return start[kept], (end - start)[kept], passage[start[kept]]
-
-
-def crops(ids: np.ndarray, lengths: np.ndarray, number: int, continues: np.ndarray, dice: np.random.Generator) -> Tokens:
+def crops(
+    ids: np.ndarray, lengths: np.ndarray, number: int, continues: np.ndarray, dice: np.random.Generator
+) -> Tokens:
     """Random pieces of so many passages; some lose half of their words."""
     starts = np.cumsum(lengths) - lengths
     found = []
@@ -85,47 +76,37 @@ def texts_of(work: Path, device: str, dice: np.random.Generator, scale: float = 
     most = {kind: round(number * scale) for kind, number in MOST.items()}
     every: dict[str, Texts] = {}
     for kind in ("questions", "colloquial", "passages"):
-        ids, lengths, sources, *positive = read(work / "text" / f"{kind}.xz")
-        tokens = tokens_of(ids, lengths, "cpu")
-        every[kind] = Texts(tokens, weights_of(sources), positive[0] - 1 if positive else np.full(len(lengths), -1))
-    start, length, passage = sentences(ids, lengths)
-    some = Tokens(tokens.flat, torch.from_numpy(start), torch.from_numpy(length))
-    every["sentences"] = Texts(some, weights_of(sources[passage]), np.full(len(start), -1))
+        ids, lengths, sources = read(work / "text" / f"{kind}.xz")
+        every[kind] = Texts(tokens_of(ids, lengths, "cpu"), weights_of(sources))
     pieces = crops(ids, lengths, most["crops"], continuations(work / "gte" / "tokenizer.json"), dice)
-    every["crops"] = Texts(pieces, np.ones(len(pieces)), np.full(len(pieces), -1))
-    drawn = {kind: _drawn(every[kind], most[kind], dice) for kind in ASKED}
-    place = np.full(len(every["passages"].weights) + 1, -1)  # the last is for questions without a passage
-    place[drawn["passages"]] = np.arange(len(drawn["passages"]))
-    return {kind: _kept(every[kind], at, place, device) for kind, at in drawn.items()}
+    every["crops"] = Texts(pieces, np.ones(len(pieces)))
+    return {kind: _some(every[kind], most[kind], device, dice) for kind in ASKED}
 
 
-def _drawn(texts: Texts, most: int, dice: np.random.Generator) -> np.ndarray:
-    """At most so many texts, without empty ones; the heavier, the likelier."""
+def _some(texts: Texts, most: int, device: str, dice: np.random.Generator) -> Texts:
+    """At most so many texts, without empty ones; the heavier, the likelier, and all weigh the same afterwards."""
     there = np.flatnonzero(texts.tokens.length.numpy() > 0)
-    keys = dice.random(len(there)) ** (1 / texts.weights[there])
-    return np.sort(there[np.argsort(-keys)[:most]])
-
-
-def _kept(texts: Texts, at: np.ndarray, place: np.ndarray, device: str) -> Texts:
-    """Some texts. Those of many weigh the same afterwards: the draw has weighed them."""
-    rows = torch.from_numpy(at)
+    weights = texts.weights[there]
+    if len(there) > most:
+        there = np.sort(there[np.argsort(-(dice.random(len(there)) ** (1 / weights)))[:most]])
+        weights = np.ones(most)
+    rows = torch.from_numpy(there)
     parts = (texts.tokens.flat, texts.tokens.start[rows], texts.tokens.length[rows])
-    weights = texts.weights[at] if len(at) == len(texts.weights) else np.ones(len(at))
-    return Texts(Tokens(*(part.to(device) for part in parts)), weights, place[texts.positive[at]])
+    return Texts(Tokens(*(part.to(device) for part in parts)), weights)
 
 
 class Pool:
-    """Texts of one kind and the vectors that are wanted of them, drawn at random by weight, in blocks of one length."""
+    """Questions of one kind, drawn at random by weight, in blocks of one length."""
 
-    def __init__(self, texts: Texts, wanted: Tensor, blocks: tuple[int, int], dice: np.random.Generator) -> None:
-        self.tokens, self.wanted, self.blocks, self.dice = texts.tokens, wanted, blocks, dice
+    def __init__(self, texts: Texts, blocks: tuple[int, int], dice: np.random.Generator) -> None:
+        self.blocks, self.dice = blocks, dice
         lengths = texts.tokens.length.clamp(max=LONGEST).cpu().numpy()
         self.order = np.argsort(lengths, kind="stable")
         self.lengths = lengths[self.order]
         self.heights = np.concatenate([[0.0], np.cumsum(texts.weights[self.order])])
 
-    def draw(self) -> list[tuple[Tensor, Tensor]]:
-        """Blocks of ids, and the vectors wanted."""
+    def draw(self) -> list[tuple[np.ndarray, int]]:
+        """The questions of each block, and their length."""
         number, rows = self.blocks
         found = []
         for height in (self.dice.random(number) * self.heights[-1]).tolist():
@@ -133,20 +114,45 @@ class Pool:
             first, end = np.searchsorted(self.lengths, [length, length + 1])
             low, high = self.heights[first], self.heights[end]
             at = np.searchsorted(self.heights, low + self.dice.random(rows) * (high - low), "right") - 1
-            texts = torch.from_numpy(self.order[at.clip(first, end - 1)]).to(self.wanted.device, non_blocking=True)
-            found.append((block_of(self.tokens, texts, length), self.wanted[texts]))
+            found.append((self.order[at.clip(first, end - 1)], length))
         return found
 
 
-def batches_of(
-    texts: dict[str, Texts], wanted: dict[str, Tensor], dice: np.random.Generator
-) -> Callable[[], tuple[Batch, Tensor]]:
-    """A function that draws a batch and the vectors wanted."""
-    pools = [Pool(texts[kind], wanted[kind], BLOCKS[kind], dice) for kind in texts]
+@dataclass(frozen=True)
+class Drawn:
+    """A batch: questions first, then passages."""
 
-    def draw() -> tuple[Batch, Tensor]:
-        blocks = [block for pool in pools for block in pool.draw()]
-        return Batch.of([ids for ids, _ in blocks]), torch.cat([vectors for _, vectors in blocks])
+    batch: Batch
+    questions: list[tuple[str, Tensor]]
+    """The kind and the numbers of the questions of each block."""
+    passages: Tensor
+    """The numbers of the passages."""
+
+
+def batches_of(texts: dict[str, Texts], near: dict[str, Tensor], dice: np.random.Generator) -> Callable[[], Drawn]:
+    """A function that draws a batch. `near`: the numbers of the nearest passages of each question, by kind."""
+    pools = {kind: Pool(texts[kind], blocks, dice) for kind, blocks in BLOCKS.items()}
+    passages = texts["passages"].tokens
+    lengths = passages.length.clamp(max=LONGEST).cpu().numpy()
+    here = {kind: rows.cpu().numpy() for kind, rows in near.items()}
+    device = passages.flat.device
+
+    def draw() -> Drawn:
+        blocks, questions, wanted = [], [], []
+        for kind, pool in pools.items():
+            for at, length in pool.draw():
+                rows = torch.from_numpy(at).to(device, non_blocking=True)
+                blocks.append(block_of(texts[kind].tokens, rows, length))
+                questions.append((kind, rows))
+                for some, depth in (NEAR, FAR):
+                    column = dice.integers(0, min(depth, here[kind].shape[1]), (len(at), some))
+                    wanted.append(here[kind][at[:, None], column].reshape(-1))
+        numbers = np.unique(np.concatenate(wanted))
+        numbers = numbers[np.argsort(lengths[numbers], kind="stable")]
+        for at in np.array_split(numbers, -(-len(numbers) // AT_ONCE)):
+            rows = torch.from_numpy(at).to(device, non_blocking=True)
+            blocks.append(block_of(passages, rows, int(lengths[at].min())))
+        return Drawn(Batch.of(blocks), questions, torch.from_numpy(numbers).to(device))
 
     return draw
 
