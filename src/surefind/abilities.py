@@ -6,8 +6,8 @@ Surefind treats a stage by what it declares: a `Local` reranker is timed on this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -21,11 +21,14 @@ from typing import (
     runtime_checkable,
 )
 
+from surefind.prompts.values import Calls, Workload
 from surefind.protocols import (
     Analyzer,
+    Composite,
     Embedder,
     Index,
     Passages,
+    Priced,
     QueryEmbedder,
     Reader,
     Retriever,
@@ -243,11 +246,12 @@ class Remote(Protocol):
 
 @runtime_checkable
 class Wrapping(Protocol):
-    """A stage around another of its kind, such as `conditional`, which runs a reranker only for some queries."""
+    """A stage around another of its kind, such as `conditional`, which runs a reranker only for some queries. If it
+    runs the inner stage more than once for a query, its attribute `searches` says how often."""
 
     @property
     def inner(self) -> Any:
-        """The wrapped stage."""
+        """The wrapped stage; None if the parameters are such that it wraps none."""
         ...
 
 
@@ -288,6 +292,22 @@ def runs_here(stage: object) -> bool:
 def reaches(stage: object) -> bool:
     """Returns whether a stage is a reranker that looks beyond its ranking."""
     return implements(stage, Reacher) and stage.reaches
+
+
+def paid_calls(stage: object, work: Workload) -> list[Calls]:
+    """Estimates the most LLM calls that a stage makes, with those of the stages that it wraps or uses; empty if it asks
+    no language model."""
+    own = stage.llm_calls(work) if implements(stage, Priced) else None
+    inside = [stage.inner] if implements(stage, Wrapping) else []
+    inside += stage.uses if implements(stage, Composite) else ()
+    more = replace(work, queries=work.queries * getattr(stage, "searches", 1))
+    return [*([own] if own and own.calls else []), *(calls for one in inside for calls in paid_calls(one, more))]
+
+
+def asks_llm(stages: Iterable[object]) -> bool:
+    """Returns whether one of the stages asks a language model with its parameters: a graph retriever may, and by
+    default does not."""
+    return any(paid_calls(stage, Workload(1, 1, 1, 1, 1)) for stage in stages)
 
 
 def stamp_of(stage: object, services: Services) -> str:

@@ -262,11 +262,10 @@ class Drafting:
     def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
         """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
         from surefind.desk.taking import check_document, check_name, completed, read
-        from surefind.protocols import Priced
         from surefind.write.cutting import cut_each
 
         layout = self.settings.layout
-        if any(isinstance(stage, Priced) for stage in (layout.chunk, *layout.enrich)):
+        if layout.asks_llm:
             raise UsageError("This layout asks a language model, so the chunks are made when the draft is published.")
         check_name(name)
         check_document(document)

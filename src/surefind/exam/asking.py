@@ -20,8 +20,7 @@ from surefind.errors import MissingPartError, UsageError
 from surefind.exam.candidates import Candidate
 from surefind.exam.disagreement import K, disagreement
 from surefind.kb import KnowledgeBase
-from surefind.prompts.values import Workload
-from surefind.protocols import OnProgress, Priced
+from surefind.protocols import OnProgress
 from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
@@ -136,14 +135,14 @@ def leading(kb: KnowledgeBase, given: Sequence[str] = (), build: OnProgress | No
     if given:
         chosen = _distinct(map(kb.pipeline, given))
         for pipeline in chosen:
-            if _paid(pipeline):
+            if pipeline.asks_llm:
                 raise UsageError(f"{pipeline} asks a language model for every candidate. Choose another pipeline.")
         if len(chosen) < 2:
             raise UsageError("One configuration cannot disagree with itself. Name at least two with --pipeline.")
         _build(kb, chosen, build)
         return chosen
     plain = [replace(pipeline, rerank=()) for pipeline in kb.settings.pipelines.values()]
-    own = _distinct(pipeline for pipeline in plain if not _paid(pipeline))
+    own = _distinct(pipeline for pipeline in plain if not pipeline.asks_llm)
     every = _distinct([*own, *map(Pipeline.parse, LEADING)])
     try:
         _build(kb, every, build)
@@ -161,9 +160,3 @@ def _distinct(pipelines: Iterable[Pipeline]) -> list[Pipeline]:
 
 def _build(kb: KnowledgeBase, pipelines: Sequence[Pipeline], report: OnProgress | None) -> None:
     kb.build_for([retriever for pipeline in pipelines for retriever in pipeline.retrieve], report=report)
-
-
-def _paid(pipeline: Pipeline) -> bool:
-    """Returns whether a query of this pipeline asks a language model."""
-    stages = [one for stage in pipeline.stages for one in (stage, getattr(stage, "inner", None))]
-    return any(isinstance(stage, Priced) and stage.llm_calls(Workload(1, 1, 1, 1, 1)).calls > 0 for stage in stages)

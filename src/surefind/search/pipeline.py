@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import ScoresMissing, implements, name_of
+from surefind.abilities import ScoresMissing, asks_llm, implements, name_of
 from surefind.access import Access
 from surefind.errors import SpecError, SurefindError
 from surefind.grammar import split_outside
@@ -123,6 +123,11 @@ class Pipeline:
     def stages(self) -> tuple[Any, ...]:
         """All stages, in order."""
         return (*self.retrieve, *([self.fuse] if self.fuse is not None else []), *self.rerank)
+
+    @cached_property
+    def asks_llm(self) -> bool:
+        """Whether answering a query may ask a language model, also by a stage inside another."""
+        return asks_llm(self.stages)
 
     def run(self, queries: Sequence[Query], want: int, view: View, services: Services, access: Access) -> Run:
         """Ranks the passages for each query, at least `want` of them if there are as many. `want` decides only how long
