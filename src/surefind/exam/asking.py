@@ -20,8 +20,8 @@ from surefind.errors import MissingPartError, UsageError
 from surefind.exam.candidates import Candidate
 from surefind.exam.disagreement import K, disagreement
 from surefind.kb import KnowledgeBase
-from surefind.protocols import OnProgress
-from surefind.search.parents import fold
+from surefind.protocols import OnProgress, Retriever
+from surefind.search.hooks import StageHooks, Work
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
 from surefind.types import Hit, Query, Rankings
@@ -82,23 +82,9 @@ class Asking:
 
     def _rankings(self, queries: Sequence[Query]) -> list[Rankings]:
         """The rankings of all compared configurations; each retriever runs once."""
-        view, access = self.reader.view, self.access
-        found: dict[tuple[str, int], Rankings] = {}
-        ranked = []
-        for pipeline in self._compared:
-            if pipeline.rerank:
-                ranked.append(pipeline.run(queries, K, view, self._services, access).rankings)
-                continue
-            lists = []
-            for retriever in pipeline.retrieve:
-                key = (str(retriever), pipeline.depth)
-                if key not in found:
-                    found[key] = view.search(retriever, queries, pipeline.depth, access)
-                lists.append(found[key])
-            best = lists[0] if len(lists) == 1 else pipeline.join(queries, lists, view, self._services, access)
-            parents = view.parents(best.ids)
-            ranked.append(best if parents is None else fold(best, parents))
-        return ranked
+        once = _RetrieveOnce()
+        where = self.reader.view, self._services, self.access
+        return [pipeline.rank(queries, K, *where, once) for pipeline in self._compared]
 
     def at_random(self, candidates: Iterable[Candidate], seed: int) -> list[Ask]:
         """Returns the candidates in a random order, the same for the same seed."""
@@ -118,6 +104,19 @@ class Asking:
         shown = list(pooled.values())
         random.Random(f"{seed} {text}").shuffle(shown)
         return shown
+
+
+class _RetrieveOnce(StageHooks):
+    """Shares the rankings of retrievers between the pipelines that are run on the same queries."""
+
+    def __init__(self) -> None:
+        self._retrieved: dict[tuple[str, int], Rankings] = {}
+
+    def retrieve(self, retriever: Retriever, depth: int, work: Work) -> Rankings:
+        key = (str(retriever), depth)
+        if key not in self._retrieved:
+            self._retrieved[key] = work()
+        return self._retrieved[key]
 
 
 def part(hit: Hit) -> Hit:
