@@ -128,7 +128,7 @@ class IndexStore:
             return load(self.folder / key)
         except SurefindError:
             raise
-        except Exception as error:  # just deleted, or made by hand: numpy, zipfile and faiss raise errors of their own
+        except Exception as error:  # just deleted, or made by hand: numpy and zipfile raise errors of their own
             raise CorruptIndexError(f"The index in {self.folder / key} cannot be read ({error}).") from error
 
     def _verify(self, key: str, later: Collection[str] = (), threads: int = 1) -> None:

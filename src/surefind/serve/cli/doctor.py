@@ -16,7 +16,7 @@ from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
 
-_PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
+_PACKAGES = ("numpy", "numba", "onnxruntime", "tokenizers", "surefind-models")
 
 _LITTLE_ROOM = 1 << 30
 """Free bytes on the disk below which the doctor warns: 1 GiB."""
