@@ -1,4 +1,4 @@
-"""Jobs of the server: how many run at once, and which are remembered. A script stands for the command."""
+"""Jobs of the server: how many run at once, and which are remembered. A script stands for their process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADMIN = Caller("admin", frozenset({"admin"}), frozenset())
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync ends at once, and a study runs until it is stopped."""
     script = tmp_path / "surefind.sh"
-    script.write_text('#!/bin/sh\ncase "$(cat)" in *study*) exec sleep 60;; esac\necho "{}"\n')
+    script.write_text('#!/bin/sh\ncase "$(cat)" in *study*) exec sleep 60;; esac\n')
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
 
