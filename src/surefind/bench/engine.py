@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surefind.abilities import stamp_of
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench.cache import RunCache
 from surefind.bench.hooks import ExamHooks
@@ -199,7 +199,7 @@ class Bench:
     def run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
         scope = self.view(contender).fingerprint, identity(retriever), contender.pipeline.depth, plan.exam.fingerprint
         audience = self.audience(plan, contender)
-        return self.cache.key("retrieve", *scope, retriever, stamp_of(retriever, self.kb.services), *audience)
+        return self.cache.key("retrieve", *scope, retriever, declared(retriever).stamp(self.kb.services), *audience)
 
     def audience(self, plan: Plan, contender: Contender) -> tuple[str, ...]:
         """The part of a cache key that tells audiences apart: a hash of the documents that this one may read, unless it
@@ -247,7 +247,7 @@ class Bench:
     def reranked_key(self, contender: Contender, plan: Plan) -> str:
         """The cache key that records that a pipeline's rerankers have run on an exam, so that the cost estimate of a
         second run leaves them out."""
-        stamps = [stamp_of(reranker, self.kb.services) for reranker in contender.pipeline.rerank]
+        stamps = [declared(reranker).stamp(self.kb.services) for reranker in contender.pipeline.rerank]
         scope = self.view(contender).fingerprint, plan.exam.fingerprint, contender.pipeline
         return self.cache.key("reranked", *scope, *stamps, *self.audience(plan, contender))
 

@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 from surefind import spec
-from surefind.abilities import Synonym, implements
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench import presets
 from surefind.config import Settings
@@ -199,8 +199,7 @@ def distinct(contenders: Sequence[Contender]) -> list[Contender]:
 def _identity(contender: Contender) -> str:
     """The spec of a contender, with a fuser that is another one by a second name replaced by that one."""
     pipeline = contender.pipeline
-    fuser = pipeline.fuse
-    other = fuser.same_as([one.signal for one in pipeline.retrieve]) if implements(fuser, Synonym) else None
+    other = declared(pipeline.fuse).same_as([one.signal for one in pipeline.retrieve])
     if other is not None:
         pipeline = replace(pipeline, fuse=spec.make("fuse", other))
     return str(replace(contender, pipeline=pipeline))

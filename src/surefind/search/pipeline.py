@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import ScoresMissing, asks_llm, implements
+from surefind.abilities import asks_llm, declared, implements
 from surefind.access import Access
 from surefind.errors import SpecError
 from surefind.grammar import split_outside
@@ -199,7 +199,7 @@ class Pipeline:
     @property
     def completes(self) -> bool:
         """Whether the fuser needs every candidate scored by every retriever (`missing=score`)."""
-        return implements(self.fuse, ScoresMissing) and self.fuse.missing == "score"
+        return bool(declared(self.fuse).missing == "score")
 
     def check(self, corpus: Corpus, services: Services) -> None:
         """Raises `SpecError` if a trained fuser was trained on other retrievers or documents."""

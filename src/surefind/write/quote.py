@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from surefind import spec
-from surefind.abilities import Extracting, asks_llm, paid_calls
+from surefind.abilities import asks_llm, paid_calls
 from surefind.config import Settings
 from surefind.files.scan import scan
 from surefind.llm.prices import tokens
@@ -67,8 +67,8 @@ def known_files(catalogue: Catalogue) -> dict[Path, tuple[int, int]]:
 def paid_extractor(retriever: Retriever) -> Extractor | None:
     """Returns the extractor that asks a language model about every passage while the retriever's index is built; None
     if there is none."""
-    one = innermost(retriever)
-    reader = cast(Extractor, spec.make("extract", one.extract)) if isinstance(one, Extracting) else None
+    extract = getattr(innermost(retriever), "extract", "")  # the parameter of retrievers of entities
+    reader = cast(Extractor, spec.make("extract", extract)) if extract else None
     return reader if asks_llm([reader]) else None
 
 
