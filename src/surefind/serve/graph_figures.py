@@ -10,28 +10,26 @@ from surefind.graph.derive import Graph
 from surefind.graph.index import GraphIndex
 from surefind.graph.labels import labels
 from surefind.graph.view import counts
-from surefind.kb import KnowledgeBase
-from surefind.protocols import OnProgress, Retriever
+from surefind.protocols import Retriever
+from surefind.search.reader import Reader
 from surefind.spec import make
 from surefind.store.backends.view import LocalView
 
-_TOP = 20
-"""Entities that are listed."""
+GRAPH = cast(Retriever, make("retrieve", "ppr(seed=[bm25])"))
+"""A retriever whose index is the graph. Without vectors as seeds, it needs no encoder."""
 
 
-def graph_of(kb: KnowledgeBase, access: Access, report: OnProgress | None) -> tuple[Graph, Communities, LocalView]:
-    """Derives the graph of the passages that a caller may read, and builds its index if that is missing. It uses no
-    similarity of vectors, so it needs no encoder."""
-    retriever = cast(Retriever, make("retrieve", "ppr(seed=[bm25])"))
-    kb.build_for([retriever], report=report)
-    opened = cast(LocalView, kb.reader().view)
-    graph = cast(GraphIndex, opened.index(retriever)).graph(opened.mask(access))
+def graph_of(reader: Reader, access: Access) -> tuple[Graph, Communities, LocalView]:
+    """Derives the graph of the passages that a caller may read, with its communities and the view of the passages. Its
+    index must be built."""
+    opened = cast(LocalView, reader.view)
+    graph = cast(GraphIndex, opened.index(GRAPH)).graph(opened.mask(access))
     return graph, communities(graph), opened
 
 
-def figures(graph: Graph, found: Communities) -> dict[str, Any]:
+def figures(graph: Graph, found: Communities, most: int = 20) -> dict[str, Any]:
     """Counts entities, relations and communities, and lists the best connected entities."""
     named = labels(graph)
-    order = sorted(range(len(named)), key=lambda entity: (-int(graph.degrees[entity]), entity))[:_TOP]
+    order = sorted(range(len(named)), key=lambda entity: (-int(graph.degrees[entity]), entity))[:most]
     top = [{"entity": named[entity], "passages": int(graph.degrees[entity])} for entity in order]
     return {**counts(graph, found), "best_connected": top}

@@ -130,10 +130,12 @@ def pool(task: Task, exam: str, judge: str) -> None:
 
 
 def graph(task: Task) -> None:
-    from surefind.serve.graph_figures import figures, graph_of
+    """Builds the graph's index, and counts what the caller may read. Later syncs keep it only if a pipeline uses it."""
+    from surefind.serve.graph_figures import GRAPH, figures, graph_of
 
-    graph, communities, _ = graph_of(task.kb, task.access, task.report)
-    task.give(figures(graph, communities))
+    task.kb.build_for([GRAPH], report=task.report)
+    found = graph_of(task.kb.reader(), task.access)
+    task.give(figures(*found[:2]))
 
 
 def adopt(task: Task, folder: str, row: str) -> None:

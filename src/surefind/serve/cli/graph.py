@@ -47,12 +47,13 @@ def show(
     from surefind.graph.summaries import summarise
     from surefind.graph.view import render, view
     from surefind.kb import KnowledgeBase
-    from surefind.serve.graph_figures import graph_of
+    from surefind.serve.graph_figures import GRAPH, graph_of
 
     access = Access.of(*(groups or ()))
     with KnowledgeBase.open(kb) as base:
         with progress(as_json) as report:
-            graph, found, opened = graph_of(base, access, report)
+            base.build_for([GRAPH], report=report)
+        graph, found, opened = graph_of(base.reader(), access)
         ids = opened.spans().ids
         passages = lambda places: opened.chunks(ids[list(places)].tolist(), access)  # noqa: E731
         data = view(graph, found, summarise(graph, found), passages, most)
@@ -71,10 +72,11 @@ def stats(groups: Groups = None, kb: Folder = HERE, as_json: Json = False) -> No
     """Count entities, relations and communities, and list the best connected entities."""
     from surefind.access import Access
     from surefind.kb import KnowledgeBase
-    from surefind.serve.graph_figures import figures, graph_of
+    from surefind.serve.graph_figures import GRAPH, figures, graph_of
 
     with KnowledgeBase.open(kb) as base, progress(as_json) as report:
-        graph, found, _ = graph_of(base, Access.of(*(groups or ())), report)
+        base.build_for([GRAPH], report=report)
+        graph, found, _ = graph_of(base.reader(), Access.of(*(groups or ())))
         numbers = figures(graph, found)
     print_json(numbers) if as_json else _print(numbers)
 

@@ -47,10 +47,9 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "sync": (), "graph": (), "publish": ("version", "approved", "revision"), "bench": ("exam", "preset"),
     "study": ("study", "exam"), "pool": ("exam", "judge"), "adopt": ("folder", "row"),
 }  # fmt: skip
-_MAIN = {"study": "study", "pool": "exam"}
-"""The option that a kind cannot do without."""
-_NAMES = frozenset({"exam", "preset", "study"})
-"""Options that callers choose, which are names."""
+_NAMED = {"bench": ("exam", "preset"), "study": ("study", "exam"), "pool": ("exam",)}
+"""The options of each kind that are names which a caller chose."""
+_REQUIRED = {("study", "study"), ("pool", "exam")}
 Ended = Callable[["Job"], Awaitable[None]]
 """Is called when a job has ended, before others learn of it."""
 
@@ -195,7 +194,10 @@ async def _listen(job: Job, stream: asyncio.StreamReader) -> Failure | None:
     """Takes in the events of a job, until its process ends. Returns why it failed, if it said so."""
     failure = None
     async for line in stream:
-        event = read(line)
+        try:
+            event = read(line)
+        except (ValueError, KeyError, TypeError):  # cut off, because the process was killed while it wrote
+            continue
         if isinstance(event, Result):
             job.result = event.value
         elif isinstance(event, Failure):
@@ -246,11 +248,9 @@ def _checked(kind: str, options: dict[str, Any]) -> dict[str, Any]:
         version = options.get("version")
         if not isinstance(version, int) or version < 1:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
-    allowed = _OPTIONS[kind]
-    chosen = {name: options[name] for name in allowed if options.get(name) is not None}
-    for name in _NAMES & chosen.keys():
-        if not isinstance(chosen[name], str) or not _NAME.fullmatch(chosen[name]):
-            raise UsageError(f"{name} must be a name, not {chosen[name]!r}.")
-    if kind in ("study", "pool") and _MAIN[kind] not in chosen:
-        raise UsageError(f"{_MAIN[kind]} must be a name, not None.")
-    return chosen
+    for name in _NAMED.get(kind, ()):
+        value = options.get(name)
+        optional = value is None and (kind, name) not in _REQUIRED
+        if not optional and not (isinstance(value, str) and _NAME.fullmatch(value)):
+            raise UsageError(f"{name} must be a name, not {value!r}.")
+    return {name: options[name] for name in _OPTIONS[kind] if options.get(name) is not None}
