@@ -70,7 +70,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def main(data: Path, documents: int) -> None:
-    print(machine("surefind", "faiss-cpu", "numba", "numpy"))
+    print(machine("surefind", "numba", "numpy"))
     encoder, MiniLM.embed = MiniLM.embed, random_vectors  # type: ignore[method-assign]
     texts, questions = passages_and_questions(data, documents, QUERIES)
     with tempfile.TemporaryDirectory() as name:

@@ -306,7 +306,7 @@ def drive(writer: Writer, options: argparse.Namespace, counts: Any) -> tuple[int
 
 
 def main(options: argparse.Namespace) -> int:
-    print(machine("surefind", "numpy", "onnxruntime", "faiss-cpu"))
+    print(machine("surefind", "numpy", "onnxruntime"))
     context = multiprocessing.get_context("spawn")
     writer = prepared(options.scratch)
     home = writer.kb.folder

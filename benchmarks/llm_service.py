@@ -19,10 +19,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ import httpx
 
 from surefind.llm.chat import complete_many
 from surefind.llm.settings import LLMSettings
+from surefind.net.transport import bounded_client
 from surefind.prompts.values import Message
 from surefind.protocols import Services
 from surefind.services import LocalServices
@@ -192,15 +195,56 @@ def killed(calls: int, how: signal.Signals) -> None:
     )
 
 
+class Asynchronous:
+    """An asynchronous client of httpx in a thread of its own, where a call could be cancelled at any moment."""
+
+    def __init__(self, limits: httpx.Limits) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._client = httpx.AsyncClient(trust_env=False, limits=limits, timeout=60)
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+    def post(self, url: str, **rest: Any) -> httpx.Response:
+        return asyncio.run_coroutine_threadsafe(self._client.post(url, **rest), self._loop).result()
+
+
+def asked(client: Any, url: str, i: int) -> str:
+    return bare(client, url, prompt("x", i))
+
+
+def deadlines(calls: int, turns: int) -> None:
+    """Compares clients that can keep to a deadline with one that cannot: one call at a time, and 64 calls at a time."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+    clients: dict[str, Any] = {
+        "plain": httpx.Client(trust_env=False, limits=limits, timeout=60),
+        "ours": bounded_client(64, from_environment=False),
+        "asynchronous": Asynchronous(limits),
+    }
+    for threads, delay in ((1, 0.0), (64, 0.2)):
+        model, rates = Model(delay), {name: list[float]() for name in clients}
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in range(turns + 1):
+                for name, client in clients.items():
+                    started = time.perf_counter()
+                    list(pool.map(partial(asked, client, model.url), range(calls)))
+                    rates[name].append(calls / (time.perf_counter() - started))
+        model.process.kill()
+        shown = ", ".join(f"{name} {statistics.median(found[1:]):.0f}" for name, found in rates.items())
+        print(f"{threads} at a time, {delay * 1000:.0f} ms each, calls/s by client: {shown}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--job", nargs=3, metavar=("URL", "FOLDER", "CALLS"), help=argparse.SUPPRESS)
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--deadlines", action="store_true", help="only compare clients that can keep to a deadline")
     given = parser.parse_args()
     if given.job:
         url, folder, calls = given.job
         job(url, Path(folder), int(calls))
+        return
+    if given.deadlines:
+        deadlines(given.calls, given.turns)
         return
     overhead(given.calls, given.turns)
     for delay in (0.2, 0.5):

@@ -41,7 +41,7 @@ MILVUS = '[store]\nbackend = "milvus"\nuri = "kb.db"\n'
 
 
 def main(data: Path, work: Path, documents: int = 5183, questions: int = 100) -> None:
-    print(machine("surefind", "pymilvus", "milvus-lite", "numpy", "faiss-cpu"))
+    print(machine("surefind", "pymilvus", "milvus-lite", "numpy"))
     corpus, texts, judged = beir(data)
     asked = list(texts)[:questions]
     gold = {document_id for query in asked for document_id in judged[query]}

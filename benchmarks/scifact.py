@@ -28,7 +28,7 @@ FP32 = 0.645
 
 
 def main(data: Path, cache: Path | None) -> None:
-    print(machine("surefind", "bm25s", "PyStemmer", "onnxruntime", "faiss-cpu"))
+    print(machine("surefind", "bm25s", "PyStemmer", "onnxruntime"))
     corpus, queries, judged = beir(data)
     ids = [row["_id"] for row in corpus]
 

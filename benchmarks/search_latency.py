@@ -55,7 +55,7 @@ def show(name: str, milliseconds: list[float]) -> None:
 
 
 def main(data: Path) -> None:
-    print(machine("surefind", "faiss-cpu", "numba", "numpy"))
+    print(machine("surefind", "numba", "numpy"))
     MiniLM.embed = random_vectors  # type: ignore[method-assign]
     texts, questions = passages_and_questions(data, PASSAGES, QUERIES)
     with tempfile.TemporaryDirectory() as name:

@@ -14,6 +14,7 @@ from typing import Any
 
 import surefind
 from surefind import abilities, errors, protocols, testing
+from surefind.spec import Stage
 
 _INTRO = """\
 # The Python API
@@ -31,7 +32,7 @@ def reference() -> str:
     parts = [_INTRO, "Parts: " + " · ".join(f"[{part}](#{part.lower()})" for part in _PARTS) + "\n"]
     parts += ["## Surefind\n", *_public()]
     parts += ["## Protocols\n", _about(protocols), *_classes(protocols, 3)]
-    parts += ["## Abilities\n", _about(abilities), *_classes(abilities, 3)]
+    parts += ["## Abilities\n", _about(abilities), *_class(Stage, 3, short=True), *_classes(abilities, 3)]
     parts += ["## Errors\n", _about(errors), *_errors()]
     parts += ["## Testing\n", _about(testing), *_testing()]
     return "\n".join(parts)

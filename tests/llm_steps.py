@@ -10,7 +10,8 @@ from llm_server import LLMServer
 from surefind.access import Access
 from surefind.llm.settings import LLMSettings
 from surefind.protocols import Services
-from surefind.search.pipeline import Pipeline, Run
+from surefind.search.hooks import Run
+from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.testing import MemoryView
 from surefind.types import BoolArray, Chunk, Mask, Query

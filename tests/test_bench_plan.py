@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exam_helpers import query
+from surefind.abilities import paid_calls
 from surefind.bench.plan import (
     DEFAULT_MEASURES,
     Contender,
@@ -25,7 +26,9 @@ from surefind.bench.plan import (
 from surefind.config import default_settings, parse_settings
 from surefind.errors import ConfigError, SpecError
 from surefind.exam.model import Exam, Judgment
+from surefind.prompts.values import Workload
 from surefind.search.pipeline import Pipeline
+from surefind.write.layout import Layout
 
 EXAM = Exam("e", (query("1", "?", Judgment("a.md")),))
 NAMED = {"words": Pipeline.parse("bm25"), "hybrid": Pipeline.parse("bm25 + dense >> convex(alpha=0.3)")}
@@ -164,6 +167,36 @@ def test_the_pipeline_in_use_is_compared_with_a_preset() -> None:
     contenders, _ = preset("context-layer", [own])
     assert own in contenders
     assert compares_layouts("chunking") and not compares_layouts("context-layer")
+
+
+ASKING = [
+    "bm25 >> llm_listwise",
+    "bm25 >> conditional(stage=llm_listwise)",
+    'bm25 >> conditional(stage="conditional(stage=llm_listwise)")',
+    "bm25 + dense >> llm_weights",
+    "multi_query(retriever=hyde)",
+    "graph_local(entities=llm)",
+    "graph_global(summaries=llm)",
+    "ppr(seed=[hyde])",
+]
+FREE = ["bm25", "graph_local", "graph_global", "graph_local(extract=llm)", "bm25 >> conditional(stage=cross_encoder)"]
+
+
+@pytest.mark.parametrize("text", [*ASKING, *FREE])
+def test_a_pipeline_says_whether_a_query_asks_a_language_model(text: str) -> None:
+    assert Pipeline.parse(text).asks_llm == (text in ASKING)
+
+
+def test_a_stage_inside_another_is_quoted_as_often_as_it_runs() -> None:
+    """Two rewrites and the question are three searches of the inner retriever, with two drafts each."""
+    (nested,) = Pipeline.parse('multi_query(retriever="hyde(drafts=2)", rewrites=2)').retrieve
+    assert [calls.calls for calls in paid_calls(nested, Workload(queries=10))] == [10, 60]
+
+
+@pytest.mark.parametrize("text", ["llm_segments", "markdown + llm_context", "markdown + headings"])
+def test_a_layout_says_whether_it_asks_a_language_model(text: str) -> None:
+    assert Layout.read(text).asks_llm == ("llm" in text)
+    assert not Layout.read(text).offline().asks_llm
 
 
 @pytest.mark.parametrize("more", ["llm_listwise", "conditional(stage=llm_listwise)"])

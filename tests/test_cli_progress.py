@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from helpers import Home
-from surefind.serve.cli._lines import Lines
+from surefind.serve.progress import ProgressLog
 
 
 class Log:
@@ -21,7 +21,7 @@ class Log:
     def __init__(self) -> None:
         self.said: list[str] = []
         self.now = 0.0
-        self.lines = Lines(self.said.append, lambda: self.now)
+        self.lines = ProgressLog(lambda event: self.said.append(str(event)), lambda: self.now)
 
     def at(self, now: float, what: str, done: int, total: int) -> None:
         self.now = now

@@ -18,7 +18,7 @@ from exam_helpers import surefind
 from forking import Forked
 from helpers import WORDS, Home
 from surefind.serve.cli import _common
-from surefind.serve.cli._terminal import CleanStream, clean, escaped
+from surefind.serve.terminal import CleanStream, clean, escaped
 
 SGR = re.compile(rb"\x1b\[[0-9;]*m")
 HOSTILE = "\x1b]0;owned\x07 \x1b[2J \x9b31m \x1b[31mred \x7f \u202eevil\u202c \u2066x\u2069 \x08\x08 \r over"

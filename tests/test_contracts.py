@@ -10,7 +10,6 @@ import pytest
 import real_files
 from helpers import EXAMPLE
 from surefind import spec
-from surefind.abilities import Local, NeedsExtra, Reacher, ScoresMissing, Stamped, TextOnly, Trained
 from surefind.protocols import Composite, Wrapper
 from surefind.services import LocalServices
 from surefind.store.vectors import CachedEmbedder, VectorCache
@@ -131,15 +130,15 @@ def test_what_a_stage_declares_is_what_it_says(kind: str, text: str) -> None:
 
 
 def test_declared_protocols_are_found_where_they_are_meant() -> None:
-    """A protocol that nothing keeps any more would switch a feature off without a word."""
+    """A declaration that is lost would switch a feature off without a word."""
     made = {text: spec.make(kind, text) for kind, text in DECLARED}
-    assert isinstance(made["cross_encoder"], Local) and isinstance(made["cross_encoder"], Trained)
-    assert isinstance(made["slidegar"], Reacher) and isinstance(made["agentic"], Reacher)
+    assert made["cross_encoder"].runs_here and made["slidegar"].reaches and made["agentic"].reaches
     assert isinstance(made["ppr"], Composite) and isinstance(made["graph_local"], Composite)
-    assert isinstance(made["hyde"], Wrapper) and isinstance(made["hyde"], Stamped)
-    assert isinstance(made["learned"], Trained) and isinstance(made["learned"], ScoresMissing)
-    assert isinstance(made["pdf"], NeedsExtra) and not isinstance(made["text"], NeedsExtra)
-    assert isinstance(made["markdown"], TextOnly) and not isinstance(made["semantic"], TextOnly)
+    assert isinstance(made["hyde"], Wrapper) and made["hyde"].stamp(LocalServices())
+    assert made["learned"].replace(missing="score").missing == "score"
+    assert type(made["learned"]).learnt is not spec.Stage.learnt
+    assert made["pdf"].extra == "pdf" and not made["text"].needs
+    assert made["markdown"].text_only and not made["semantic"].text_only
 
 
 DECLARED = [

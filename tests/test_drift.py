@@ -476,6 +476,22 @@ def test_rule_of_the_gate(difference: float, high: float, margin: float, no: boo
     assert refused(drift, margin) is no
 
 
+@pytest.mark.parametrize(
+    ("stages", "calls"),
+    [
+        ('retrieve = ["bm25"]\nrerank = ["conditional(stage=llm_listwise)"]', 2 * len(ANIMALS)),
+        ('retrieve = ["multi_query(retriever=\\"hyde(retriever=bm25)\\")"]', 2 * (1 + 4) * len(ANIMALS)),
+        ('retrieve = ["graph_local"]', 0),
+    ],
+)
+def test_the_gate_is_quoted_with_the_stages_inside_others(gated: Home, stages: str, calls: int) -> None:
+    gated.configure(f'[search]\npipeline = "mine"\n[pipelines.mine]\n{stages}\n')
+    with gated.open() as kb:
+        assert sum(one.calls for one in ExamGate(kb).calls()) == calls
+        if calls:
+            assert "asks a language model" in preview(kb, 1, OWNER).reason
+
+
 def test_retiring_a_document_is_gated(gated: Home) -> None:
     questions = tuple(query(f"{i}", f"condor {word}", Judgment("condor.md")) for i, word in enumerate(ANIMALS))
     save(gated, Exam("condors", questions))

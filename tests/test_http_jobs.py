@@ -1,10 +1,11 @@
-"""Jobs of the server: how many run at once, and which are remembered. A script stands for the command."""
+"""Jobs of the server: how many run at once, and which are remembered. A script stands for their process."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ ADMIN = Caller("admin", frozenset({"admin"}), frozenset())
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync ends at once, and a study runs until it is stopped."""
     script = tmp_path / "surefind.sh"
-    script.write_text('#!/bin/sh\ncase "$(cat)" in *study*) exec sleep 60;; esac\necho "{}"\n')
+    script.write_text('#!/bin/sh\ncase "$(cat)" in *study*) exec sleep 60;; esac\n')
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
 
@@ -48,6 +49,32 @@ def test_running_job_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.Monkey
         await found.close()
 
     asyncio.run(main())
+
+
+def test_job_whose_process_dies_while_it_writes_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "dies.sh"
+    script.write_text("""#!/bin/sh\ncat > /dev/null\necho 'A warning.' >&2\nprintf '{"event": "Resu'\nexit 9\n""")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+    async def main() -> Job:
+        found = Jobs(tmp_path, Metrics(), _done)
+        job = await found.start(ADMIN, "sync", {})
+        await asyncio.wait_for(found.close(), 10)
+        return job
+
+    monkeypatch.setattr(Jobs, "cancel", lambda self, job: asyncio.sleep(0))
+    job = asyncio.run(main())
+    assert (job.state, job.error, [str(event) for event in job.told]) == ("failed", "The job failed.", ["A warning."])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("study", {}), ("pool", {"judge": "ada"}), ("bench", {"exam": "--as=hr"}), ("publish", {"version": 0})],
+)
+def test_options_that_a_kind_cannot_use_are_refused(tmp_path: Path, kind: str, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"must be a name|needs the number"):
+        asyncio.run(Jobs(tmp_path, Metrics(), _done).start(ADMIN, kind, options))
 
 
 def test_jobs_that_are_started_at_once_keep_to_the_limit(tmp_path: Path) -> None:

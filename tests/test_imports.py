@@ -178,7 +178,7 @@ def test_nothing_imports_the_contract_suites() -> None:
     assert [path.name for path, room in rooms() if room != "testing" and "testing" in imported(path)] == []
 
 
-HEAVY = ("numba", "faiss", "onnxruntime", "sklearn", "tokenizers", "torch")
+HEAVY = ("numba", "onnxruntime", "sklearn", "tokenizers", "torch")
 
 
 @pytest.mark.parametrize("statement", ["import surefind", "from surefind.serve.cli import main"])

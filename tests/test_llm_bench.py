@@ -12,6 +12,7 @@ from exam_helpers import query
 from helpers import Home, ask
 from llm_server import LLMServer
 from llm_steps import ranking
+from surefind.abilities import paid_calls
 from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown
@@ -21,7 +22,6 @@ from surefind.errors import BudgetError, UsageError
 from surefind.exam.model import Exam, Judgment
 from surefind.llm.prices import Price, tokens
 from surefind.prompts.values import Workload
-from surefind.protocols import Priced
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout
 
@@ -204,7 +204,7 @@ def test_a_quote_is_an_upper_bound_that_is_not_far_off(home: Home, llm: LLMServe
         with home.open() as kb:
             for question in EXAM.queries:
                 ask(kb, question.text, pipeline=pipeline)
-        (quoted,) = [stage.llm_calls(work) for stage in pipeline.stages if isinstance(stage, Priced)]
+        (quoted,) = [calls for stage in pipeline.stages for calls in paid_calls(stage, work)]
         held = sum(tokens(len(prompt.encode())) for prompt in llm.prompts)
         assert len(llm.bodies) <= quoted.calls <= 2 * len(llm.bodies), step
         assert held <= quoted.tokens_in <= 4 * held, step

@@ -321,10 +321,11 @@ def test_commands_that_use_the_documents_name_those_that_are_missing(partly: Hom
 
 
 def test_caller_of_a_job_does_not_learn_of_them(partly: Home) -> None:
-    words = ["bench", "-p", "words", "--dry-run", "--json", "--kb", str(partly.folder)]
+    surefind("exam", "generate", kb=partly.folder)
+    request = {"kind": "bench", "folder": str(partly.folder), "author": "eve", "groups": [], "options": {}}
     ran = subprocess.run(
-        [sys.executable, "-m", "surefind.serve.cli._job"],
-        input=json.dumps({"author": "eve", "words": words}), capture_output=True, text=True, check=True,
+        [sys.executable, "-m", "surefind.serve.job_process"],
+        input=json.dumps(request), capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "problems" not in ran.stderr and "bad.json" not in ran.stderr + ran.stdout
     assert "shown.md" not in ran.stderr + ran.stdout

@@ -46,7 +46,7 @@ pytestmark = pytest.mark.usefixtures("toys")
 def test_fold_written_out() -> None:
     families = np.array([0, 0, 1, 1, 1, 2], np.int64)
     ranking = rankings_of([([3, 2, 0, 1, 5], [9.0, 8.0, 7.0, 6.0, 5.0]), ([4], [1.0])])
-    folded = fold(ranking, np.where(ranking.ids < 0, -1, families[ranking.ids]))
+    folded = fold(ranking, lambda ids: np.where(ids < 0, -1, families[ids]))
     assert folded.ids.tolist() == [[3, 0, 5], [4, -1, -1]]
     assert folded.scores.tolist() == [[9.0, 7.0, 5.0], [1.0, -np.inf, -np.inf]]
 
@@ -70,7 +70,7 @@ def test_every_parent_stands_once_at_its_best_child(owners: list[int], chance: o
     order = list(range(len(owners)))
     chance.shuffle(order)
     ranking = rankings_of([(order, [float(-rank) for rank in range(len(order))])])
-    folded = fold(ranking, families[ranking.ids])
+    folded = fold(ranking, lambda ids: families[ids])
     check_rankings(folded, 1, len(owners), len(owners))
     assert folded.row(0)[0].tolist() == [o for i, o in enumerate(order) if families[o] not in families[order[:i]]]
 

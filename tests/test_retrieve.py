@@ -344,18 +344,30 @@ def test_price_and_batch_of_an_encoder_leave_its_index_alone() -> None:
     assert one.index_spec == same.index_spec != other.index_spec
 
 
-def test_single_query_over_near_identical_vectors_is_still_exact() -> None:
+@pytest.mark.parametrize("queries", [1, 25], ids=["one query", "a batch"])
+def test_search_over_near_identical_vectors_is_still_exact(queries: int) -> None:
     """Half precision cannot tell them apart, so the float32 vectors must be scanned after all."""
-    from surefind.retrieve._vectors import Vectors
-
     rng = np.random.default_rng(7)
     centre = rng.normal(size=64)
     vectors = (centre + rng.normal(scale=1e-3, size=(3000, 64))).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     point = (centre / np.linalg.norm(centre)).astype(np.float32)[None]
-    found = Vectors.build(vectors, None).nearest(point, 20, EVERY)  # type: ignore[arg-type]
+    found = Vectors(vectors, ToyEmbedder()).nearest(np.repeat(point, queries, 0), 20, EVERY)
     best = np.sort(vectors @ point[0])[::-1][:20]
-    np.testing.assert_allclose(found.scores[0], best, atol=1e-6)
+    for scores in found.scores:
+        np.testing.assert_allclose(scores, best, atol=1e-6)
+
+
+@pytest.mark.parametrize("share", [None, 0.9, 0.2, 0.01])
+@pytest.mark.parametrize("k", [1, 30, 700])
+def test_a_batch_finds_what_each_query_finds_alone(share: float | None, k: int) -> None:
+    vectors, points = unit(3000, seed=1), unit(80, seed=2)
+    allow = Mask(None if share is None else np.random.default_rng(3).random(3000) < share)
+    index = Vectors(np.concatenate([vectors[:2400], vectors[:600]]), ToyEmbedder())
+    batch = index.nearest(points, k, allow)
+    for i, point in enumerate(points):
+        alone = index.nearest(point[None], k, allow)
+        assert np.array_equal(alone.ids[0], batch.ids[i]) and np.array_equal(alone.scores[0], batch.scores[i])
 
 
 def test_python_m_surefind_is_the_command() -> None:

@@ -124,8 +124,7 @@ class Asked:
         return score_missing(cut, self.queries, retrievers, self.view, OWNER)
 
     def ndcg(self, ranking: Rankings) -> np.ndarray:
-        parents = self.view.parents(ranking.ids)
-        whole = ranking if parents is None else fold(ranking, parents)
+        whole = fold(ranking, self.view.parents)
         return MEASURES["nDCG"](self._judge.gains(whole, "document"), 10)
 
     def fused(self, fuser: Fuser, full: Sequence[Rankings]) -> np.ndarray:

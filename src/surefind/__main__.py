@@ -16,8 +16,13 @@ def main() -> None:
         from surefind.serve.cli import main as run
     except KeyboardInterrupt:
         sys.exit(130)
-    gc.set_threshold(_GARBAGE)
+    collect_less()
     run()
+
+
+def collect_less() -> None:
+    """Makes Python look for unused objects less often."""
+    gc.set_threshold(_GARBAGE)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,17 @@
-"""The properties that a stage may declare besides its verb, one protocol each.
+"""What some stages and indexes can do besides their verb.
 
-Surefind treats a stage by what it declares: a `Local` reranker is timed on this machine, and the cache key of a
-`Stamped` stage contains more than its spec. `surefind.testing.check_declared` checks that the declarations are true.
+A stage declares what is true of it by attributes (`surefind.spec.Stage`), and `declared` reads them. What only some
+analyzers, indexes and passages can do is a protocol here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
-    ClassVar,
-    Literal,
     Protocol,
     TypeGuard,
     TypeVar,
@@ -21,20 +19,21 @@ from typing import (
     runtime_checkable,
 )
 
+from surefind.prompts.values import Calls, Workload
 from surefind.protocols import (
     Analyzer,
     Embedder,
     Index,
     Passages,
     QueryEmbedder,
-    Reader,
     Retriever,
     ScoringIndex,
     Services,
 )
+from surefind.spec import Stage
 
 if TYPE_CHECKING:
-    from surefind.types import BoolArray, FloatArray, IntArray, Mask, Query, Rankings, Signal, Wording
+    from surefind.types import BoolArray, FloatArray, IntArray, Mask, Query, Rankings, Wording
 
 
 @runtime_checkable
@@ -49,23 +48,6 @@ class QueryAnalyzer(Analyzer, Protocol):
     def query_tokens(self, text: str) -> list[str]:
         """Splits a query into the tokens to search for."""
         ...
-
-
-@runtime_checkable
-class NeedsExtra(Reader, Protocol):
-    """A reader that needs packages which an extra installs."""
-
-    needs: ClassVar[tuple[str, ...]]
-    """The modules that the reader imports."""
-    extra: ClassVar[str]
-    """The name of the extra: `pip install 'surefind[EXTRA]'`."""
-
-
-@runtime_checkable
-class ChecksAccess(Reader, Protocol):
-    """A reader that looks for access lists in the file itself. The texts of other readers are checked after it."""
-
-    checks_access: ClassVar[bool]
 
 
 @runtime_checkable
@@ -98,14 +80,6 @@ class Growing(Retriever, Protocol):
 
 
 @runtime_checkable
-class ChecksBlocks(Protocol):
-    """A retriever whose index checks the blocks of large files when it uses them (`surefind.blocks`)."""
-
-    blockwise: ClassVar[tuple[str, ...]]
-    """The names of these files."""
-
-
-@runtime_checkable
 class WarmIndex(Protocol):
     """An index that loads something when it is first searched."""
 
@@ -120,95 +94,6 @@ class WordedIndex(Index, Protocol):
 
     def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
         """Returns what is known about the words of each query. A word that no allowed chunk has counts as unknown."""
-        ...
-
-
-@runtime_checkable
-class TextOnly(Protocol):
-    """A chunker or enricher that needs nothing but the document. It uses no service, so it can run in a child process,
-    under limits."""
-
-    text_only: ClassVar[bool]
-
-
-@runtime_checkable
-class HasFallback(Protocol):
-    """A chunker that falls back to another one if its model fails."""
-
-    @property
-    def base(self) -> str:
-        """The spec of the chunker it falls back to."""
-        ...
-
-
-@runtime_checkable
-class Concurrent(Protocol):
-    """A language model that answers several calls at a time."""
-
-    concurrency: int
-    """The number of calls it answers at a time."""
-
-
-@runtime_checkable
-class ScoresMissing(Protocol):
-    """A fuser that can require a score from every retriever for every candidate, including those it did not return."""
-
-    @property
-    def missing(self) -> Literal["score"] | None:
-        """`score` if missing scores are to be computed, else None."""
-        ...
-
-
-@runtime_checkable
-class Synonym(Protocol):
-    """A fuser that is another fuser under another name, such as `rsf` of two retrievers, which is `convex`."""
-
-    def same_as(self, signals: Sequence[Signal]) -> str | None:
-        """Returns the spec of the fuser that ranks in the same way, for rankings with these signals; None if there is
-        none."""
-        ...
-
-
-@runtime_checkable
-class Stamped(Protocol):
-    """A stage whose result depends on more than its spec, such as the weights of a model or the words of a prompt."""
-
-    def stamp(self, services: Services) -> str:
-        """Returns a string that changes whenever the result would although the spec does not."""
-        ...
-
-
-@runtime_checkable
-class Trained(Protocol):
-    """A stage that was trained on questions. A benchmark must not measure it on those questions."""
-
-    def learnt(self, services: Services) -> frozenset[str]:
-        """Returns the questions it was trained on, as `question_key` writes them."""
-        ...
-
-
-@runtime_checkable
-class Local(Protocol):
-    """A reranker that may run on this machine, so that its latency can be measured."""
-
-    @property
-    def runs_here(self) -> bool:
-        """Whether it runs on this machine."""
-        ...
-
-    @property
-    def work(self) -> str:
-        """A key that is equal for rerankers that do the same work on the same passages."""
-        ...
-
-
-@runtime_checkable
-class Reacher(Protocol):
-    """A reranker that looks beyond its ranking, so that its result also depends on the retrievers before it."""
-
-    @property
-    def reaches(self) -> bool:
-        """Whether it looks beyond its ranking."""
         ...
 
 
@@ -231,43 +116,6 @@ class Sourced(Passages, Protocol):
         ...
 
 
-@runtime_checkable
-class Remote(Protocol):
-    """A stage that asks a server."""
-
-    @property
-    def server(self) -> tuple[str, str]:
-        """The address of the server, and the environment variable that holds its key; "" for none."""
-        ...
-
-
-@runtime_checkable
-class Wrapping(Protocol):
-    """A stage around another of its kind, such as `conditional`, which runs a reranker only for some queries."""
-
-    @property
-    def inner(self) -> Any:
-        """The wrapped stage."""
-        ...
-
-
-@runtime_checkable
-class Extracting(Protocol):
-    """A retriever whose index is built from the entities that passages mention."""
-
-    @property
-    def extract(self) -> str:
-        """The spec of the extractor."""
-        ...
-
-
-@runtime_checkable
-class Named(Protocol):
-    """A stage with a name. All built-in stages have one."""
-
-    name: ClassVar[str]
-
-
 Kind = TypeVar("Kind")
 _KEPT: dict[tuple[type, object], bool] = {}
 
@@ -280,29 +128,34 @@ def implements(thing: object, protocol: Callable[..., Kind]) -> TypeGuard[Kind]:
     return _KEPT[key]
 
 
-def runs_here(stage: object) -> bool:
-    """Returns whether a stage is a reranker that runs on this machine."""
-    return implements(stage, Local) and stage.runs_here
+_NOTHING = Stage()
 
 
-def reaches(stage: object) -> bool:
-    """Returns whether a stage is a reranker that looks beyond its ranking."""
-    return implements(stage, Reacher) and stage.reaches
+def declared(stage: object) -> Stage:
+    """Returns a stage with all that it may declare. Anything else, such as a fuser that is None, declares nothing."""
+    return stage if isinstance(stage, Stage) else _NOTHING
 
 
-def stamp_of(stage: object, services: Services) -> str:
-    """Returns the stamp of a stage, or "" if it has none."""
-    return stage.stamp(services) if implements(stage, Stamped) else ""
+def paid_calls(stage: object, work: Workload) -> list[Calls]:
+    """Estimates the most LLM calls that a stage makes, with those of the stages that it wraps or uses; empty if it asks
+    no language model."""
+    one = declared(stage)
+    own = one.llm_calls(work)
+    more = replace(work, queries=work.queries * one.searches)
+    parts = [part for part in (one.inner, *one.uses) if part is not None]
+    inside = [calls for part in parts for calls in paid_calls(part, more)]
+    return [own, *inside] if own and own.calls else inside
 
 
-def learnt_by(stage: object, services: Services) -> frozenset[str]:
-    """Returns the questions that a stage was trained on; none if it was not trained."""
-    return stage.learnt(services) if implements(stage, Trained) else frozenset()
+def asks_llm(stages: Iterable[object]) -> bool:
+    """Returns whether one of the stages asks a language model with its parameters: a graph retriever may, and by
+    default does not."""
+    return any(paid_calls(stage, Workload(1, 1, 1, 1, 1)) for stage in stages)
 
 
 def name_of(stage: object) -> str:
     """Returns the name of a stage in reports."""
-    return stage.name if implements(stage, Named) else type(stage).__name__
+    return str(getattr(stage, "name", type(stage).__name__))
 
 
 def embed_queries(encoder: Embedder, texts: Sequence[str]) -> FloatArray:

@@ -45,6 +45,8 @@ class Drafting:
 
         @property
         def catalogue(self) -> Catalogue: ...
+        @property
+        def author(self) -> str: ...
         def _check_open(self) -> None: ...
         def refresh(self) -> None: ...
         def retrievers(self) -> list[Retriever]: ...
@@ -107,7 +109,7 @@ class Drafting:
         content, base = self._taken(name, data, document, keep_metadata)
         if made_from is not None and made_from != base.version:
             base = self._earlier(made_from, document)
-        return self.desk.add(document, content, author or _this_user(), base, keep_metadata)
+        return self.desk.add(document, content, author or self.author, base, keep_metadata)
 
     def _earlier(self, version: int, document: str) -> Base:
         """Returns a version of a document that is not published any more, to base a draft on. A draft of a version that
@@ -126,7 +128,7 @@ class Drafting:
         `ConflictError` is raised and nothing is changed."""
         draft = self.desk.get(number)
         content, _ = self._taken(name or draft.name, data, draft.document, self.desk.keeps(number))
-        return self.desk.save(number, edited, content, author or _this_user())
+        return self.desk.save(number, edited, content, author or self.author)
 
     def rebase(self, number: int, author: str = "") -> Draft:
         """Puts the text of a draft on the version of the document that is published now. It is a new revision, so it
@@ -135,7 +137,7 @@ class Drafting:
         found = self.desk.revision(number, draft.revision)
         content, base = self._taken(found.name, found.data, draft.document, self.desk.keeps(number), found.acl)
         what = "put the text on the newer version"
-        return self.desk.save(number, draft.revision, content, author or _this_user(), base, what)
+        return self.desk.save(number, draft.revision, content, author or self.author, base, what)
 
     def restore(self, version: int, author: str = "") -> Draft:
         """Makes a draft with the text and the access list of a kept version of a document. If its file does not name
@@ -147,7 +149,7 @@ class Drafting:
         if document.acl and content.acl != document.acl:
             content, base = self._taken(text_name(document.id), shown(document).encode(), document.id, False)
         what = f"made the draft from version {version}"
-        return self.desk.add(document.id, content, author or _this_user(), base, what=what)
+        return self.desk.add(document.id, content, author or self.author, base, what=what)
 
     def source_of(self, version: int) -> tuple[Document, str, bytes]:
         """Returns the document of a version, with the name and the bytes of a file that says the same: the file that it
@@ -160,7 +162,7 @@ class Drafting:
 
     def review(self, number: int, done: bool = False, author: str = "") -> Draft:
         """Hands a draft over to review; with `done`, hands it back to its author."""
-        who = author or _this_user()
+        who = author or self.author
         if done:
             return self.desk.set_state(number, "draft", who, "handed the draft back")
         return self.desk.set_state(number, "in review", who, "submitted the draft for review")
@@ -169,12 +171,12 @@ class Drafting:
         """Approves the newest revision of a draft in review. Nobody approves a draft that they wrote a part of."""
         from surefind.desk.review import approve
 
-        approve(self.desk, number, revision, author or _this_user())
+        approve(self.desk, number, revision, author or self.author)
         return self.desk.get(number)
 
     def discard(self, number: int, author: str = "") -> None:
         """Discards a draft. Its revisions are kept, but it cannot be published any more."""
-        self.desk.set_state(number, "discarded", author or _this_user(), "discarded the draft")
+        self.desk.set_state(number, "discarded", author or self.author, "discarded the draft")
 
     def publish(
         self,
@@ -183,10 +185,12 @@ class Drafting:
         gate: Gate | None = None,
         approvals: int = 0,
         revision: int | None = None,
+        warn: Callable[[str], None] | None = None,
     ) -> int:
         """Puts a draft in the place of the document's earlier version. Returns the number of the new generation.
         `gate` is as in `sync`. `approvals` is the number of people who must have approved the draft. `revision` is the
-        one to publish: if there is a newer one, `ConflictError` is raised."""
+        one to publish: if there is a newer one, `ConflictError` is raised. `warn` is told if the draft is published but
+        could not be committed to git."""
         from surefind.desk.publishing import publish
 
         asked = self._gate(gate)  # raises if the settings require one
@@ -196,7 +200,9 @@ class Drafting:
         with self._writing(report=report, gate=asked) as writer:
             generation = publish(writer, self.desk, number, self.retrievers(), approvals, revision)
         self.refresh()
-        self._commit(number)
+        problem = self._commit(number)
+        if problem and warn:
+            warn(f"The draft is published, but Surefind {problem}")
         return generation
 
     def trial(self, number: int, look: Callable[[Reader, Reader], T], revision: int | None = None) -> T:
@@ -216,13 +222,13 @@ class Drafting:
             build_only(writer, self.desk, number, revision)
         return seen[0]
 
-    def _commit(self, number: int) -> None:
+    def _commit(self, number: int) -> str:
         """Commits a published draft to the git repository of the settings, if there is one. A failure does not undo the
-        publishing: it becomes an event of the draft."""
+        publishing: it becomes an event of the draft, and is returned."""
         from surefind.files.committing import commit_file
 
         if not self.settings.desk.git:
-            return
+            return ""
         draft = self.desk.get(number)
         found = self.desk.revision(number)
         message = f"Publish {draft.document}\n\nDraft {number}, generation {draft.generation}."
@@ -232,9 +238,12 @@ class Drafting:
             below = self._document_folders(repository)
             limits = self.settings.limits
             commit = commit_file(repository, draft.document, found.data, draft.author, message, limits, below)
-            self.desk.record(number, _this_user(), f"committed to git as {commit[:12]}")
         except (SourceError, OSError, UnicodeError) as error:
-            self.desk.record(number, _this_user(), f"could not commit to git: {error}")
+            problem = f"could not commit to git: {error}"
+            self.desk.record(number, self.author, problem)
+            return problem
+        self.desk.record(number, self.author, f"committed to git as {commit[:12]}")
+        return ""
 
     def _check_format(self, document: str) -> None:
         """Raises `SourceError` if the file of a document would be something else to other programs: its name says what
@@ -262,11 +271,10 @@ class Drafting:
     def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
         """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
         from surefind.desk.taking import check_document, check_name, completed, read
-        from surefind.protocols import Priced
         from surefind.write.cutting import cut_each
 
         layout = self.settings.layout
-        if any(isinstance(stage, Priced) for stage in (layout.chunk, *layout.enrich)):
+        if layout.asks_llm:
             raise UsageError("This layout asks a language model, so the chunks are made when the draft is published.")
         check_name(name)
         check_document(document)
@@ -339,9 +347,3 @@ class Drafting:
 
         with Reading(self.settings.readers, self.settings.limits, spare=True) as reading:
             yield reading
-
-
-def _this_user() -> str:
-    from surefind.write.writer import this_user
-
-    return this_user()

@@ -18,7 +18,7 @@ from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from surefind.access import Access
+from surefind.access import Access, checked_name
 from surefind.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
 from surefind.drafting import Drafting
 from surefind.errors import NotBuiltError, NothingIndexedError, OlderStoreError, StoreError
@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 class KnowledgeBase(Writing, Drafting):
     """Indexes and searches the documents of one knowledge base. `KnowledgeBase.open(folder)` returns one."""
 
-    def __init__(self, folder: Path, once: bool = False) -> None:
+    def __init__(self, folder: Path, once: bool = False, author: str = "") -> None:
         self.folder = folder
+        self._author = checked_name(author, "person") if author else ""
         self._once = once
         self.settings = load_settings(folder / FILE_NAME)
         self.data = folder / DATA_FOLDER
@@ -62,13 +63,21 @@ class KnowledgeBase(Writing, Drafting):
         self._lock = RLock()
 
     @classmethod
-    def open(cls, folder: str | Path = ".", once: bool = False) -> KnowledgeBase:
+    def open(cls, folder: str | Path = ".", once: bool = False, author: str = "") -> KnowledgeBase:
         """Opens the knowledge base of a folder: its surefind.toml (or the defaults) and its .surefind data. A program
-        that searches once starts faster with `once`; its results are the same."""
+        that searches once starts faster with `once`; its results are the same. `author` is who changes it; by default
+        $SUREFIND_AUTHOR, or the user of this machine."""
         path = Path(folder).expanduser()
         if path.exists() and not path.is_dir():
             raise StoreError(f"{path} is a file. Give the folder that holds (or will hold) the knowledge base.")
-        return cls(path.resolve(), once)
+        return cls(path.resolve(), once, author)
+
+    @property
+    def author(self) -> str:
+        """Who changes the knowledge base."""
+        from surefind.write.writer import this_user
+
+        return self._author or this_user()
 
     def close(self) -> None:
         """Closes the readers, the services, the catalogue and the desk. A `with` statement does so at its end. Calls

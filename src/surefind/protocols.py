@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from surefind.prompts.meter import Meter
     from surefind.prompts.prompt import Prompt
-    from surefind.prompts.values import Calls, Completion, Message, Workload
+    from surefind.prompts.values import Completion, Message
     from surefind.types import Chunk, Document, Extraction, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Signal
 
 Progress = Callable[[int, int], None]
@@ -157,15 +157,6 @@ class Services(Protocol):
 
     def prompt(self, name: str, version: str, slots: Sequence[str]) -> Prompt:
         """Returns the prompt of a step: the user's own prompt of that name, or the built-in one."""
-
-
-@runtime_checkable
-class Priced(Protocol):
-    """A stage of any kind that asks a language model and can estimate the cost beforehand."""
-
-    def llm_calls(self, work: Workload) -> Calls:
-        """Estimates the most calls that the work can take: a chunker counts all documents, a retriever, fuser or
-        reranker all queries."""
 
 
 class Index(Protocol):

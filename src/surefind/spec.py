@@ -19,12 +19,19 @@ import types
 import typing
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from surefind.errors import SpecError, SurefindError, choices, closest
 from surefind.grammar import Value, format_value
 from surefind.grammar import format_spec as format_spec
 from surefind.grammar import parse_spec as parse_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from surefind.prompts.values import Calls, Workload
+    from surefind.protocols import Services
+    from surefind.types import Signal
 
 KINDS = {
     "analyze": "surefind.analyze",
@@ -47,12 +54,94 @@ _NOUNS = {
 
 
 class Stage:
-    """Base of every stage: a frozen dataclass with a `kind`, a `name` and its spec as its text form."""
+    """Base of every stage: a frozen dataclass with a `kind`, a `name` and its spec as its text form.
+
+    Besides its verb (`surefind.protocols`), a stage may declare what is true of it: it gives an attribute below another
+    value. `surefind.testing.check_declared` checks that the declarations are of the right type."""
 
     kind: ClassVar[str]
     name: ClassVar[str]
     rest: ClassVar[str] = ""
     """The field that collects parameters of any other name, as (name, number) pairs; empty if none are allowed."""
+    text_only: ClassVar[bool] = False
+    """A chunker or enricher: whether it needs nothing but the document. It uses no service, so it can run in a child
+    process, under limits."""
+    checks_access: ClassVar[bool] = False
+    """A reader: whether it looks for access lists in the file itself. The texts of other readers are checked after
+    it."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """A reader: the modules that it imports and that an extra installs."""
+    extra: ClassVar[str] = ""
+    """A reader: the name of the extra: `pip install 'surefind[EXTRA]'`."""
+    blockwise: ClassVar[tuple[str, ...]] = ()
+    """A retriever: the names of large files whose blocks its index checks when it uses them (`surefind.blocks`)."""
+
+    @property
+    def base(self) -> str:
+        """A chunker: the spec of the chunker that it falls back to if its model fails."""
+        return "markdown"
+
+    @property
+    def inner(self) -> Any:
+        """The stage that it wraps, such as the reranker that `conditional` runs for some queries; None if it wraps
+        none."""
+        return None
+
+    @property
+    def searches(self) -> int:
+        """The most times that it runs the inner stage for one query."""
+        return 1
+
+    @property
+    def uses(self) -> tuple[Any, ...]:
+        """A retriever: the retrievers whose indexes it uses."""
+        return ()
+
+    @property
+    def missing(self) -> Any:
+        """A fuser: `score` if every candidate must have a score from every retriever, also from those that did not
+        return it; else None."""
+        return None
+
+    @property
+    def runs_here(self) -> bool:
+        """A reranker: whether it runs on this machine, so that its latency can be measured."""
+        return False
+
+    @property
+    def work(self) -> str:
+        """A reranker: a key that is equal for rerankers that do the same work on the same passages."""
+        return str(self)
+
+    @property
+    def reaches(self) -> bool:
+        """A reranker: whether it looks beyond its ranking, so that its result also depends on the retrievers."""
+        return False
+
+    @property
+    def server(self) -> tuple[str, str] | None:
+        """The address of the server that it asks, and the environment variable that holds the key; "" for none."""
+        return None
+
+    def llm_calls(self, work: Workload) -> Calls | None:
+        """Estimates the most calls of a language model that the work can take, without those of stages inside: a
+        chunker counts all documents, a retriever, fuser or reranker all queries. None if it asks no model."""
+        return None
+
+    def same_as(self, signals: Sequence[Signal]) -> str | None:
+        """A fuser: the spec of another one that ranks in the same way, for rankings with these signals; `rsf` of two
+        retrievers is `convex`. None if there is none."""
+        return None
+
+    def stamp(self, services: Services) -> str:
+        """A string that changes whenever the result would although the spec does not, such as a fingerprint of the
+        weights of a model or of the words of a prompt."""
+        return ""
+
+    def learnt(self, services: Services) -> frozenset[str]:
+        """The questions that it was trained on, as `question_key` writes them. A benchmark must not measure it on
+        those."""
+        return frozenset()
 
     def __str__(self) -> str:
         return self._text

@@ -179,11 +179,6 @@ class Mask:
         """A key that is equal for equal masks; empty if everything is allowed."""
         return b"" if self.bits is None else hashlib.blake2b(self.bits.tobytes(), digest_size=16).digest()
 
-    @cached_property
-    def packed(self) -> NDArray[np.uint8]:
-        """The bits packed eight to a byte, the first in the lowest bit."""
-        return np.packbits(np.zeros(0, np.bool_) if self.bits is None else self.bits, bitorder="little")
-
     @property
     def kernel(self) -> BoolArray:
         """The bits as compiled code expects them: empty if everything is allowed."""

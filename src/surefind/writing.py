@@ -42,6 +42,8 @@ class Writing:
         @property
         def catalogue(self) -> Catalogue: ...
         @property
+        def author(self) -> str: ...
+        @property
         def desk(self) -> Desk: ...
         def _backend(self) -> LocalBackend: ...
         def _check_open(self) -> None: ...
@@ -195,7 +197,7 @@ class Writing:
         isolated = settings.isolated or (trial and settings.store.backend == "local")
         writer = Writer(
             self.data, layout or settings.layout, self.services, reading, settings.files, settings.keep, report, admit,
-            partial(backend_of, settings.store, isolated=isolated), uses,
+            partial(backend_of, settings.store, isolated=isolated), uses, self.author,
         )  # fmt: skip
         with explaining(self.data), writer:
             if writer.catalogue.versions.waiting():

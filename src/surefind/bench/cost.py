@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefind.abilities import Local
+from surefind.abilities import declared
 from surefind.bench.engine import OWNER, Bench
 from surefind.bench.ingestion import PROBE, seconds_per_character
 from surefind.bench.llm_calls import llm_calls
@@ -93,11 +93,10 @@ def _rerank_seconds(bench: Bench, plan: Plan) -> float:
     if not plan.exam.queries:
         return 0.0
     work = {
-        (str(contender.layout), contender.pipeline.path, reranker.work): (contender, reranker)
+        (str(contender.layout), contender.pipeline.path, declared(reranker).work): (contender, reranker)
         for contender in plan.contenders
         for reranker in contender.pipeline.rerank
-        if isinstance(reranker, Local)
-        and reranker.runs_here
+        if declared(reranker).runs_here
         and bench.kb.has_cut(contender.layout)
         and not bench.cache.data(bench.reranked_key(contender, plan))
     }

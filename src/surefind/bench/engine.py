@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from surefind.abilities import stamp_of
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench.cache import RunCache
+from surefind.bench.hooks import ExamHooks
 from surefind.bench.ingestion import seconds_per_character
 from surefind.bench.latency import measure_latency
 from surefind.bench.memory import peak_memory
 from surefind.bench.plan import Contender, Plan
-from surefind.bench.reranking import Reranking, Step
+from surefind.bench.reranking import Reranking, Step, stacked
 from surefind.bench.scoring import SpanScores, places_of
 from surefind.errors import ExamError
 from surefind.exam.relocate import relocate
@@ -26,7 +26,6 @@ from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
 from surefind.notes import Collected, collecting
 from surefind.protocols import OnProgress, Retriever
-from surefind.search.parents import fold
 from surefind.search.reach import Reach
 from surefind.search.reader import Reader
 from surefind.store.backend import View
@@ -186,14 +185,21 @@ class Bench:
             self._ahead(self, plan)
         queries = [Query(query.text, query.id) for query in plan.exam.queries]
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
-        finished = [self._finish(plan, contender, found, queries) for contender in plan.contenders]
-        steps = tuple(steps for _, steps in finished)
-        return Ranked(tuple(ranking for ranking, _ in finished), steps, found, tuple(self._problems))
+        want = max(_SEEN, *(measure.k for measure in plan.measures))
+        rankings, steps = [], []
+        for contender in plan.contenders:
+            hooks = ExamHooks(contender, queries, found, self.reranking(contender, plan), self._fused, self.report)
+            where = self.view(contender), self.kb.services, plan.access
+            rankings.append(contender.pipeline.rank(queries, want, *where, hooks))
+            steps.append(tuple(hooks.steps))
+            if steps[-1] and not any(step.fell_back or step.stood_in for step in steps[-1]):
+                self.cache.put_data(self.reranked_key(contender, plan), True)
+        return Ranked(tuple(rankings), tuple(steps), found, tuple(self._problems))
 
     def run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
         scope = self.view(contender).fingerprint, identity(retriever), contender.pipeline.depth, plan.exam.fingerprint
         audience = self.audience(plan, contender)
-        return self.cache.key("retrieve", *scope, retriever, stamp_of(retriever, self.kb.services), *audience)
+        return self.cache.key("retrieve", *scope, retriever, declared(retriever).stamp(self.kb.services), *audience)
 
     def audience(self, plan: Plan, contender: Contender) -> tuple[str, ...]:
         """The part of a cache key that tells audiences apart: a hash of the documents that this one may read, unless it
@@ -218,14 +224,14 @@ class Bench:
                 self.report(what, at, len(queries))
                 parts.append(view.search(retriever, queries[at : at + _BATCH], depth, plan.access))
                 self.kb.services.llm.meter.check()
-        rankings = stack(parts)
+        rankings = stacked(parts, depth)
         if not self._fell_back(retriever.name, collected):
             self.cache.put_rankings(key, rankings)
         self.report(what, len(queries), len(queries))
         return rankings
 
     def _fell_back(self, stage: str, collected: Collected) -> bool:
-        """Whether the model failed for some questions; if so, adds this to the problems of the report."""
+        """Returns whether the model failed for some questions; if so, adds this to the problems of the report."""
         if collected.without:
             self._problems.append(f"{stage}: the model failed for {collected.without} questions ({collected.text})")
         elif collected.stood_in:
@@ -234,39 +240,14 @@ class Bench:
             )
         return bool(collected.without or collected.stood_in)
 
-    def _finish(
-        self,
-        plan: Plan,
-        contender: Contender,
-        found: Mapping[tuple[str, str, int], Rankings],
-        queries: Sequence[Query],
-    ) -> tuple[Rankings, tuple[Step, ...]]:
-        """The ranking that a search would return (fused, reranked, each passage once), as deep as the measures need,
-        and the effect of each reranker."""
-        pipeline, view, services = contender.pipeline, self.view(contender), self.kb.services
-        lists = [found[str(contender.layout or ""), str(retriever), pipeline.depth] for retriever in pipeline.retrieve]
-        with collecting() as collected:
-            best = pipeline.join(queries, lists, view, services, plan.access)
-        services.meter.check()
+    def _fused(self, contender: Contender, collected: Collected) -> None:
+        self.kb.services.meter.check()
         self._fell_back(contender.name, collected)
-        steps: list[Step] = []
-        reranking = self.reranking(contender, plan)
-        for reranker in pipeline.rerank:
-            progress = partial(self.report, f"Reranking {contender.name}")
-            steps.append(reranking.run(reranker, queries, best, max(1, best.ids.shape[1]), progress))
-            best = steps[-1].after
-        if steps and not any(step.fell_back or step.stood_in for step in steps):
-            self.cache.put_data(self.reranked_key(contender, plan), True)
-        parents = view.parents(best.ids)
-        if parents is not None:
-            best = fold(best, parents)
-        want = max(_SEEN, *(measure.k for measure in plan.measures))
-        return pipeline.deepen(queries, best, lists, want, view, services, plan.access), tuple(steps)
 
     def reranked_key(self, contender: Contender, plan: Plan) -> str:
         """The cache key that records that a pipeline's rerankers have run on an exam, so that the cost estimate of a
         second run leaves them out."""
-        stamps = [stamp_of(reranker, self.kb.services) for reranker in contender.pipeline.rerank]
+        stamps = [declared(reranker).stamp(self.kb.services) for reranker in contender.pipeline.rerank]
         scope = self.view(contender).fingerprint, plan.exam.fingerprint, contender.pipeline
         return self.cache.key("reranked", *scope, *stamps, *self.audience(plan, contender))
 
@@ -342,9 +323,3 @@ class Bench:
         """Size of all indexes that the contender's retrievers need."""
         sizes = self.kb.index_sizes(contender.layout)
         return sum(sizes.get(one.index_spec, 0) for one in needed(contender.pipeline.retrieve))
-
-
-def stack(parts: Sequence[Rankings]) -> Rankings:
-    """Joins the rankings of several batches of queries."""
-    ids = np.concatenate([part.ids for part in parts])
-    return replace(parts[0], ids=ids, scores=np.concatenate([part.scores for part in parts]))

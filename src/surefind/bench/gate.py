@@ -14,7 +14,7 @@ from surefind.bench.standing import standing_exam
 from surefind.errors import GateError, NothingIndexedError, SurefindError
 from surefind.kb import KnowledgeBase
 from surefind.prompts.values import Calls
-from surefind.protocols import OnProgress, Priced
+from surefind.protocols import OnProgress
 from surefind.search.reader import Reader
 
 _WAY_OUT = "To publish without the gate, run the same command with --no-gate."
@@ -42,7 +42,7 @@ class ExamGate:
 
     def calls(self) -> list[Calls]:
         """Estimates the LLM calls of the exam, as an upper bound."""
-        if not any(isinstance(stage, Priced) for stage in self.kb.pipeline().stages):
+        if not self.kb.pipeline().asks_llm:
             return []
         try:
             return drift_calls(self.kb, standing_exam(self.kb, self.kb.reader()))

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from surefind.abilities import Wrapping
+from surefind.abilities import asks_llm, paid_calls
 from surefind.bench.plan import Contender, Plan
 from surefind.kb import KnowledgeBase
 from surefind.llm.prices import tokens
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Priced
 from surefind.write.quote import paid_extractor
 
 
 def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
     """The estimated calls of each stage; an upper bound, since cached answers are free. Layouts that are already built
     cost nothing."""
-    found: dict[str, Priced] = {}
-    for contender in plan.contenders:
-        found |= {path: stage for path, stage in _stages(kb, contender) if isinstance(stage, Priced)}
-    if not found:
+    stages = {path: stage for contender in plan.contenders for path, stage in _stages(kb, contender)}
+    if not asks_llm(stages.values()):
         return []
     work = _workload(kb, len(plan.exam.queries))
-    return [calls for stage in found.values() if (calls := stage.llm_calls(work)).calls]
+    return [calls for stage in stages.values() for calls in paid_calls(stage, work)]
 
 
 def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]:
@@ -39,8 +36,7 @@ def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]
     path = " + ".join([before, *map(str, pipeline.retrieve)])
     for later in (pipeline.fuse, *pipeline.rerank):
         path = f"{path} >> {later}"
-        # A reranker that wraps another one (`conditional`) calls it for some queries: count the inner one's calls.
-        stages.append((path, later.inner if isinstance(later, Wrapping) else later))
+        stages.append((path, later))
     return stages
 
 

@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 from surefind import spec
-from surefind.abilities import Synonym, Wrapping, implements
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench import presets
 from surefind.config import Settings
@@ -25,7 +25,7 @@ from surefind.errors import ConfigError, SpecError, choices
 from surefind.exam.model import Exam
 from surefind.grammar import split_outside
 from surefind.measure.names import Measure, parse_measure
-from surefind.protocols import Priced, Retriever
+from surefind.protocols import Retriever
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout
 
@@ -101,9 +101,7 @@ def current(settings: Settings) -> list[Contender]:
     """The pipeline that `search` uses, to be compared with those of a preset. None if it asks a language model: a
     preset costs nothing unless its own rows do."""
     pipeline = settings.pipelines[settings.pipeline]
-    stages = (*pipeline.retrieve, pipeline.fuse, *pipeline.rerank)
-    paid = any(isinstance(stage.inner if isinstance(stage, Wrapping) else stage, Priced) for stage in stages)
-    return [] if paid else [Contender(settings.pipeline, pipeline)]
+    return [] if pipeline.asks_llm else [Contender(settings.pipeline, pipeline)]
 
 
 def preset(
@@ -201,8 +199,7 @@ def distinct(contenders: Sequence[Contender]) -> list[Contender]:
 def _identity(contender: Contender) -> str:
     """The spec of a contender, with a fuser that is another one by a second name replaced by that one."""
     pipeline = contender.pipeline
-    fuser = pipeline.fuse
-    other = fuser.same_as([one.signal for one in pipeline.retrieve]) if implements(fuser, Synonym) else None
+    other = declared(pipeline.fuse).same_as([one.signal for one in pipeline.retrieve])
     if other is not None:
         pipeline = replace(pipeline, fuse=spec.make("fuse", other))
     return str(replace(contender, pipeline=pipeline))

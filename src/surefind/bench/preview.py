@@ -16,7 +16,6 @@ from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.errors import ExamError, NothingIndexedError
 from surefind.exam.visible import readable_questions
 from surefind.kb import KnowledgeBase
-from surefind.protocols import Priced
 from surefind.search.reader import Reader
 from surefind.workers import check_stopped
 
@@ -37,7 +36,7 @@ def preview(kb: KnowledgeBase, number: int, access: Access, revision: int | None
     behind."""
     if not has_standing_exam(kb):
         return Preview(None, "There is no exam yet. Make one with: surefind exam generate.")
-    if any(isinstance(stage, Priced) for stage in kb.pipeline().stages):
+    if kb.pipeline().asks_llm:
         return Preview(None, "The default pipeline asks a language model, so the exam is asked when it is published.")
     if kb.settings.store.backend != "local" and not access.sees_all:
         return Preview(None, "This backend weighs words by all documents, so only who may read all sees the questions.")

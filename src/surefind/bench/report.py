@@ -29,7 +29,7 @@ from surefind.measure.clusters import Clusters
 from surefind.measure.statistics import Interval, bootstrap, compare_all, letters
 from surefind.types import Floats
 
-_PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
+_PACKAGES = ("numpy", "numba", "onnxruntime", "tokenizers", "surefind-models")
 _SAMPLED = 300
 """Questions whose hits the report keeps, to look at on the HTML page."""
 _HITS = 5

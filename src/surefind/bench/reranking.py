@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from surefind.abilities import name_of, reaches, runs_here, stamp_of
+from surefind.abilities import declared, name_of
 from surefind.bench.cache import RunCache
 from surefind.errors import BudgetError, MissingPartError, SpecError, SurefindError, UsageError
 from surefind.notes import collecting
@@ -62,8 +62,10 @@ class Reranking:
     def key(self, reranker: Reranker, given: Rankings, k: int) -> str:
         digest = hashlib.blake2b(given.ids.tobytes() + given.scores.tobytes(), digest_size=16).hexdigest()
         # The result of a reranker that looks beyond its ranking also depends on the pipeline before it.
-        behind = self._behind if reaches(reranker) else ""
-        return self._cache.key("rerank", *self._scope, reranker, stamp_of(reranker, self._services), digest, k, behind)
+        behind = self._behind if declared(reranker).reaches else ""
+        return self._cache.key(
+            "rerank", *self._scope, reranker, declared(reranker).stamp(self._services), digest, k, behind
+        )
 
     def seconds(self, reranker: Reranker, query: Query, ids: IdArray) -> float:
         """Seconds per question, measured on passages from the whole collection; 0 if the reranker is not set up."""
@@ -84,7 +86,7 @@ class Reranking:
         known = self._cache.rankings(key)
         if known is not None:
             return Step(name, given, known)
-        size = _SLOW_BATCH if runs_here(reranker) else _BATCH
+        size = _SLOW_BATCH if declared(reranker).runs_here else _BATCH
         parts: list[Rankings] = []
         failed, in_a_row, why, stood_in = 0, 0, "", 0
         for at in range(0, len(queries), size):

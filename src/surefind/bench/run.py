@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind import __version__, spec
-from surefind.abilities import learnt_by, stamp_of
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench import prior_table
 from surefind.bench.engine import OWNER, Bench, Outcome
@@ -146,7 +146,7 @@ def _learned(contender: Contender, services: Services) -> dict[str, Any]:
 
 def _learnt(contender: Contender, services: Services) -> frozenset[str]:
     """The questions that the fuser, rerankers and encoders of a pipeline were trained on."""
-    found = [learnt_by(stage, services) for stage in (contender.pipeline.fuse, *contender.pipeline.rerank)]
+    found = [declared(stage).learnt(services) for stage in (contender.pipeline.fuse, *contender.pipeline.rerank)]
     for retriever in contender.pipeline.retrieve:
         encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
         if isinstance(encoder, Onnx | SentenceTransformers):
@@ -156,7 +156,7 @@ def _learnt(contender: Contender, services: Services) -> frozenset[str]:
 
 def _stamp(contender: Contender, services: Services) -> str:
     """Fingerprints of what the pipeline's spec only names: weights of models and texts of prompts."""
-    return "".join(f" {stamp_of(stage, services)}" for stage in contender.pipeline.stages)
+    return "".join(f" {declared(stage).stamp(services)}" for stage in contender.pipeline.stages)
 
 
 def known_item_exam(

@@ -66,6 +66,11 @@ def reports_in(data: Path) -> Iterator[SavedReport]:
             yield report_of(content, path.parent)
 
 
+def report_folder(data: Path, report: dict[str, Any]) -> Path:
+    """Returns the folder that a report of a knowledge base is written to."""
+    return data / REPORTS / f"{report['exam']['name']}-{report['created'][:19].replace(':', '')}"
+
+
 def read_report(path: Path) -> SavedReport:
     """Reads a report: a folder that `surefind bench` wrote, or a JSON file that it wrote."""
     file = path / _FILE if path.is_dir() else path

@@ -23,7 +23,6 @@ from surefind.bench.node import forget_here, rank_here
 from surefind.bench.plan import Contender, Plan
 from surefind.config import FILE_NAME
 from surefind.kb import KnowledgeBase
-from surefind.protocols import Priced
 from surefind.store.catalogue import NAME
 from surefind.write.cluster import check_versions, connect, nodes
 
@@ -104,7 +103,7 @@ def _groups(bench: Bench, plan: Plan) -> list[list[Contender]]:
     found: dict[tuple[str, ...], list[Contender]] = {}
     for contender in plan.contenders:
         pipeline = contender.pipeline
-        if any(isinstance(stage, Priced) for stage in pipeline.stages):
+        if pipeline.asks_llm:
             continue
         if not pipeline.rerank and all(
             bench.cache.rankings(bench.run_key(plan, contender, retriever)) for retriever in pipeline.retrieve

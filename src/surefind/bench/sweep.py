@@ -89,8 +89,6 @@ def _width(rankings: list[Rankings]) -> int:
 
 
 def _score(outcome: Outcome, ranking: Rankings) -> Floats:
-    measure, parents = outcome.plan.primary, outcome.view.parents(ranking.ids)
-    if parents is not None:
-        ranking = fold(ranking, parents)
-    scores: Floats = MEASURES[measure.name](outcome.judges[0].gains(ranking, measure.level), measure.k)
+    measure, whole = outcome.plan.primary, fold(ranking, outcome.view.parents)
+    scores: Floats = MEASURES[measure.name](outcome.judges[0].gains(whole, measure.level), measure.k)
     return scores

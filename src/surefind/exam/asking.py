@@ -20,9 +20,8 @@ from surefind.errors import MissingPartError, UsageError
 from surefind.exam.candidates import Candidate
 from surefind.exam.disagreement import K, disagreement
 from surefind.kb import KnowledgeBase
-from surefind.prompts.values import Workload
-from surefind.protocols import OnProgress, Priced
-from surefind.search.parents import fold
+from surefind.protocols import OnProgress, Retriever
+from surefind.search.hooks import StageHooks, Work
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
 from surefind.types import Hit, Query, Rankings
@@ -83,23 +82,9 @@ class Asking:
 
     def _rankings(self, queries: Sequence[Query]) -> list[Rankings]:
         """The rankings of all compared configurations; each retriever runs once."""
-        view, access = self.reader.view, self.access
-        found: dict[tuple[str, int], Rankings] = {}
-        ranked = []
-        for pipeline in self._compared:
-            if pipeline.rerank:
-                ranked.append(pipeline.run(queries, K, view, self._services, access).rankings)
-                continue
-            lists = []
-            for retriever in pipeline.retrieve:
-                key = (str(retriever), pipeline.depth)
-                if key not in found:
-                    found[key] = view.search(retriever, queries, pipeline.depth, access)
-                lists.append(found[key])
-            best = lists[0] if len(lists) == 1 else pipeline.join(queries, lists, view, self._services, access)
-            parents = view.parents(best.ids)
-            ranked.append(best if parents is None else fold(best, parents))
-        return ranked
+        once = _RetrieveOnce()
+        where = self.reader.view, self._services, self.access
+        return [pipeline.rank(queries, K, *where, once) for pipeline in self._compared]
 
     def at_random(self, candidates: Iterable[Candidate], seed: int) -> list[Ask]:
         """Returns the candidates in a random order, the same for the same seed."""
@@ -121,6 +106,19 @@ class Asking:
         return shown
 
 
+class _RetrieveOnce(StageHooks):
+    """Shares the rankings of retrievers between the pipelines that are run on the same queries."""
+
+    def __init__(self) -> None:
+        self._retrieved: dict[tuple[str, int], Rankings] = {}
+
+    def retrieve(self, retriever: Retriever, depth: int, work: Work) -> Rankings:
+        key = (str(retriever), depth)
+        if key not in self._retrieved:
+            self._retrieved[key] = work()
+        return self._retrieved[key]
+
+
 def part(hit: Hit) -> Hit:
     """Cuts a hit to its best matching part: a person reads and marks that part, not the large passage around it."""
     start, end = hit.matched or (hit.start, hit.end)
@@ -136,14 +134,14 @@ def leading(kb: KnowledgeBase, given: Sequence[str] = (), build: OnProgress | No
     if given:
         chosen = _distinct(map(kb.pipeline, given))
         for pipeline in chosen:
-            if _paid(pipeline):
+            if pipeline.asks_llm:
                 raise UsageError(f"{pipeline} asks a language model for every candidate. Choose another pipeline.")
         if len(chosen) < 2:
             raise UsageError("One configuration cannot disagree with itself. Name at least two with --pipeline.")
         _build(kb, chosen, build)
         return chosen
     plain = [replace(pipeline, rerank=()) for pipeline in kb.settings.pipelines.values()]
-    own = _distinct(pipeline for pipeline in plain if not _paid(pipeline))
+    own = _distinct(pipeline for pipeline in plain if not pipeline.asks_llm)
     every = _distinct([*own, *map(Pipeline.parse, LEADING)])
     try:
         _build(kb, every, build)
@@ -161,9 +159,3 @@ def _distinct(pipelines: Iterable[Pipeline]) -> list[Pipeline]:
 
 def _build(kb: KnowledgeBase, pipelines: Sequence[Pipeline], report: OnProgress | None) -> None:
     kb.build_for([retriever for pipeline in pipelines for retriever in pipeline.retrieve], report=report)
-
-
-def _paid(pipeline: Pipeline) -> bool:
-    """Returns whether a query of this pipeline asks a language model."""
-    stages = [one for stage in pipeline.stages for one in (stage, getattr(stage, "inner", None))]
-    return any(isinstance(stage, Priced) and stage.llm_calls(Workload(1, 1, 1, 1, 1)).calls > 0 for stage in stages)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from surefind.abilities import ChecksAccess
+from surefind.abilities import declared
 from surefind.access import EVERYTHING
 from surefind.errors import SourceError, SurefindError
 from surefind.files.access_head import BY_PATH, access_line
@@ -122,7 +122,7 @@ def read_checked(reader: Reader, path: Path, document_id: str) -> Iterator[Docum
     """Reads the documents of a file. One that begins with an access list that its reader did not understand is left to
     the owner. Readers with `checks_access` have looked at the file themselves."""
     for document in reader.read(path, document_id):
-        yield document if isinstance(reader, ChecksAccess) else guarded(document)
+        yield document if declared(reader).checks_access else guarded(document)
 
 
 def still_working() -> None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from surefind.abilities import Concurrent
 from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageError
 from surefind.llm.chat import Usable, complete_many
 from surefind.notes import count_without_model, note
@@ -49,7 +48,7 @@ def ask(
         complete_many, chat, schema=schema, max_tokens=max_tokens, logprobs=logprobs, temperature=temperature
     )
     # The first batch is one round of concurrent calls. If all of them fail, the rest would only wait as long again.
-    first = chat.concurrency if isinstance(chat, Concurrent) else 1
+    first = int(getattr(chat, "concurrency", 1))
     answers: list[Completion | SurefindError] = []
     try:
         answers += send(prompts[:first], usable=usable)

@@ -1,21 +1,19 @@
 """Makes `httpx` clients that obey `deadline.until`, using only the public interfaces of httpx and httpcore.
 
 httpcore accepts a network backend, but httpx has no way to pass one on, so this is our own transport around httpcore's
-pools. It does what httpx's own transport does: proxies and certificates from the environment, connections kept for the
-next request, HTTP/1.1, httpcore errors translated to httpx errors.
+pools, with proxies and certificates from the environment. An asynchronous client of httpx could be cancelled at the
+deadline instead, but takes more than twice the time of a call (docs/results/llm.md).
 """
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
 import ssl
 import urllib.request
-from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any
 
 import httpcore
 import httpx
@@ -25,14 +23,6 @@ from surefind.net.deadline import BoundedBackend
 
 _KEPT = 5.0
 """Seconds that an idle connection is kept: httpx's default, and shorter than servers keep theirs."""
-_SAME = {
-    getattr(httpcore, name): getattr(httpx, name)
-    for name in (
-        "TimeoutException ConnectTimeout ReadTimeout WriteTimeout PoolTimeout NetworkError ConnectError ReadError "
-        "WriteError ProxyError UnsupportedProtocol ProtocolError LocalProtocolError RemoteProtocolError"
-    ).split()
-}
-"""Error class of httpcore -> the corresponding class of httpx."""
 
 
 def bounded_client(connections: int, from_environment: bool) -> httpx.Client:
@@ -56,54 +46,23 @@ def _certificates(from_environment: bool, *_places: str | None) -> ssl.SSLContex
 
 
 class _Transport(httpx.BaseTransport):
+    """Sends a request and reads the whole answer. Errors are those of httpcore."""
+
     def __init__(self, pool: httpcore.ConnectionPool) -> None:
         self._pool = pool
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        with _errors_of_httpx():
-            answer = self._pool.handle_request(
-                httpcore.Request(
-                    method=request.method,
-                    url=_url(request.url),
-                    headers=request.headers.raw,
-                    content=cast(Iterable[bytes], request.stream),
-                    extensions=request.extensions,
-                )
-            )
-        return httpx.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=answer.extensions
+        answer = self._pool.request(
+            request.method,
+            str(request.url),
+            headers=request.headers.raw,
+            content=request.read(),
+            extensions=request.extensions,
         )
+        return httpx.Response(answer.status, headers=answer.headers, content=answer.content)
 
     def close(self) -> None:
         self._pool.close()
-
-
-class _Body(httpx.SyncByteStream):
-    """The body of an answer, read from the connection on demand."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def __iter__(self) -> Iterator[bytes]:
-        with _errors_of_httpx():
-            yield from self._inner
-
-    def close(self) -> None:
-        with _errors_of_httpx():
-            self._inner.close()
-
-
-@contextlib.contextmanager
-def _errors_of_httpx() -> Iterator[None]:
-    try:
-        yield
-    except tuple(_SAME) as error:
-        kind = next(_SAME[kind] for kind in type(error).__mro__ if kind in _SAME)
-        raise kind(str(error)) from error
-
-
-def _url(url: httpx.URL) -> httpcore.URL:
-    return httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
 
 
 # ---------------------------------------------------------------- proxies
@@ -139,7 +98,7 @@ def _proxied(scheme: str, address: str, options: dict[str, Any]) -> _Transport:
             f"The proxy in {scheme.upper()}_PROXY has the scheme {url.scheme!r}. Write it like http://HOST:PORT."
         )
     proxy = httpx.Proxy(url)
-    given = {"proxy_url": _url(proxy.url), "proxy_auth": proxy.raw_auth, **options}
+    given = {"proxy_url": str(proxy.url), "proxy_auth": proxy.raw_auth, **options}
     if url.scheme in ("http", "https"):
         return _Transport(httpcore.HTTPProxy(**given))
     if find_spec("socksio") is None:

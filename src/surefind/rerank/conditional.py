@@ -22,7 +22,7 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import Local, Sourced, implements, learnt_by, reaches, runs_here, stamp_of
+from surefind.abilities import Sourced, declared, implements
 from surefind.confidence.measures import OF_RETRIEVERS, When, confidence, features
 from surefind.confidence.saved import Calibration, find_calibration
 from surefind.errors import SpecError
@@ -53,24 +53,24 @@ class Conditional(Stage):
 
     @property
     def runs_here(self) -> bool:
-        return runs_here(self.inner)
+        return declared(self.inner).runs_here
 
     @property
     def work(self) -> str:
-        return self.inner.work if isinstance(self.inner, Local) else str(self)
+        return declared(self.inner).work if self.runs_here else str(self)
 
     @property
     def reaches(self) -> bool:
-        return reaches(self.inner) or self.when in OF_RETRIEVERS or bool(self.calibrated)
+        return declared(self.inner).reaches or self.when in OF_RETRIEVERS or bool(self.calibrated)
 
     def stamp(self, services: Services) -> str:
         own = self._calibration(services).stamp if self.calibrated else ""
-        return f"{stamp_of(self.inner, services)} {own}".strip()
+        return f"{declared(self.inner).stamp(services)} {own}".strip()
 
     def learnt(self, services: Services) -> frozenset[str]:
         """The questions that the inner stage or the threshold learnt from."""
         own = self._calibration(services).learnt if self.calibrated else frozenset()
-        return learnt_by(self.inner, services) | own
+        return declared(self.inner).learnt(services) | own
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services

@@ -8,8 +8,8 @@ bits for each number, scaled over the range of that dimension. The codes find ca
 The query's weights q_j · step_j are rounded to 8 bits as well, and the first term is the same for all vectors. So a
 scan adds up products of small integers.
 
-The arrays are our own and not faiss's: they are mapped into memory, their blocks are checked when a search first uses
-them, masks need no copy, and the search lets other threads run. Jégou et al., Product Quantization for Nearest Neighbor
+The arrays are mapped into memory, their blocks are checked when a search first uses them, masks need no copy, and the
+search lets other threads run. Jégou et al., Product Quantization for Nearest Neighbor
 Search, 2011 (inverted files); Johnson et al., Billion-scale similarity search, 2019.
 """
 

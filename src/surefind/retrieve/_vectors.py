@@ -2,10 +2,9 @@
 
 Memory bandwidth limits the search of a single query. So it scans a copy in bfloat16, half the size, and scores the best
 again in float64. Scores of the copy are off by less than `_HALF_ERROR`; if this leaves any doubt about the k best, the
-float32 vectors are scanned as well. The scan is our own (`_scan_kernels`), because faiss holds Python's lock while it
-scans and a second thread would wait. Many queries at once are a matrix product. Masks are applied while scanning, by
-the kernel or by a faiss selector; no vector is copied for a mask. Scores are those of the float32 vectors in either
-case: the codes only find candidates.
+float32 vectors are scanned as well. The scan (`_scan_kernels`) lets other threads run. Many queries at once are a
+matrix product (`_plain`). Masks are applied while scanning, and to the product. Scores are those of the float32 vectors
+in either case: the codes only find candidates.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import numpy as np
 
 from surefind.arrays import read_array
 from surefind.blocks import Watch, watched
-from surefind.cores import usable_cores
 from surefind.errors import CorruptIndexError
 from surefind.protocols import QueryEmbedder
 from surefind.retrieve._cells import Cells
@@ -103,37 +101,35 @@ class Vectors:
         if not k or not len(points):
             empty = np.full((len(points), 0), PAD, np.int64)
             return Rankings(empty, empty.astype(np.float32), "dense", "dense", -1.0)
-        if self.cells is not None or len(points) <= _FEW_QUERIES:
-            scores, found = self._scan(points, k, allow, allowed)
+        without_kernels = len(points) > _FEW_QUERIES or suffices(self.vectors.size, 1, "_scan_kernels")
+        if self.cells is None and without_kernels:
+            found = nearest(self.vectors, points, allow.kernel, k)
         else:
-            scores, found = self._searched(points, k, allow, allowed)
-        return _tidy(found, scores, k)
+            found = [self._places(point, k, allow, allowed) for point in constant(points)]
+        return self._ranked(points, found, k)
 
-    def _searched(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
-        """Finds candidates for many points at once, and ranks them as `_scan` does: so a point gets the same chunks and
-        scores, whatever is asked with it."""
-        _, found = self._flat.search(points, min(allowed, 2 * k + 100), params=_parameters(allow))
-        scores = np.full(found.shape, -np.inf, np.float32)
-        for i, (point, places) in enumerate(zip(points, found, strict=True)):
-            there = places >= 0
-            scores[i, there] = rescored(self.rows(places[there]), point)
-        return scores, found
+    def _ranked(self, points: FloatArray, found: Sequence[IdArray], k: int) -> Rankings:
+        """Scores the places that were found for each point in float32 and ranks the k best; equal scores are in the
+        order of their places. So a point gets the same ranking, whatever is asked with it."""
+        width = min(k, max(map(len, found)))
+        places = np.full((len(found), width), PAD, np.int64)
+        scores = np.full((len(found), width), -np.inf, np.float32)
+        for i, (point, own) in enumerate(zip(points, found, strict=True)):
+            exact = rescored(self.rows(own), point)
+            best = np.lexsort((own, -exact))[:width]
+            places[i, : len(best)], scores[i, : len(best)] = own[best], exact[best]
+        return Rankings(places, scores, "dense", "dense", -1.0)
 
-    def _scan(self, points: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[Any, Any]:
-        """Finds candidates in the bfloat16 copy and ranks them in float32."""
-        found = [self._scanned(point, k, allow, allowed) for point in constant(points)]
-        width = max(len(places) for _, places in found)
-        scores, places = np.full((len(found), width), -np.inf, np.float32), np.full((len(found), width), PAD, np.int64)
-        for i, (own, where) in enumerate(found):
-            scores[i, : len(own)], places[i, : len(where)] = own, where
-        return scores, places
-
-    def _scanned(self, point: FloatArray, k: int, allow: Mask, allowed: int) -> tuple[FloatArray, IdArray]:
-        if self.cells is None:
-            places = self._places(point, k, allow, allowed)
-        else:
-            places = self._approximate(self.cells, point, k, allow, allowed)
-        return rescored(self.rows(places), point), places
+    def _places(self, point: FloatArray, k: int, allow: Mask, allowed: int) -> IdArray:
+        """The places of the k best, and of some more."""
+        if self.cells is not None:
+            return self._approximate(self.cells, point, k, allow, allowed)
+        more = min(allowed, 2 * k + 100)
+        scores, places, lowest = _compiled().scan_half(self._half, self.vectors, point, allow.kernel, more)
+        if more < allowed and np.partition(scores, more - k)[more - k] <= lowest + _HALF_ERROR:
+            _, places = _compiled().scan_exact(self.vectors, point, allow.kernel, more)
+        found: IdArray = places
+        return found
 
     def _approximate(self, cells: Cells, point: FloatArray, k: int, allow: Mask, allowed: int) -> IdArray:
         """The places of about the k best, and of some more. A mask that allows few chunks would leave hardly any in the
@@ -144,26 +140,11 @@ class Vectors:
         found = cells.nearest(point, more, allow.kernel, allowed / len(self))
         return found if len(found) >= k else cells.every(point, more, allow.kernel)
 
-    def _places(self, point: FloatArray, k: int, allow: Mask, allowed: int) -> IdArray:
-        """The places of the k best, and of some more."""
-        if suffices(self.vectors.size, 1, "_scan_kernels"):
-            return nearest(self.vectors, point, allow.kernel, k)
-        more = min(allowed, 2 * k + 100)
-        scores, places, lowest = _compiled().scan_half(self._half, self.vectors, point, allow.kernel, more)
-        if more < allowed and np.partition(scores, more - k)[more - k] <= lowest + _HALF_ERROR:
-            _, places = _compiled().scan_exact(self.vectors, point, allow.kernel, more)
-        found: IdArray = places
-        return found
-
     def warm(self) -> None:
         """Loads the compiled kernels, and makes the copy that they scan."""
         _compiled()
         if self.cells is None:
             _ = self._half
-
-    @cached_property
-    def _flat(self) -> Any:
-        return _flat(self.vectors)
 
     @cached_property
     def _half(self) -> Any:
@@ -176,32 +157,3 @@ def _compiled() -> Any:
     from surefind.retrieve import _scan_kernels
 
     return _scan_kernels
-
-
-def _parameters(allow: Mask) -> Any:
-    import faiss
-
-    if allow.bits is None:
-        return None
-    chosen = faiss.IDSelectorBitmap(len(allow.bits), faiss.swig_ptr(allow.packed))
-    chosen.bits = allow.packed  # faiss holds no reference to it
-    return faiss.SearchParameters(sel=chosen)
-
-
-def _flat(vectors: FloatArray) -> Any:
-    import faiss
-
-    faiss.omp_set_num_threads(usable_cores())
-    index = faiss.IndexFlatIP(int(vectors.shape[1]))
-    index.add(np.ascontiguousarray(vectors))
-    return index
-
-
-def _tidy(found: Any, scores: Any, k: int) -> Rankings:
-    """The k best, equal scores in the order of their ordinals; places without a result become padding."""
-    ordinals = np.where(found < 0, PAD, found).astype(np.int64)
-    scores = np.where(found < 0, -np.inf, scores).astype(np.float32)
-    order = np.lexsort((ordinals, -scores), axis=1)[:, :k]
-    return Rankings(
-        np.take_along_axis(ordinals, order, 1), np.take_along_axis(scores, order, 1), "dense", "dense", -1.0
-    )

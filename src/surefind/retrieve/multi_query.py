@@ -56,6 +56,11 @@ class MultiQuery(Wrapping, Stage):
         object.__setattr__(self, "fuse", str(spec.make("fuse", self.fuse)))
         require(1 <= self.rewrites <= 10, self, "rewrites must be from 1 to 10")
 
+    @property
+    def searches(self) -> int:
+        """The most searches of the inner retriever for one query."""
+        return 1 + self.rewrites
+
     def llm_calls(self, work: Workload) -> Calls:
         return estimate.calls(self.model, work.queries, 0, 40 * self.rewrites)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from surefind.access import Access
 from surefind.search.extent import Extent
-from surefind.search.pipeline import Run
+from surefind.search.hooks import Run
 from surefind.search.sentences import best_sentences
 from surefind.store.backend import Passage, View
 from surefind.types import Hit, Rankings, StageScore

@@ -11,9 +11,12 @@ import numpy as np
 from surefind.types import PAD, BoolArray, IdArray, Rankings
 
 
-def fold(rankings: Rankings, parents: IdArray) -> Rankings:
-    """Keeps the best child of each parent, with the child's score. `parents` holds the number of each child's parent,
-    in the shape of the ranking."""
+def fold(rankings: Rankings, parents_of: Callable[[IdArray], IdArray | None]) -> Rankings:
+    """Keeps the best child of each parent, with the child's score. `parents_of` returns the number of each child's
+    parent, in the shape of the ranking; None if passages have no parents, and then nothing changes."""
+    parents = parents_of(rankings.ids)
+    if parents is None:
+        return rankings
     there = rankings.ids != PAD
     order = np.argsort(parents, axis=1, kind="stable")
     ordered = np.take_along_axis(parents, order, 1)

@@ -11,8 +11,7 @@ optional stage fails, the ranking before it is used and the trace says so.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, cast
@@ -20,17 +19,17 @@ from typing import Any, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import ScoresMissing, implements, name_of
+from surefind.abilities import asks_llm, declared, implements
 from surefind.access import Access
-from surefind.errors import SpecError, SurefindError
+from surefind.errors import SpecError
 from surefind.grammar import split_outside
-from surefind.notes import FELL_BACK, collecting, note
 from surefind.protocols import Corpus, Fuser, QueryFuser, Reranker, Retriever, Services, TrainedFuser
+from surefind.search.hooks import Recorder, Run, StageHooks
 from surefind.search.missing import score_missing
 from surefind.search.parents import extend, fold, short
 from surefind.search.reach import Reach
 from surefind.store.backend import View
-from surefind.types import BoolArray, Query, Rankings, TraceEntry
+from surefind.types import BoolArray, Query, Rankings
 
 DEPTH = 100
 """The default number of candidates from each retriever."""
@@ -40,19 +39,6 @@ DEFAULT_FUSER = "rrf(k=60.0)"
 """The fuser of several retrievers if none is given."""
 _DEEPER = 4
 """The factor by which `depth` grows in each step of `deepen`, when the candidates hold too few different passages."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """The result of a pipeline: the rankings after each stage, and the trace."""
-
-    stages: tuple[tuple[str, Rankings], ...]
-    trace: tuple[TraceEntry, ...]
-
-    @property
-    def rankings(self) -> Rankings:
-        """The rankings after the last stage."""
-        return self.stages[-1][1]
 
 
 @dataclass(frozen=True)
@@ -124,24 +110,42 @@ class Pipeline:
         """All stages, in order."""
         return (*self.retrieve, *([self.fuse] if self.fuse is not None else []), *self.rerank)
 
+    @cached_property
+    def asks_llm(self) -> bool:
+        """Whether answering a query may ask a language model, also by a stage inside another."""
+        return asks_llm(self.stages)
+
     def run(self, queries: Sequence[Query], want: int, view: View, services: Services, access: Access) -> Run:
         """Ranks the passages for each query, at least `want` of them if there are as many. `want` decides only how long
         the ranking is, not its order."""
-        run = _Recorder()
         view.ready(self.retrieve)  # opens the indexes before timing starts: the trace shows searching only
-        found = [run.record("retrieve", r, partial(view.search, r, queries, self.depth, access)) for r in self.retrieve]
+        recorder = Recorder()
+        self.rank(queries, want, view, services, access, recorder)
+        return recorder.finished
+
+    def rank(
+        self,
+        queries: Sequence[Query],
+        want: int,
+        view: View,
+        services: Services,
+        access: Access,
+        hooks: StageHooks,
+    ) -> Rankings:
+        """Does what `run` does, with each stage run by `hooks`."""
+        found = [
+            hooks.retrieve(retriever, self.depth, partial(view.search, retriever, queries, self.depth, access))
+            for retriever in self.retrieve
+        ]
         best = found[0]
         if self.fuse is not None:
-            best = run.record("fuse", self.fuse, partial(self.join, queries, found, view, services, access))
+            best = hooks.fuse(self.fuse, partial(self.join, queries, found, view, services, access))
         for reranker in self.rerank:
             work = partial(self.rerank_by, reranker, queries, best, view, services, access, found)
-            best = run.record("rerank", reranker, work, fallback=best)
-        parents = view.parents(best.ids)
-        if parents is not None:
-            best = run.record("parents", "parents", partial(fold, best, parents))
-        if (short(best, want) & self.more(found)).any():
-            run.record("deeper", "deeper", partial(self.deepen, queries, best, found, want, view, services, access))
-        return run.finished
+            best = hooks.rerank(reranker, best, work)
+        best = hooks.finish("parents", best, partial(fold, best, view.parents))
+        deeper = partial(self.deepen, queries, best, found, want, view, services, access)
+        return hooks.finish("deeper", best, deeper)
 
     def more(self, found: Sequence[Rankings]) -> BoolArray:
         """Returns which queries have a retriever that may find more than the candidates it returned."""
@@ -173,8 +177,7 @@ class Pipeline:
             some = [queries[i] for i in rows.tolist()]
             lists = [view.search(retriever, some, deeper.depth, access) for retriever in self.retrieve]
             joined = self.join(some, lists, view, services, access)
-            parents = view.parents(joined.ids)
-            best = extend(best, rows, joined if parents is None else fold(joined, parents), view.parents)
+            best = extend(best, rows, fold(joined, view.parents), view.parents)
             more[rows] = deeper.more(lists)
         return best
 
@@ -196,7 +199,7 @@ class Pipeline:
     @property
     def completes(self) -> bool:
         """Whether the fuser needs every candidate scored by every retriever (`missing=score`)."""
-        return implements(self.fuse, ScoresMissing) and self.fuse.missing == "score"
+        return bool(declared(self.fuse).missing == "score")
 
     def check(self, corpus: Corpus, services: Services) -> None:
         """Raises `SpecError` if a trained fuser was trained on other retrievers or documents."""
@@ -222,45 +225,3 @@ class Pipeline:
         if implements(self.fuse, QueryFuser):
             return self.fuse.fuse_for(queries, rankings, width, services)
         return self.fuse.fuse(rankings, width)
-
-
-class _Recorder:
-    """Times each stage, writes the trace, and replaces the result of a failed optional stage by its fallback."""
-
-    def __init__(self) -> None:
-        self._stages: list[tuple[str, Rankings]] = []
-        self._trace: list[TraceEntry] = []
-
-    def record(
-        self, stage: str, step: object, work: Callable[[], Rankings], fallback: Rankings | None = None
-    ) -> Rankings:
-        started = time.perf_counter()
-        with collecting() as notes:
-            try:
-                rankings = work()
-            except Exception as error:
-                if fallback is None:
-                    raise
-                rankings = fallback
-                note(f"{FELL_BACK}{_reason(error)}")
-        ms = (time.perf_counter() - started) * 1000
-        label = stage if isinstance(step, str) else name_of(step)
-        self._stages.append((_unique(label, self._stages), rankings))
-        candidates = int((rankings.ids >= 0).sum())
-        self._trace.append(TraceEntry(stage, str(step), candidates, ms, notes.text, notes.calls, notes.dollars))
-        return rankings
-
-    @property
-    def finished(self) -> Run:
-        return Run(tuple(self._stages), tuple(self._trace))
-
-
-def _reason(error: Exception) -> str:
-    """Describes an error. Messages of Surefind's errors are sentences; other errors are shown with their type."""
-    return str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"
-
-
-def _unique(label: str, taken: Sequence[tuple[str, Rankings]]) -> str:
-    """Numbers repeated labels: two dense retrievers in one pipeline are `dense` and `dense:2`."""
-    same = sum(1 for name, _ in taken if name.partition(":")[0] == label)
-    return f"{label}:{same + 1}" if same else label

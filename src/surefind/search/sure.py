@@ -15,8 +15,9 @@ from surefind.access import Access
 from surefind.confidence.answering import probability
 from surefind.confidence.signals import Kind, overlap, signals
 from surefind.protocols import Services
+from surefind.search.hooks import Run
 from surefind.search.parents import fold
-from surefind.search.pipeline import Pipeline, Run
+from surefind.search.pipeline import Pipeline
 from surefind.store.backend import Passage, View
 from surefind.types import PAD, Floats, Hit, IdArray, Query, Rankings, Wording
 
@@ -88,8 +89,7 @@ def _before_reranking(run: Run, pipeline: Pipeline, view: View) -> Rankings:
     if not pipeline.rerank:
         return _last(run)
     _, joined = run.stages[len(pipeline.retrieve) - (pipeline.fuse is None)]
-    parents = view.parents(joined.ids)
-    return joined if parents is None else fold(joined, parents)
+    return fold(joined, view.parents)
 
 
 def _texts(last: Rankings, view: View, access: Access) -> dict[int, str]:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from surefind import spec
-from surefind.abilities import Remote, Wrapping, implements, runs_here, stamp_of
+from surefind.abilities import declared
 from surefind.errors import SurefindError
 from surefind.folders import located
 from surefind.kb import KnowledgeBase
@@ -79,8 +79,8 @@ def _encoder(name: str) -> tuple[State, str]:
     if inner:
         found = [_encoder(part) for part in inner]
         return next((one for one in found if one[0] != "ok"), found[0])
-    if implements(stage, Remote):
-        return reachable(*stage.server)
+    if server := declared(stage).server:
+        return reachable(*server)
     if hasattr(stage, "price_per_million"):
         return "unknown", "It was not asked, because that would cost money."
     began = time.perf_counter()
@@ -89,11 +89,12 @@ def _encoder(name: str) -> tuple[State, str]:
 
 
 def _reranker(stage: object, kb: KnowledgeBase) -> tuple[State, str]:
-    if implements(stage, Wrapping):
-        return _reranker(stage.inner, kb)
-    if implements(stage, Remote):
-        return reachable(*stage.server)
-    if runs_here(stage) and stamp_of(stage, kb.services):
+    found = declared(stage)
+    if found.inner:
+        return _reranker(found.inner, kb)
+    if found.server:
+        return reachable(*found.server)
+    if found.runs_here and found.stamp(kb.services):
         return "ok", "Its files are there."
     return "unknown", "It is checked when it is used."
 

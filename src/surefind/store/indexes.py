@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from surefind.abilities import ChecksBlocks, implements
+from surefind.abilities import declared
 from surefind.blocks import MANIFEST, check_blocks, list_blocks
 from surefind.cores import usable_cores
 from surefind.errors import CorruptIndexError, SurefindError
@@ -117,8 +117,7 @@ class IndexStore:
 
     def load(self, key: str, retriever: Retriever, services: Services) -> Index:
         """Checks and loads the index of a retriever. Large files that the index checks itself are left to it."""
-        later = retriever.blockwise if implements(retriever, ChecksBlocks) else ()
-        return self.read(key, lambda folder: retriever.load(folder, services), later)
+        return self.read(key, lambda folder: retriever.load(folder, services), declared(retriever).blockwise)
 
     def read(self, key: str, load: Callable[[Path], Loaded], later: Collection[str] = ()) -> Loaded:
         """Checks the folder of an index and returns what `load` reads from it. Raises `CorruptIndexError`. Of large
@@ -128,7 +127,7 @@ class IndexStore:
             return load(self.folder / key)
         except SurefindError:
             raise
-        except Exception as error:  # just deleted, or made by hand: numpy, zipfile and faiss raise errors of their own
+        except Exception as error:  # just deleted, or made by hand: numpy and zipfile raise errors of their own
             raise CorruptIndexError(f"The index in {self.folder / key} cannot be read ({error}).") from error
 
     def _verify(self, key: str, later: Collection[str] = (), threads: int = 1) -> None:

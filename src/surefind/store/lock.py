@@ -12,15 +12,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from surefind.errors import LockedError, NothingIndexedError
 from surefind.folders import private_folder
 from surefind.protocols import OnProgress
 from surefind.redact import redacted
 
+T = TypeVar("T")
 _NOTE_SECONDS = 1.0
 """The least time between two notes of progress in the lock file."""
 _AGAIN_SECONDS = 0.05
@@ -32,6 +33,18 @@ def writer_lock(folder: Path) -> contextlib.AbstractContextManager[OnProgress]:
 
     Yields a callback for the writer's progress, which is shown to whoever waits for the lock."""
     return _held(folder / "writer.lock", f"is writing to {folder}. Wait until it ends, or stop it.")
+
+
+def patiently(do: Callable[[], T], seconds: float) -> T:
+    """Does something as soon as no other process writes; raises `LockedError` if that takes longer than this."""
+    ends = time.monotonic() + seconds
+    while True:
+        try:
+            return do()
+        except LockedError:
+            if time.monotonic() > ends:
+                raise
+        time.sleep(2 * _AGAIN_SECONDS)
 
 
 def nothing_yet(folder: Path, message: str) -> NothingIndexedError:

@@ -14,7 +14,7 @@ from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress
-from surefind.study.desk import Collection
+from surefind.study.desk import Collection, Options
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,19 @@ def open_collections(
         kb.services.llm.settings, kb.services.llm.meter = base.services.llm.settings, base.services.llm.meter
         found.append(_collection(folder.resolve().name, kb, exam, wanted, ("--beir", str(folder))))
     return _named_apart(found)
+
+
+def flags_of(wanted: Wanted, options: Options, offline: bool = False) -> tuple[str, ...]:
+    """The options of the command line that the command of a table repeats, besides those of its collection."""
+    found: list[str] = []
+    found += ["--split", wanted.split] if wanted.beir and wanted.split != "test" else []
+    found += ["--questions", str(wanted.questions), "--seed", str(wanted.seed)] if wanted.questions is not None else []
+    found += ["--layout", options.layout] if options.layout else []
+    found += [part for one in options.encoders for part in ("--encoder", one)]
+    found += ["--llm", wanted.model] if wanted.model else ["--offline"] if offline else []
+    found += ["--cheaper-llm", options.cheaper_llm] if options.cheaper_llm else []
+    found += [part for one in sorted(wanted.access.groups) for part in ("--as", one)]
+    return tuple(found)
 
 
 def sampled(exam: Exam, questions: int | None, seed: int) -> Exam:

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from surefind.abilities import Wrapping, implements
 from surefind.access import Access
 from surefind.bench.engine import OWNER, Bench, Scored
 from surefind.bench.plan import Contender, Plan, distinct, parse_measures
 from surefind.bench.run import unseen
 from surefind.exam.model import Exam
 from surefind.kb import KnowledgeBase
-from surefind.prompts.values import Workload
-from surefind.protocols import OnProgress, Priced
+from surefind.protocols import OnProgress
 from surefind.sealed import digest
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout
@@ -113,11 +111,5 @@ class Desk:
 def asks_model(contender: Contender) -> bool:
     """Whether a configuration asks a language model, to search or to index."""
     layout, pipeline = contender.layout, contender.pipeline
-    stages: list[object] = [*pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ())]
-    stages += [stage.inner for stage in pipeline.stages if isinstance(stage, Wrapping)]
-    return any(map(_asks, stages)) or any(map(paid_extractor, pipeline.retrieve))
-
-
-def _asks(stage: object) -> bool:
-    """Whether a stage asks a model with these parameters: a graph retriever may, and by default does not."""
-    return implements(stage, Priced) and stage.llm_calls(Workload(1, 1, 1, 1, 1)).calls > 0
+    cuts = layout is not None and layout.asks_llm
+    return cuts or pipeline.asks_llm or any(map(paid_extractor, pipeline.retrieve))

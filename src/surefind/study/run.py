@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from surefind import __version__
-from surefind.abilities import stamp_of
+from surefind.abilities import declared
 from surefind.bench.cache import RunCache
 from surefind.bench.cost import quote_for
 from surefind.bench.llm_calls import llm_calls
@@ -180,7 +180,7 @@ def _stamps(desk: Desk, contender: Contender) -> Iterator[str]:
     """Fingerprints of what the specs of a configuration only name: weights of models and texts of prompts."""
     layout, pipeline = contender.layout, contender.pipeline
     stages = (*pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ()))
-    asked = [partial(stamp_of, stage, desk.services) for stage in stages]
+    asked = [partial(declared(stage).stamp, desk.services) for stage in stages]
     for ask in (*asked, *(partial(identity, retriever) for retriever in pipeline.retrieve)):
         with contextlib.suppress(SurefindError, OSError):  # what is not set up fails when it runs, with its own message
             yield ask()

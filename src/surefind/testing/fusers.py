@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from surefind import spec
-from surefind.abilities import Synonym
+from surefind.abilities import declared
 from surefind.protocols import Fuser
 from surefind.testing._rule import rule
 from surefind.testing.rankings import Row, check_rankings, rankings_of, same_row, scores_of
@@ -41,7 +41,7 @@ def check_fuser(fuser: Fuser, rows: Sequence[tuple[Row, Row]] = FUSER_ROWS, k: i
         first = whole.row(i)[0][:2].tolist()
         rule(head.row(i)[0].tolist() == first, f"A smaller k must return the top of a larger k: row {i}.")
     rule(len(fuser.fuse(_pair([]), k)) == 0, "Fusing rankings without queries must return no rows.")
-    other = fuser.same_as([ranking.signal for ranking in _pair(rows)]) if isinstance(fuser, Synonym) else None
+    other = declared(fuser).same_as([ranking.signal for ranking in _pair(rows)])
     if other is not None:
         twin = spec.make("fuse", other).fuse(_pair(rows), k)
         for i in range(len(rows)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from surefind import spec
-from surefind.abilities import Local, Reacher, Stamped, TextOnly, Trained
+from surefind.abilities import declared
 from surefind.protocols import Composite, Retriever, Services, Wrapper
 from surefind.testing._rule import rule
 
@@ -18,20 +18,15 @@ def check_stage(stage: spec.Stage) -> None:
 
 def check_declared(stage: object, services: Services) -> None:
     """Checks the types and stability of what a stage declares besides its method (`stamp`, `learnt`, `uses` …)."""
-    if isinstance(stage, Stamped):
-        stamps = {stage.stamp(services) for _ in range(2)}
-        rule(len(stamps) == 1 and all(type(one) is str for one in stamps), f"stamp() must be a stable str: {stage}.")
-    if isinstance(stage, Trained):
-        learnt = stage.learnt(services)
-        rule(isinstance(learnt, frozenset), f"learnt() must return a frozenset of questions: {stage}.")
-        rule(all(isinstance(question, str) for question in learnt), f"The questions of learnt() must be str: {stage}.")
-    if isinstance(stage, Local):
-        rule(type(stage.runs_here) is bool, f"runs_here must be true or false: {stage}.")
-        rule(type(stage.work) is str and bool(stage.work), f"work must be a str that is not empty: {stage}.")
-    if isinstance(stage, Reacher):
-        rule(type(stage.reaches) is bool, f"reaches must be true or false: {stage}.")
-    if isinstance(stage, TextOnly):
-        rule(type(stage.text_only) is bool, f"text_only must be true or false: {stage}.")
+    made = declared(stage)
+    stamps = {made.stamp(services) for _ in range(2)}
+    rule(len(stamps) == 1 and all(type(one) is str for one in stamps), f"stamp() must be a stable str: {stage}.")
+    learnt = made.learnt(services)
+    rule(isinstance(learnt, frozenset), f"learnt() must return a frozenset of questions: {stage}.")
+    rule(all(isinstance(question, str) for question in learnt), f"The questions of learnt() must be str: {stage}.")
+    for name in ("runs_here", "reaches", "text_only", "checks_access"):
+        rule(type(getattr(made, name)) is bool, f"{name} must be true or false: {stage}.")
+    rule(type(made.work) is str and bool(made.work), f"work must be a str that is not empty: {stage}.")
     if isinstance(stage, Composite):
         rule(bool(stage.uses), f"uses must name the retrievers that this one uses: {stage}.")
         rule(all(isinstance(one, Retriever) for one in stage.uses), f"uses must be retrievers: {stage}.")

@@ -18,8 +18,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.bench.engine import OWNER, stack
+from surefind.bench.engine import OWNER
 from surefind.bench.plan import short
+from surefind.bench.reranking import stacked
 from surefind.bench.scoring import places_of
 from surefind.errors import ExamError, MissingPartError, SpecError
 from surefind.exam.model import Exam, ExamQuery
@@ -82,10 +83,8 @@ class Half:
 
     def score(self, ranking: Rankings) -> Floats:
         """The measure of each question."""
-        parents = self.parents(ranking.ids)
-        if parents is not None:
-            ranking = fold(ranking, parents)
-        return MEASURES[self.measure.name](self.judge.gains(ranking, self.measure.level), self.measure.k)
+        whole = fold(ranking, self.parents)
+        return MEASURES[self.measure.name](self.judge.gains(whole, self.measure.level), self.measure.k)
 
     @property
     def width(self) -> int:
@@ -199,7 +198,7 @@ def _retrieved(
         for at in range(0, len(searches), _BATCH):
             progress(f"Retrieving {retriever.name}", at, len(searches))
             parts.append(view.search(retriever, searches[at : at + _BATCH], pipeline.depth, OWNER))
-        found.append(stack(parts))
+        found.append(stacked(parts, pipeline.depth))
         progress(f"Retrieving {retriever.name}", len(searches), len(searches))
     return tuple(found)
 

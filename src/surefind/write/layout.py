@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from surefind import spec
-from surefind.abilities import HasFallback, TextOnly
+from surefind.abilities import asks_llm, declared
 from surefind.grammar import split_outside
-from surefind.protocols import Chunker, Enricher, Priced, Services
+from surefind.protocols import Chunker, Enricher, Services
 from surefind.types import Chunk, Document
 
 
@@ -40,15 +40,20 @@ class Layout:
     @property
     def text_only(self) -> bool:
         """Whether all stages need nothing but the document, so that it can cut in a child process."""
-        return all(isinstance(stage, TextOnly) and stage.text_only for stage in (self.chunk, *self.enrich))
+        return all(declared(stage).text_only for stage in (self.chunk, *self.enrich))
+
+    @property
+    def asks_llm(self) -> bool:
+        """Whether cutting a document may ask a language model."""
+        return asks_llm((self.chunk, *self.enrich))
 
     def offline(self) -> Layout:
         """Returns the layout without language models, for timing it free of charge: a chunker that asks one is replaced
         by its fallback, and enrichers that ask one are left out."""
         chunk = self.chunk
-        if isinstance(chunk, Priced):
-            chunk = cast(Chunker, spec.make("chunk", chunk.base if isinstance(chunk, HasFallback) else "markdown"))
-        return Layout(chunk, tuple(enricher for enricher in self.enrich if not isinstance(enricher, Priced)))
+        if asks_llm([chunk]):
+            chunk = cast(Chunker, spec.make("chunk", declared(chunk).base))
+        return Layout(chunk, tuple(enricher for enricher in self.enrich if not asks_llm([enricher])))
 
     def cut(self, document: Document, services: Services) -> list[Chunk]:
         """Cuts a document into chunks and enriches them."""

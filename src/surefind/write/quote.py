@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from surefind import spec
-from surefind.abilities import Extracting
+from surefind.abilities import asks_llm, paid_calls
 from surefind.config import Settings
 from surefind.files.scan import scan
 from surefind.llm.prices import tokens
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Priced, Retriever
+from surefind.protocols import Extractor, Retriever
 from surefind.store.catalogue import Catalogue
 from surefind.store.needs import innermost
 
@@ -40,19 +40,18 @@ def sync_calls(
     this layout already, `missing` whether a retriever has no index. `known` returns the size and time of each file when
     it was last read. Repositories not fetched yet are not counted."""
     layout = settings.layout
-    stages = [stage for stage in (layout.chunk, *layout.enrich) if isinstance(stage, Priced)]
     extracting = {str(reader): (r, reader) for r in retrievers if (reader := paid_extractor(r))}.values()
-    if not stages and not extracting:
+    if not layout.asks_llm and not extracting:
         return []
     there = [root.resolve() for root in roots if root.exists()]
     entries = [e for root in there for e in scan(root, settings.files) if settings.readers.find(e.relative)]
     every = workload([entry.size for entry in entries])
     before = known() if cut else {}
     new = workload([e.size for e in entries if before.get(e.path) != (e.size, e.mtime_ns)])
-    estimates = [stage.llm_calls(new) for stage in stages]
+    estimates = [calls for stage in (layout.chunk, *layout.enrich) for calls in paid_calls(stage, new)]
     for retriever, reader in extracting:
-        estimates.append(reader.llm_calls(new if cut and not missing(retriever) else every))
-    return [calls for calls in estimates if calls.calls]
+        estimates += paid_calls(reader, new if cut and not missing(retriever) else every)
+    return estimates
 
 
 def known_files(catalogue: Catalogue) -> dict[Path, tuple[int, int]]:
@@ -65,12 +64,12 @@ def known_files(catalogue: Catalogue) -> dict[Path, tuple[int, int]]:
     }
 
 
-def paid_extractor(retriever: Retriever) -> Priced | None:
+def paid_extractor(retriever: Retriever) -> Extractor | None:
     """Returns the extractor that asks a language model about every passage while the retriever's index is built; None
     if there is none."""
-    one = innermost(retriever)
-    reader = spec.make("extract", one.extract) if isinstance(one, Extracting) else None
-    return reader if isinstance(reader, Priced) else None
+    extract = getattr(innermost(retriever), "extract", "")  # the parameter of retrievers of entities
+    reader = cast(Extractor, spec.make("extract", extract)) if extract else None
+    return reader if asks_llm([reader]) else None
 
 
 def offline(retriever: Retriever) -> Retriever:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from surefind.abilities import NeedsExtra
+from surefind.abilities import declared
 from surefind.cores import usable_cores
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.limits import Limits
@@ -82,8 +82,7 @@ class Reading:
 
     @cached_property
     def _circumstances(self) -> str:
-        with_parts = [reader for reader in self.readers.by_name.values() if isinstance(reader, NeedsExtra)]
-        needed = sorted({module for reader in with_parts for module in reader.needs})
+        needed = sorted({module for reader in self.readers.by_name.values() for module in declared(reader).needs})
         there = [module for module in needed if find_spec(module) is not None]
         return _short(f"{_RULES} {self.limits} {there}")
 

@@ -57,6 +57,7 @@ class Writer:
         gate: Callable[[Writer, int], None] | None = None,
         backend: Callable[[Catalogue], Backend] = LocalBackend,
         uses: Sequence[Retriever] = (),
+        author: str = "",
     ) -> None:
         """`gate` is called with each new set of documents before it is published, and raises an error to refuse it.
         `backend` makes the backend that the chunks are written to. The indexes of the retrievers that the writer `uses`
@@ -71,7 +72,7 @@ class Writer:
         self.gate = gate
         self._make_backend = backend
         self._uses = uses
-        self.author = this_user()
+        self.author = author
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:

@@ -8,15 +8,15 @@ import sqlite3
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 
-from surefind.errors import DiskFullError, StoreError, SurefindError, closest, denied_message, is_denied, is_full
+from surefind.errors import SurefindError, closest
 from surefind.serve.cli import _complete
 from surefind.serve.cli._common import print_json
-from surefind.serve.cli._terminal import clean_streams
-from surefind.workers import still_working
+from surefind.serve.failing import INTERRUPTED, explained, leave
+from surefind.serve.terminal import clean_streams
 
 _COMMANDS = (
     "init", "sync", "search", "ask", "show", "open", "bench", "tune", "study", "calibrate", "use", "exam", "graph",
@@ -84,8 +84,6 @@ def _root(shown: bool = typer.Option(False, "--version", help="Print the version
 
 _PROGRAM = "surefind"
 """The name in every help text, however the program was started: `python -m surefind` and test runners have others."""
-_INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 + SIGINT, as shells report it."""
 # Depending on its version, typer bundles click or imports it, so click's base exception is found through typer's own.
 _WrongCall: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -98,7 +96,7 @@ def main() -> None:
         _complete.without_slow_modules()
     try:
         code = build(_needed())(prog_name=_PROGRAM, standalone_mode=False)
-        if code == _INTERRUPTED:  # some versions of typer catch Ctrl-C themselves
+        if code == INTERRUPTED:  # some versions of typer catch Ctrl-C themselves
             raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
     except SurefindError as error:
@@ -109,42 +107,16 @@ def main() -> None:
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         _fail("Stopped. Finished work is kept; run the same command to continue.", "Interrupted", as_json)
-        _leave()
+        leave()
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
     except (OSError, sqlite3.Error) as error:
-        explained = _explained(error)
-        if explained is None:
+        told = explained(error)
+        if told is None:
             raise
-        _fail(str(explained), type(explained).__name__, as_json)
-        sys.exit(explained.exit_code)
-
-
-def _explained(error: OSError | sqlite3.Error) -> StoreError | None:
-    """Turns an error of the disk into a message with advice; None for an error that is a defect of ours."""
-    if is_full(error):
-        return DiskFullError(
-            f"The disk is full ({error}). Existing data is intact; free some space and run the command again."
-        )
-    if is_denied(error):
-        return StoreError(denied_message(error))
-    if isinstance(error, OSError) and error.errno is not None:
-        where = error.filename or "A file"
-        return StoreError(f"{where} cannot be used ({error.strerror}). Check the disk, and run the command again.")
-    if isinstance(error, sqlite3.DatabaseError):
-        return StoreError(f"A file of the knowledge base is damaged ({error}). Find it with: surefind doctor.")
-    return None
-
-
-def _leave() -> NoReturn:
-    """Exits after Ctrl-C. If a call is still running, exits without clean-up, because clean-up would free the model
-    that the running thread is using."""
-    if still_working():
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(_INTERRUPTED)
-    sys.exit(_INTERRUPTED)
+        _fail(str(told), type(told).__name__, as_json)
+        sys.exit(told.exit_code)
 
 
 def _refuse(error: Exception, as_json: bool) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ from surefind.serve.cli._money import agree
 if TYPE_CHECKING:
     from surefind.adoption import Change
     from surefind.bench.plan import Contender
-    from surefind.config import Settings
     from surefind.kb import KnowledgeBase
+    from surefind.prompts.values import Calls
 
 UNDO = "surefind use --undo"
 
@@ -26,6 +26,7 @@ def adopt_recommended(
 ) -> dict[str, Any]:
     """Makes the recommended row of a report the default of the knowledge base."""
     from surefind.kb import KnowledgeBase
+    from surefind.serve.adopting import change_for
 
     with KnowledgeBase.open(kb) as base:
         return carry_out(base, change_for(base, _recommended(report)), money, quiet)
@@ -53,51 +54,17 @@ def _recommended(report: dict[str, Any]) -> Contender:
     return find_in(report_of(report, Path("this report")), report["recommended"])
 
 
-def change_for(base: KnowledgeBase, found: Contender) -> Change:
-    """Prepares the change of surefind.toml that makes this configuration the default."""
-    from surefind.adoption import prepare
-    from surefind.bench.plan import short
-
-    name = found.pipeline.name or short(found.pipeline)
-    return prepare(base.folder, name, found.pipeline, found.layout)
-
-
 def carry_out(
     base: KnowledgeBase, change: Change, money: tuple[float | None, bool], quiet: bool, dry_run: bool = False
 ) -> dict[str, Any]:
     """Builds what the change needs, then writes it. Returns what changed, for `show` and for JSON."""
-    from surefind.adoption import build, build_calls, missing, write
+    from surefind.serve.adopting import adopt
 
-    made = {**_compared(change), "file": str(base.folder / "surefind.toml"), "dry_run": dry_run}
-    if change.empty:
-        return {**made, "changed": False, "built": []}
-    if dry_run:
-        return {**made, "changed": True, "built": missing(base, change)}
-    with _unchanged_on_failure():
-        agree(base, build_calls(base, change), *money, quiet)
-        with progress(quiet=quiet) as report:
-            built = build(base, change, report)
-    write(base.folder, change)
-    return {**made, "changed": True, "built": built}
+    def agreed(calls: Sequence[Calls]) -> None:
+        agree(base, calls, *money, quiet)
 
-
-def _compared(change: Change) -> dict[str, Any]:
-    return {"name": change.name, "undone": change.undoes, "before": _in_use(change.old), "after": _in_use(change.new)}
-
-
-def _in_use(settings: Settings) -> dict[str, str]:
-    name = settings.pipeline
-    return {"pipeline": name, "spec": str(settings.named(name)), "layout": str(settings.layout)}
-
-
-@contextlib.contextmanager
-def _unchanged_on_failure() -> Iterator[None]:
-    """Adds to every failure, and to Ctrl-C, that the settings are as they were."""
-    try:
-        yield
-    except BaseException:
-        typer.echo("surefind.toml was not changed.", err=True)
-        raise
+    with progress(quiet=quiet) as report:
+        return adopt(base, change, agreed, report, partial(typer.echo, err=True), dry_run)
 
 
 def show_adopted(made: dict[str, Any]) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +13,8 @@ import typer
 
 from surefind.errors import StoreError
 from surefind.folders import lead_from, nearest
-from surefind.serve.cli._terminal import clean_streams, escaped, screen
+from surefind.serve.plain import plain
+from surefind.serve.terminal import clean_streams, escaped, screen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,8 +67,6 @@ Readers = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 HERE = Path()
 LEFT_TO_OWNER = "documents that look restricted, so only the owner may read them (surefind help access)"
-JOB = "SUREFIND_JOB"
-"""The environment variable of a command that the server runs for a caller."""
 _SHOWN = 10
 """Problems of each kind that are printed."""
 _shown: list[Progress] = []
@@ -90,12 +87,11 @@ def list_problems(what: str, problems: Sequence[Problem], most: int = _SHOWN, er
 
 def tell_problems(*bases: KnowledgeBase) -> None:
     """Says on stderr which files were not read, or not completely, and which documents are left to the owner: these are
-    missing in what is measured or learnt. The owner alone is told; the caller of a job may not know these files."""
+    missing in what is measured or learnt."""
     from surefind.status import problems_of
 
-    if not os.environ.get(JOB):
-        found = [problem for base in dict.fromkeys(bases) for problem in problems_of(base.catalogue)]
-        list_problems("problems of its documents", found, err=True)
+    found = [problem for base in dict.fromkeys(bases) for problem in problems_of(base.catalogue)]
+    list_problems("problems of its documents", found, err=True)
 
 
 def console(stderr: bool = False) -> Console:
@@ -106,15 +102,7 @@ def console(stderr: bool = False) -> Console:
 
 
 def print_json(value: Any, indent: int | None = 2) -> None:
-    typer.echo(escaped(json.dumps(value, ensure_ascii=False, indent=indent, default=_plain)))
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    if isinstance(value, Path):
-        return str(value)
-    return dict(value) if hasattr(value, "keys") else list(value)
+    typer.echo(escaped(json.dumps(value, ensure_ascii=False, indent=indent, default=plain)))
 
 
 @contextlib.contextmanager
@@ -123,8 +111,10 @@ def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
     plain lines on stderr even if `quiet`, because logs need them and JSON goes to stdout."""
     shown = console(stderr=True)
     if not shown.is_terminal:
-        with _plain_lines() as say:
-            yield say
+        from surefind.serve.progress import ProgressLog
+
+        with ProgressLog(lambda event: typer.echo(str(event), err=True)) as log:
+            yield log.report
         return
     if quiet:
         yield None
@@ -148,19 +138,6 @@ def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
             yield report
         finally:
             _shown.remove(bars)
-
-
-@contextlib.contextmanager
-def _plain_lines() -> Iterator[OnProgress]:
-    from surefind.serve.cli._lines import Lines
-
-    lines = Lines(lambda text: typer.echo(text, err=True))
-    try:
-        yield lines.report
-    except BaseException:
-        lines.close(failed=True)
-        raise
-    lines.close()
 
 
 @contextlib.contextmanager

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.serve.bench_plan import compared, plan_for
 from surefind.serve.cli import _complete
 from surefind.serve.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
-from surefind.serve.cli._bench_plan import compared, plan_for
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
@@ -256,10 +256,10 @@ def _say(quotes: list[dict[str, Any]], as_json: bool) -> None:
 
 def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) -> Path:
     from surefind.bench.files import write_files, write_runs
-    from surefind.bench.saved import REPORTS
+    from surefind.bench.saved import report_folder
 
     report = finished.report
-    folder = out or kb.data / REPORTS / f"{report['exam']['name']}-{report['created'][:19].replace(':', '')}"
+    folder = out or report_folder(kb.data, report)
     page = write_files(report, folder)
     if runs and finished.outcome:
         outcome = finished.outcome

@@ -16,7 +16,7 @@ from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
 
-_PACKAGES = ("numpy", "numba", "faiss-cpu", "onnxruntime", "tokenizers", "surefind-models")
+_PACKAGES = ("numpy", "numba", "onnxruntime", "tokenizers", "surefind-models")
 
 _LITTLE_ROOM = 1 << 30
 """Free bytes on the disk below which the doctor warns: 1 GiB."""
@@ -217,19 +217,16 @@ def _readers() -> list[dict[str, Any]]:
     from importlib.util import find_spec
 
     from surefind import spec
-    from surefind.abilities import NeedsExtra
+    from surefind.abilities import declared
     from surefind.protocols import Reader
-
-    def needs(reader: Reader) -> tuple[str, ...]:
-        return reader.needs if isinstance(reader, NeedsExtra) else ()
 
     found = [(name, cast(Reader, spec.make("read", name))) for name in spec.names("read")]
     return [
         {
             "name": name,
             "suffixes": list(reader.suffixes),
-            "extra": reader.extra if isinstance(reader, NeedsExtra) else "",
-            "missing": [module for module in needs(reader) if find_spec(module) is None],
+            "extra": declared(reader).extra,
+            "missing": [module for module in declared(reader).needs if find_spec(module) is None],
         }
         for name, reader in found
     ]

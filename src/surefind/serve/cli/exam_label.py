@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from surefind.exam.labels import Agreement, Labels, Passage, Pooled
     from surefind.exam.library import Library
     from surefind.exam.model import Exam
-    from surefind.kb import KnowledgeBase
 
 _KEYS = "Which passages are relevant? Numbers, best first; n = none, s = skip, q = stop: "
 _SHOWN = 700
@@ -59,8 +58,9 @@ def label(
     numbers of that list.
     """
     from surefind.access import Access
-    from surefind.exam.labels import Labels
+    from surefind.bench.names import find_pipeline
     from surefind.exam.library import Library
+    from surefind.exam.pooling import labels_of, pooled
     from surefind.exam.store import ExamStore
     from surefind.kb import KnowledgeBase
     from surefind.store.lock import growing_lock
@@ -72,13 +72,13 @@ def label(
     access = Access.of(*(group or []))
     with KnowledgeBase.open(kb) as base:
         store = ExamStore(base.data / "exams")
-        store.candidates(name)  # checks the name
-        kept = Labels(store.folder / name)
-        kept.check(base.reader().fingerprint)
+        kept = labels_of(base, name)
         mine = kept.of(judge)
         documents = base.documents(access)
         with growing_lock(base.data, name):
-            pool = kept.pool() or _pooled(base, kept, name, pipeline or [], number, size, access)
+            chosen = [str(find_pipeline(base, text)) for text in pipeline or []]
+            with progress() as report:
+                pool = pooled(base, name, access, chosen, number, size, report)
             seen = [one for one in pool if {p.document for p in one.passages} <= {d.id for d in documents}]
             texts = {document.id: document.text for document in documents}
             if labels:
@@ -89,28 +89,6 @@ def label(
             else:
                 _interview(kept, judge, [one for one in seen if one.query not in mine], texts)
             _finish(kept, name, pool, Library(documents), store, base.reader().fingerprint)
-
-
-def _pooled(
-    base: KnowledgeBase, kept: Labels, name: str, pipelines: list[str], number: int, size: int, access: Any
-) -> list[Pooled]:
-    from surefind.bench.names import find_pipeline
-    from surefind.exam.asking import Asking
-    from surefind.exam.labels import Passage, Pooled
-    from surefind.exam.store import ExamStore
-
-    waiting = ExamStore(base.data / "exams").candidates(name).all()
-    questions = [candidate.text for candidate in waiting if candidate.verdict != "rejected"][:number]
-    if not questions:
-        raise ExamError(f"There are no questions to label. Collect some with: surefind exam collect {name} FILE.")
-    with progress() as report:
-        asking = Asking(base, [str(find_pipeline(base, text)) for text in pipelines], access, report)
-        pool = [
-            Pooled(text, tuple(Passage(h.document, h.start, h.end, h.title) for h in asking.pool(text, size)))
-            for text in questions
-        ]
-    kept.put_pool(pool, [str(one) for one in asking.pipelines], base.reader().fingerprint)
-    return pool
 
 
 def _as_data(name: str, judge: str, pool: list[Pooled], mine: Any, texts: dict[str, str]) -> dict[str, Any]:

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
-    from surefind.access import Access
-    from surefind.graph.communities import Communities
-    from surefind.graph.derive import Graph
-    from surefind.graph.index import GraphIndex
-    from surefind.kb import KnowledgeBase
-    from surefind.protocols import Retriever
-    from surefind.store.backends.view import LocalView
+    pass
 
 Groups = Annotated[
     list[str] | None,
     typer.Option("--as", help="An access group you belong to; may be repeated. '*' reads everything."),
 ]
-_TOP = 20
-"""Entities listed by `stats`."""
 
 
 def register(app: typer.Typer) -> None:
@@ -52,12 +43,17 @@ def show(
     The page is one file and loads nothing from the network. It contains text that the given access groups may read:
     share it only with people in those groups.
     """
+    from surefind.access import Access
     from surefind.graph.summaries import summarise
     from surefind.graph.view import render, view
     from surefind.kb import KnowledgeBase
+    from surefind.serve.graph_figures import GRAPH, graph_of
 
+    access = Access.of(*(groups or ()))
     with KnowledgeBase.open(kb) as base:
-        graph, found, opened, access = _graph(base, groups or [], as_json)
+        with progress(as_json) as report:
+            base.build_for([GRAPH], report=report)
+        graph, found, opened = graph_of(base.reader(), access)
         ids = opened.spans().ids
         passages = lambda places: opened.chunks(ids[list(places)].tolist(), access)  # noqa: E731
         data = view(graph, found, summarise(graph, found), passages, most)
@@ -74,39 +70,19 @@ def show(
 
 def stats(groups: Groups = None, kb: Folder = HERE, as_json: Json = False) -> None:
     """Count entities, relations and communities, and list the best connected entities."""
-    from surefind.graph.labels import labels
-    from surefind.graph.view import counts
-    from surefind.kb import KnowledgeBase
-
-    with KnowledgeBase.open(kb) as base:
-        graph, found, *_ = _graph(base, groups or [], as_json)
-        numbers = counts(graph, found)
-        named = labels(graph)
-    order = sorted(range(len(named)), key=lambda e: (-int(graph.degrees[e]), e))[:_TOP]
-    top = [{"entity": named[e], "passages": int(graph.degrees[e])} for e in order]
-    if as_json:
-        print_json({**numbers, "best_connected": top})
-    else:
-        _print(numbers, top)
-
-
-def _graph(base: KnowledgeBase, groups: Sequence[str], quiet: bool) -> tuple[Graph, Communities, LocalView, Access]:
-    """Derives the graph of the passages that the groups may read. It uses no similarity of vectors, so it needs no
-    encoder."""
     from surefind.access import Access
-    from surefind.graph.communities import communities
-    from surefind.spec import make
+    from surefind.kb import KnowledgeBase
+    from surefind.serve.graph_figures import GRAPH, figures, graph_of
 
-    retriever = cast("Retriever", make("retrieve", "ppr(seed=[bm25])"))
-    with progress(quiet) as report:
-        base.build_for([retriever], report=report)
-    opened, access = cast("LocalView", base.reader().view), Access.of(*groups)
-    index = cast("GraphIndex", opened.index(retriever))
-    graph = index.graph(opened.mask(access))
-    return graph, communities(graph), opened, access
+    with KnowledgeBase.open(kb) as base, progress(as_json) as report:
+        base.build_for([GRAPH], report=report)
+        graph, found, _ = graph_of(base.reader(), Access.of(*(groups or ())))
+        numbers = figures(graph, found)
+    print_json(numbers) if as_json else _print(numbers)
 
 
-def _print(numbers: dict[str, Any], top: Sequence[dict[str, Any]]) -> None:
+def _print(numbers: dict[str, Any]) -> None:
+    top = numbers["best_connected"]
     typer.echo(f"Passages        {numbers['passages']:,}")
     typer.echo(f"Entities        {numbers['entities']:,}, of which {numbers['shared']:,} in two or more passages")
     typer.echo(f"Edges           {numbers['mentions']:,} to passages, {numbers['relations']:,} between entities")

@@ -116,7 +116,7 @@ def study(
     """
     from surefind.access import Access
     from surefind.llm.address import parse_model
-    from surefind.study.corpora import Wanted, open_collections
+    from surefind.study.corpora import Wanted, flags_of, open_collections
     from surefind.study.files import folder_of, write_files
     from surefind.study.run import StudyRun
     from surefind.study.stage import find_study
@@ -140,7 +140,7 @@ def study(
         options = replace(options, llm=not offline and bool(home.services.llm.settings.model))
         if cheaper_llm and not options.llm:
             raise UsageError("--cheaper-llm is compared with the model of the study. Choose that one too, with --llm.")
-        flags = _flags(split if beir else "test", asked, seed, options, llm, offline, group)
+        flags = flags_of(wanted, options, offline)
         run = StudyRun(name, chosen, collections, options, tuple(only or ()), flags, report, fresh)
         try:
             if dry_run or not as_json:
@@ -173,27 +173,6 @@ def _options(study: Study, layout: str, encoders: list[str] | None, cheaper_llm:
         spec.make("embed", encoder)
     text = study.layout if layout == "paper" else layout
     return Options(str(Layout.read(text)) if text else "", False, tuple(encoders or ()), cheaper_llm)
-
-
-def _flags(
-    split: str,
-    questions: int | None,
-    seed: int,
-    options: Options,
-    llm: str,
-    offline: bool,
-    groups: list[str] | None,
-) -> tuple[str, ...]:
-    """The options that the command of a table repeats."""
-    found: list[str] = []
-    found += ["--split", split] if split != "test" else []
-    found += ["--questions", str(questions), "--seed", str(seed)] if questions is not None else []
-    found += ["--layout", options.layout] if options.layout else []
-    found += [part for one in options.encoders for part in ("--encoder", one)]
-    found += ["--llm", llm] if llm else ["--offline"] if offline else []
-    found += ["--cheaper-llm", options.cheaper_llm] if options.cheaper_llm else []
-    found += [part for one in groups or () for part in ("--as", one)]
-    return tuple(found)
 
 
 def _announce(run: StudyRun, dry_run: bool, as_json: bool) -> None:

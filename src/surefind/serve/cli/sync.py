@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +13,7 @@ import typer
 from surefind.serve.cli._common import HERE, LEFT_TO_OWNER, Folder, Json, list_problems, print_json, progress
 from surefind.serve.cli._gate import Guard, NoGate
 from surefind.serve.cli._money import Budget, Yes, agree
+from surefind.serve.plain import plain
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
@@ -77,7 +78,7 @@ def sync(
 
 def _print(result: SyncReport, guard: Guard, as_json: bool) -> None:
     if as_json:
-        print_json({field.name: getattr(result, field.name) for field in fields(result)} | guard.as_json())
+        print_json(plain(result) | guard.as_json())
         return
     show(result)
     guard.show()
@@ -86,15 +87,10 @@ def _print(result: SyncReport, guard: Guard, as_json: bool) -> None:
 def _compact(base: KnowledgeBase, as_json: bool) -> None:
     """Merges the parts of large indexes, which few syncs need. The result of the sync is shown before, because it is
     published and stays so if the user stops here, or if this fails."""
-    from surefind.errors import LockedError, SurefindError
+    from surefind.serve.work import merge_parts
 
-    try:
-        with progress(quiet=as_json) as report:
-            base.compact(report)
-    except LockedError:
-        return  # another sync has begun, and will see to it
-    except (SurefindError, OSError) as error:
-        typer.echo(f"The parts of the indexes were not merged ({error}). The next sync tries again.", err=True)
+    with progress(quiet=as_json) as report:
+        merge_parts(base, report, partial(typer.echo, err=True))
 
 
 def _advise(base: KnowledgeBase) -> None:

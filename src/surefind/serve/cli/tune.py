@@ -78,7 +78,8 @@ def tune(
     from surefind.bench.engine import Bench
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
-    from surefind.serve.cli._adopt import carry_out, change_for, show_adopted
+    from surefind.serve.adopting import change_for
+    from surefind.serve.cli._adopt import carry_out, show_adopted
     from surefind.tune.limits import Limits
     from surefind.tune.search import Tuner
 

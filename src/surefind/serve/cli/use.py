@@ -9,7 +9,7 @@ import typer
 
 from surefind.errors import UsageError
 from surefind.serve.cli import _complete
-from surefind.serve.cli._adopt import carry_out, change_for, show_adopted
+from surefind.serve.cli._adopt import carry_out, show_adopted
 from surefind.serve.cli._common import HERE, Folder, Json, print_json
 from surefind.serve.cli._money import Budget, Yes
 
@@ -75,6 +75,7 @@ def _adopting(base: KnowledgeBase, name: str | None, report: Path | None) -> Cha
 
     from surefind.bench.names import find, find_in
     from surefind.bench.saved import read_report, reports_in
+    from surefind.serve.adopting import change_for
 
     if name is None:
         newest = read_report(report) if report else next(reports_in(base.data), None)

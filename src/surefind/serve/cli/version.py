@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -147,31 +146,16 @@ def publish(
 ) -> None:
     """Publish a draft: it replaces the previous version, in a new generation."""
     from surefind.kb import KnowledgeBase
+    from surefind.store.lock import patiently
 
     with KnowledgeBase.open(kb) as base:
         agree(base, Guard(base, no_gate).calls(), budget, yes, as_json)
         with progress(quiet=as_json) as report:
             guard = Guard(base, no_gate, report)
             needed = base.settings.desk.approvals if approved else 0
-            number = _patiently(lambda: base.publish(version, report, guard.gate, needed, revision), wait)
-        problem = base.desk.events(version)[-1].what
-    if problem.startswith("could not commit"):
-        typer.echo(f"The draft is published, but Surefind {problem}", err=True)
+            do = partial(base.publish, version, report, guard.gate, needed, revision, partial(typer.echo, err=True))
+            number = patiently(do, wait)
     _show_published("Published", number, guard, as_json)
-
-
-def _patiently(do: Callable[[], int], seconds: float) -> int:
-    """Does it as soon as no other process writes; raises `LockedError` if that takes too long."""
-    from surefind.errors import LockedError
-
-    ends = time.monotonic() + seconds
-    while True:
-        try:
-            return do()
-        except LockedError:
-            if time.monotonic() > ends:
-                raise
-        time.sleep(0.1)
 
 
 def _show_published(done: str, number: int, guard: Guard, as_json: bool) -> None:

@@ -26,11 +26,11 @@ from surefind.errors import (
 from surefind.redact import without_folders
 from surefind.serve.archive import reduced
 from surefind.serve.auth.caller import Caller
+from surefind.serve.events import Message, ProgressEvent
 from surefind.serve.http.jobs import Job
 
-_PROGRESS = re.compile(r"(?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+)\b.*")
-_WORK = re.compile(r"(?P<what>[A-Z][a-z]+ing)\b[^:]*: (?P<state>started|finished)?")
-"""The first word of a line of progress, such as Reading or Indexing, without what it works on and how much there is."""
+_WORK = re.compile(r"[A-Z][a-z]+ing\b")
+"""The first word of a kind of work, such as Reading or Indexing, without what it works on."""
 _ABOUT_THE_REQUEST = frozenset(
     kind.__name__
     for kind in (
@@ -43,17 +43,15 @@ _GATE = (
     "The gate refused the new documents: the standing exam got worse, or could not be asked. Nothing was published. "
     "Somebody who may read every document sees the reason."
 )
-_OTHER = "The command failed. Somebody who may read every document sees the reason."
+_OTHER = "The job failed. Somebody who may read every document sees the reason."
 
 
 def job_data(job: Job, caller: Caller) -> dict[str, Any]:
     """Returns a job as JSON, as far as the caller may know it."""
     lines, whole = job_lines(job, caller), _sees_all(caller)
-    last = _PROGRESS.fullmatch(lines[-1]) if lines else None
-    progress = None
-    if last:
-        done, total = (int(last[name].replace(",", "")) for name in ("done", "total"))
-        progress = {"what": last["what"], "done": done, "total": total}
+    last, progress = job.told[-1] if whole and job.told else None, None
+    if isinstance(last, ProgressEvent) and last.state == "running":
+        progress = {"what": last.what, "done": last.done, "total": last.total}
     return {
         "id": job.id, "kind": job.kind, "state": job.state, "began": job.began, "ended": job.ended,
         "progress": progress, "message": lines[-1] if lines else "",
@@ -64,17 +62,17 @@ def job_data(job: Job, caller: Caller) -> dict[str, Any]:
 
 def job_lines(job: Job, caller: Caller) -> list[str]:
     """Returns the lines of progress that the caller may see."""
-    return [shown for line in job.lines if (shown := shown_line(line, caller))]
+    return [line for event in job.told if (line := shown_line(event, caller))]
 
 
-def shown_line(line: str, caller: Caller) -> str:
-    """Returns what a caller may see of a line of progress; empty if that is nothing."""
+def shown_line(event: ProgressEvent | Message, caller: Caller) -> str:
+    """Returns what a caller may see of an event, as a line; empty if that is nothing."""
     if _sees_all(caller):
-        return line
-    found = _WORK.match(line)
-    if found is None:
+        return str(event)
+    work = _WORK.match(event.what) if isinstance(event, ProgressEvent) else None
+    if work is None or not isinstance(event, ProgressEvent):
         return ""
-    return f"{found['what']}: {found['state']}" if found["state"] else found["what"]
+    return work[0] if event.state == "running" else f"{work[0]}: {event.state}"
 
 
 def job_about(job: Job, caller: Caller) -> str:

@@ -1,9 +1,8 @@
-"""Long work: commands of Surefind in processes of their own, with their progress.
+"""Long work in processes of their own, with their progress.
 
-A job is a command of a fixed form, so it does what the command does: it holds the writer's lock, asks the gate, and can
-be stopped and continued. Searches go on meanwhile, in the process of the server. The process reads its command, and who
-the caller is, from its standard input (`serve/cli/_job.py`): an operating system cuts the words of a command line at a
-NUL, and shows them to other users of the machine.
+A job calls the functions that commands call (`serve/work.py`), so it does what they do: it holds the writer's lock,
+asks the gate, and can be stopped and continued. Searches go on meanwhile, in the process of the server. The process of
+a job (`serve/job_process.py`) gets what to do, and who the caller is, from its standard input, and answers with events.
 """
 
 from __future__ import annotations
@@ -18,32 +17,39 @@ import signal
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from surefind.errors import LockedError, NotFoundError, UsageError
 from surefind.serve.auth.caller import Caller, Scope
+from surefind.serve.events import Failure, Message, ProgressEvent, Result, read
 from surefind.serve.http.metrics import Metrics
 
 State = Literal["running", "finished", "failed", "cancelled"]
 _KEPT = 100
 """Jobs that are remembered, at most. Those that run are not forgotten."""
-_LINES = 2_000
-"""Lines of progress that a job keeps, at most."""
+_EVENTS = 2_000
+"""Events that a job keeps, at most."""
+_LONGEST_EVENT = 1 << 30
+"""Bytes of an event, at most: the result of a benchmark is one."""
 _AT_ONCE = 4
 _PATIENCE = 10.0
 """Seconds that a cancelled job has to stop by itself."""
-_WAIT = "60"
-"""Seconds that publishing waits for another writer."""
-_ERROR = "surefind: "
-"""How the line of a command's error begins."""
+_FAILED = "The job failed."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
 _SCOPES: dict[str, Scope] = {
     "sync": "write", "publish": "review", "bench": "review", "study": "review", "pool": "review", "graph": "review",
     "adopt": "review",
 }  # fmt: skip
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "sync": (), "graph": (), "publish": ("version", "approved", "revision"), "bench": ("exam", "preset"),
+    "study": ("study", "exam"), "pool": ("exam", "judge"), "adopt": ("folder", "row"),
+}  # fmt: skip
+_NAMED = {"bench": ("exam", "preset"), "study": ("study", "exam"), "pool": ("exam",)}
+"""The options of each kind that are names which a caller chose."""
+_REQUIRED = {("study", "study"), ("pool", "exam")}
 Ended = Callable[["Job"], Awaitable[None]]
 """Is called when a job has ended, before others learn of it."""
 
@@ -66,9 +72,10 @@ class Job:
     error: str = ""
     error_kind: str = ""
     """The name of the error's class."""
-    lines: list[str] = field(default_factory=list)
+    told: list[ProgressEvent | Message] = field(default_factory=list)
+    """How far it is, and what it says."""
     skipped: int = 0
-    """Lines at the beginning that are no longer kept."""
+    """Events at the beginning that are no longer kept."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
 
@@ -90,20 +97,20 @@ class Jobs:
         if kind not in _SCOPES:
             raise UsageError(f"There is no job of the kind {kind!r}. Choices: {', '.join(_SCOPES)}.")
         caller.require(_SCOPES[kind])
-        words = _command(kind, options, caller)
+        chosen = _checked(kind, options)
         if len(self._processes) + self._starting >= _AT_ONCE:
             raise UsageError(f"{_AT_ONCE} jobs are running. Wait for one, or cancel one.")
         job = Job(secrets.token_hex(8), kind, caller.name, caller.groups, time.time(), about, after)
-        environment = {**os.environ, "SUREFIND_PROGRESS_SECONDS": "0.5"}
-        line = [*words.options, "--json", "--kb", str(self._folder), "--", *words.names]
+        identity = {"author": caller.name, "groups": sorted(caller.groups)}
+        request = {"kind": kind, "folder": str(self._folder), **identity, "options": chosen}
         self._starting += 1
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "surefind.serve.cli._job", stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment,
-                start_new_session=True, limit=1 << 26,
+                sys.executable, "-m", "surefind.serve.job_process", stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, start_new_session=True,
+                limit=_LONGEST_EVENT,
             )  # fmt: skip
-            await _tell(process, {"author": caller.name, "words": line})
+            await _tell(process, request)
         finally:
             self._starting -= 1
         self._jobs[job.id], self._processes[job.id] = job, process
@@ -149,43 +156,33 @@ class Jobs:
         )
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, str, str]]:
-        """Yields (number, kind, line) of each line of progress, and of the end, which has no line. Yields (0, "", "")
-        when nothing has happened for a while, so that the connection stays open."""
+    async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, ProgressEvent | Message | None]]:
+        """Yields each event with its number, and the number of the end, without an event. Yields (0, None) when nothing
+        has happened for a while, so that the connection stays open."""
         number = after
         while True:
             start = max(number - job.skipped, 0)
-            for line in job.lines[start:]:
+            for event in job.told[start:]:
                 number = max(number, job.skipped) + 1
-                yield number, "progress", line
+                yield number, event
             if job.state != "running" and job.ended:
-                yield number + 1, "end", ""
+                yield number + 1, None
                 return
             async with job.changed:
                 try:
                     await asyncio.wait_for(job.changed.wait(), 15)
                 except TimeoutError:
-                    yield 0, "", ""
+                    yield 0, None
 
     async def _follow(self, job: Job, process: asyncio.subprocess.Process) -> None:
         assert process.stdout and process.stderr
-        output = asyncio.create_task(process.stdout.read())
-        async for raw in process.stderr:
-            line = raw.decode(errors="replace").rstrip()
-            if line.startswith(_ERROR):
-                continue  # the result has it
-            job.lines.append(line)
-            if len(job.lines) > _LINES:
-                del job.lines[0]
-                job.skipped += 1
-            await _announce(job)
-        text, code = (await output).decode(errors="replace"), await process.wait()
-        with contextlib.suppress(ValueError):
-            job.result = json.loads(text)
+        failure, _ = await asyncio.gather(_listen(job, process.stdout), _overhear(job, process.stderr))
+        code = await process.wait()
         if job.state == "running":
             job.state = "finished" if code == 0 else "failed"
         if job.state == "failed":
-            (job.error_kind, job.error), job.result = _error(job.result), None
+            failure = failure or Failure("", _FAILED)
+            job.error_kind, job.error, job.result = failure.kind, _told(failure), None
         await self._ended(job)
         job.ended = time.time()
         self._processes.pop(job.id, None)
@@ -193,8 +190,39 @@ class Jobs:
         await _announce(job)
 
 
+async def _listen(job: Job, stream: asyncio.StreamReader) -> Failure | None:
+    """Takes in the events of a job, until its process ends. Returns why it failed, if it said so."""
+    failure = None
+    async for line in stream:
+        try:
+            event = read(line)
+        except (ValueError, KeyError, TypeError):  # cut off, because the process was killed while it wrote
+            continue
+        if isinstance(event, Result):
+            job.result = event.value
+        elif isinstance(event, Failure):
+            failure = event
+        else:
+            await _keep(job, event)
+    return failure
+
+
+async def _overhear(job: Job, stream: asyncio.StreamReader) -> None:
+    """Takes what the process of a job writes past us, such as warnings of libraries, for messages to the owner."""
+    async for line in stream:
+        await _keep(job, Message(line.decode(errors="replace").rstrip()))
+
+
+async def _keep(job: Job, event: ProgressEvent | Message) -> None:
+    job.told.append(event)
+    if len(job.told) > _EVENTS:
+        del job.told[0]
+        job.skipped += 1
+    await _announce(job)
+
+
 async def _tell(process: asyncio.subprocess.Process, request: dict[str, Any]) -> None:
-    """Writes the command of a job to its process. One that has ended already is followed as any other."""
+    """Writes the request of a job to its process. One that has ended already is followed as any other."""
     assert process.stdin
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.write(json.dumps(request).encode())
@@ -202,16 +230,11 @@ async def _tell(process: asyncio.subprocess.Process, request: dict[str, Any]) ->
     process.stdin.close()
 
 
-def _error(result: Any) -> tuple[str, str]:
-    """Returns the class of a command's error, and why it failed. The message of a lock names another process, with the
-    groups of its caller."""
-    told = result.get("error") if isinstance(result, dict) else None
-    if not isinstance(told, dict):
-        return "", "The command failed."
-    kind = str(told.get("type", ""))
-    if kind == LockedError.__name__:
-        return kind, "Another process is writing to the knowledge base. Try again when it has ended."
-    return kind, str(told.get("message", "")) or "The command failed."
+def _told(failure: Failure) -> str:
+    """Returns why a job failed. The message of a lock names another process, with the groups of its caller."""
+    if failure.kind == LockedError.__name__:
+        return "Another process is writing to the knowledge base. Try again when it has ended."
+    return failure.message or _FAILED
 
 
 async def _announce(job: Job) -> None:
@@ -219,43 +242,15 @@ async def _announce(job: Job) -> None:
         job.changed.notify_all()
 
 
-@dataclass(frozen=True)
-class _Command:
-    options: Sequence[str]
-    names: Sequence[str] = ()
-    """What stands after `--`, so that no name is read as an option."""
-
-
-def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
-    """Returns the command of a job. Every value is checked."""
-    groups = [f"--as={group}" for group in sorted(caller.groups)]
-    if kind == "sync":
-        return _Command(["sync"])
+def _checked(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Checks what a caller chose, and returns the options of the function of this kind."""
     if kind == "publish":
         version = options.get("version")
         if not isinstance(version, int) or version < 1:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
-        approved = ["--approved"] if options.get("approved") else []
-        revision = ["--revision", str(options["revision"])] if options.get("revision") else []
-        return _Command(["version", "publish", "--wait", _WAIT, *approved, *revision], [str(version)])
-    if kind == "adopt":
-        return _Command(["use", "--report", str(options["folder"])], [str(options["row"])])
-    if kind == "graph":
-        return _Command(["graph", "stats", *groups])
-    if kind == "pool":
-        return _Command(["exam", "label", f"--judge={options['judge']}", *groups], [_name(options, "exam")])
-    if kind == "study":
-        exam = ["--exam", _name(options, "exam")] if options.get("exam") is not None else []
-        return _Command(["study", *exam, *groups], [_name(options, "study")])
-    words = [
-        word for name in ("exam", "preset") if options.get(name) is not None
-        for word in (f"--{name}", _name(options, name))
-    ]  # fmt: skip
-    return _Command(["bench", *words, *groups])
-
-
-def _name(options: dict[str, Any], option: str) -> str:
-    value = options.get(option)
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise UsageError(f"{option} must be a name, not {value!r}.")
-    return value
+    for name in _NAMED.get(kind, ()):
+        value = options.get(name)
+        optional = value is None and (kind, name) not in _REQUIRED
+        if not optional and not (isinstance(value, str) and _NAME.fullmatch(value)):
+            raise UsageError(f"{name} must be a name, not {value!r}.")
+    return {name: options[name] for name in _OPTIONS[kind] if options.get(name) is not None}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import threading
 from collections import OrderedDict
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Request
@@ -17,20 +17,15 @@ from starlette.responses import Response
 
 from surefind.access import Access
 from surefind.errors import NothingIndexedError
-from surefind.graph.communities import communities
-from surefind.graph.index import GraphIndex
-from surefind.graph.labels import labels
 from surefind.graph.summaries import summarise
-from surefind.graph.view import counts, render, view
-from surefind.protocols import Retriever
+from surefind.graph.view import render, view
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller
+from surefind.serve.graph_figures import GRAPH, figures, graph_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import back_to, page
 from surefind.serve.web.policy import with_own_scripts
 from surefind.serve.web.report import compressed
-from surefind.spec import make
-from surefind.store.backends.view import LocalView
 
 router = APIRouter(include_in_schema=False)
 _KEPT = 16
@@ -41,8 +36,6 @@ _FIRST = 2_000
 """Entities that are drawn, at most."""
 _TOP = 60
 """Entities that the page without a script lists."""
-EXAMPLE = "ppr(seed=[bm25])"
-"""A retriever whose index is the graph. Without vectors as seeds, it needs no encoder."""
 Drawn = tuple[str, dict[str, Any]]
 """The map as a page, and the figures of the graph."""
 _pages: WeakKeyDictionary[Reader, OrderedDict[frozenset[str], Drawn]] = WeakKeyDictionary()
@@ -82,15 +75,14 @@ def _found(service: Service, caller: Caller) -> Drawn | None:
         reader = service.reader()
     except NothingIndexedError:
         return None
-    retriever = cast(Retriever, make("retrieve", EXAMPLE))
-    if reader.missing([retriever]):
+    if reader.missing([GRAPH]):
         return None
     access = caller.access()
     with _lock:
         kept = _pages.setdefault(reader, OrderedDict())
         known = kept.get(access.groups)
     if known is None:
-        known = _drawn(reader, retriever, access)
+        known = _drawn(reader, access)
         with _lock:
             kept[access.groups] = known
             while len(kept) > _KEPT:
@@ -98,13 +90,8 @@ def _found(service: Service, caller: Caller) -> Drawn | None:
     return known
 
 
-def _drawn(reader: Reader, retriever: Retriever, access: Access) -> Drawn:
-    opened = cast(LocalView, reader.view)
-    graph = cast(GraphIndex, opened.index(retriever)).graph(opened.mask(access))
-    grouped = communities(graph)
-    named = labels(graph)
-    best = sorted(range(len(named)), key=lambda entity: (-int(graph.degrees[entity]), entity))[:_TOP]
-    figures = {**counts(graph, grouped), "best": [(named[one], int(graph.degrees[one])) for one in best]}
+def _drawn(reader: Reader, access: Access) -> Drawn:
+    graph, grouped, opened = graph_of(reader, access)
     ids = opened.spans().ids
     summaries = summarise(graph, grouped)
     most = _FIRST
@@ -113,5 +100,5 @@ def _drawn(reader: Reader, retriever: Retriever, access: Access) -> Drawn:
         html = render(data)
         size = len(gzip.compress(html.encode(), 1))
         if size <= _BYTES or most <= 1:
-            return html, {**figures, "drawn": len(data["nodes"])}
+            return html, {**figures(graph, grouped, _TOP), "drawn": len(data["nodes"])}
         most = max(1, min(most - 1, int(most * _BYTES / size * 0.95)))

@@ -110,7 +110,7 @@ async def adopt(
     found, _ = await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", report_id, tuple))
     if row not in {one.name for one in found.rows}:
         raise NotFoundError(f"The report has no configuration {row!r}.")
-    options = {"folder": found.path.parent, "row": row}
+    options = {"folder": str(found.path.parent), "row": row}
     job = await service.jobs.start(caller, "adopt", options, row, "/reports")
     return back_to(request, f"/jobs/{job.id}")
 

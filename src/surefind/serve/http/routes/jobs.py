@@ -83,7 +83,10 @@ async def events(
 
 
 async def _stream(service: Service, caller: Caller, job: Job, after: int) -> AsyncIterator[str]:
-    async for number, kind, line in service.jobs.events(job, after):
-        data = job_data(job, caller) if kind == "end" else shown_line(line, caller)
-        if data or not kind:
-            yield f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n" if kind else ": still working\n\n"
+    async for number, event in service.jobs.events(job, after):
+        if not number:
+            yield ": still working\n\n"
+        elif event is None:
+            yield f"id: {number}\nevent: end\ndata: {json.dumps(job_data(job, caller))}\n\n"
+        elif line := shown_line(event, caller):
+            yield f"id: {number}\nevent: progress\ndata: {json.dumps(line)}\n\n"

@@ -10,7 +10,6 @@ import numpy as np
 from surefind.bench.engine import OWNER, Scored
 from surefind.bench.plan import Contender, on_layout
 from surefind.notes import collecting
-from surefind.protocols import Priced
 from surefind.study.desk import Desk
 from surefind.study.scores import summary
 from surefind.study.stage import Before
@@ -74,7 +73,7 @@ def _costs(desk: Desk, scored: Scored) -> dict[str, dict[str, float]]:
 def _model_share(desk: Desk, contender: Contender) -> tuple[float, float]:
     """Seconds and dollars of the model for a document. The answers are cached, with what they took and cost."""
     layout = contender.layout
-    if layout is None or not any(isinstance(stage, Priced) for stage in (layout.chunk, *layout.enrich)):
+    if layout is None or not layout.asks_llm:
         return 0.0, 0.0
     documents = desk.bench.reader(contender).documents(OWNER)
     taken = documents[:: max(1, len(documents) // _PRICED)]

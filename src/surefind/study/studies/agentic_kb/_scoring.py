@@ -26,7 +26,5 @@ class Scorer:
 
     def scores(self, ranking: Rankings) -> dict[str, Floats]:
         """Measure -> the score of each question. Each larger passage counts once, as in a search."""
-        parents = self._view.parents(ranking.ids)
-        if parents is not None:
-            ranking = fold(ranking, parents)
-        return {str(measure): self._spans.of(ranking, measure) for measure in self._measures}
+        whole = fold(ranking, self._view.parents)
+        return {str(measure): self._spans.of(whole, measure) for measure in self._measures}

@@ -1,4 +1,4 @@
-"""Prints progress as plain lines on stderr, for logs and pipes."""
+"""Turns reports of progress into events: for the log of a command, and for the server that runs a job."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from surefind.serve.events import ProgressEvent
 
 SECONDS_BETWEEN = 10.0
-"""Seconds between two lines about the same kind of work; $SUREFIND_PROGRESS_SECONDS replaces it."""
+"""Seconds between two events about the same kind of work; $SUREFIND_PROGRESS_SECONDS replaces it."""
 
 
 @dataclass
@@ -17,8 +21,8 @@ class _Work:
     done: int
     total: int
     started: float
-    printed: float
-    """Time of the last line printed about this work."""
+    said: float
+    """Time of the last event about this work."""
     reported: float
     """Time of the last report from this work."""
 
@@ -31,14 +35,14 @@ def _seconds_between() -> float:
 
 
 @dataclass
-class Lines:
-    """Prints when each kind of work starts and finishes, and now and then how far it is. Thread-safe.
+class ProgressLog:
+    """Says when each kind of work starts and finishes, and now and then how far it is. Thread-safe.
 
     Work is finished when it has reported all of its parts and other work reports: an index first reports its vectors,
     then itself.
     """
 
-    say: Callable[[str], None]
+    say: Callable[[ProgressEvent], None]
     clock: Callable[[], float] = time.monotonic
     between: float = field(default_factory=_seconds_between)
     _works: dict[str, _Work] = field(default_factory=dict)
@@ -52,14 +56,20 @@ class Lines:
             if work is None:
                 work = self._works[what] = _Work(done, total, now, now, now)
                 if done < total:
-                    self.say(f"{what}: started, {total:,} to do")
+                    self.say(ProgressEvent(what, "started", done, total, 0.0))
             work.done, work.total, work.reported = done, total, now
-            if done < total and now - work.printed >= self.between:
-                work.printed = now
-                self.say(f"{what}: {done:,} of {total:,} after {now - work.started:.0f} s")
+            if done < total and now - work.said >= self.between:
+                work.said = now
+                self.say(ProgressEvent(what, "running", done, total, now - work.started))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close(failed=kind is not None)
 
     def close(self, failed: bool = False) -> None:
-        """Prints the last lines. Work that never reports its last part counts as finished unless something failed."""
+        """Says the last events. Work that never reports its last part counts as finished unless something failed."""
         with self._lock:
             for work in self._works.values():
                 if work.done < work.total and not failed:
@@ -69,5 +79,5 @@ class Lines:
     def _finish(self, over: Callable[[str, _Work], bool]) -> None:
         for what, work in list(self._works.items()):
             if work.done >= work.total and over(what, work):
-                self.say(f"{what}: finished, {work.total:,} in {work.reported - work.started:.1f} s")
+                self.say(ProgressEvent(what, "finished", work.done, work.total, work.reported - work.started))
                 del self._works[what]

@@ -1,0 +1,53 @@
+"""Makes a configuration that was measured the default of a knowledge base: builds what it needs, then writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from surefind.adoption import Change, build, build_calls, missing, prepare, write
+from surefind.bench.plan import Contender, short
+from surefind.config import Settings
+from surefind.kb import KnowledgeBase
+from surefind.prompts.values import Calls
+from surefind.protocols import OnProgress
+
+
+def change_for(base: KnowledgeBase, found: Contender) -> Change:
+    """Prepares the change of surefind.toml that makes this configuration the default."""
+    name = found.pipeline.name or short(found.pipeline)
+    return prepare(base.folder, name, found.pipeline, found.layout)
+
+
+def adopt(
+    base: KnowledgeBase,
+    change: Change,
+    agree: Callable[[Sequence[Calls]], None],
+    report: OnProgress | None,
+    say: Callable[[str], None],
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Builds what the change needs, then writes it. `agree` raises an error if the calls of language models may not be
+    made. Returns what changed."""
+    made = {**_compared(change), "file": str(base.folder / "surefind.toml"), "dry_run": dry_run}
+    if change.empty:
+        return {**made, "changed": False, "built": []}
+    if dry_run:
+        return {**made, "changed": True, "built": missing(base, change)}
+    try:
+        agree(build_calls(base, change))
+        built = build(base, change, report)
+    except BaseException:
+        say("surefind.toml was not changed.")
+        raise
+    write(base.folder, change)
+    return {**made, "changed": True, "built": built}
+
+
+def _compared(change: Change) -> dict[str, Any]:
+    return {"name": change.name, "undone": change.undoes, "before": _in_use(change.old), "after": _in_use(change.new)}
+
+
+def _in_use(settings: Settings) -> dict[str, str]:
+    name = settings.pipeline
+    return {"pipeline": name, "spec": str(settings.named(name)), "layout": str(settings.layout)}

@@ -1,0 +1,163 @@
+"""The long work that a server does for its callers: one function for each kind of job.
+
+A function gets the knowledge base, opened for its author, and what the caller may read. It reports progress, says what
+the owner should know, and returns plain data. It spends no money: a job has nobody to ask.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from surefind.access import Access
+from surefind.errors import LockedError, SurefindError, UsageError
+from surefind.kb import KnowledgeBase
+from surefind.serve.plain import plain
+
+if TYPE_CHECKING:
+    from surefind.bench.gate import ExamGate
+    from surefind.prompts.values import Calls
+    from surefind.protocols import OnProgress
+
+PATIENCE = 60.0
+"""Seconds that publishing waits for another writer."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the function of a job works with."""
+
+    kb: KnowledgeBase
+    access: Access
+    report: OnProgress
+    say: Callable[[str], None]
+    """Tells the owner something."""
+    give: Callable[[Any], None]
+    """Gives the result."""
+
+    def gate(self) -> ExamGate | None:
+        """The gate of the settings, if they have one."""
+        if not self.kb.settings.gate:
+            return None
+        from surefind.bench.gate import ExamGate
+
+        return ExamGate(self.kb, self.report)
+
+    def spend_nothing(self, calls: Sequence[Calls]) -> None:
+        """Raises `UsageError` if calls of a language model may cost money."""
+        from surefind.llm.quote import quote
+
+        quoted = quote(self.kb.services.llm, calls) if calls else None
+        if quoted and quoted.costs:
+            raise UsageError(f"This may cost money: {quoted}. Run it on the command line, and add --yes.")
+
+
+def sync(task: Task) -> None:
+    """Reads the sources again. The parts of indexes are merged after the result is given, because that is published and
+    stays so if this fails."""
+    gate = task.gate()
+    task.spend_nothing([*task.kb.sync_calls(), *(gate.calls() if gate else ())])
+    made = task.kb.sync(report=task.report, gate=gate)
+    task.give({**plain(made), **({"gate": gate.drift} if gate else {})})
+    merge_parts(task.kb, task.report, task.say)
+
+
+def publish(task: Task, version: int, approved: bool = False, revision: int | None = None) -> None:
+    from surefind.store.lock import patiently
+
+    gate = task.gate()
+    task.spend_nothing(gate.calls() if gate else [])
+    needed = task.kb.settings.desk.approvals if approved else 0
+    do = partial(task.kb.publish, version, task.report, gate, needed, revision, task.say)
+    number = patiently(do, PATIENCE)
+    task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
+
+
+def bench(task: Task, exam: str | None = None, preset: str | None = None) -> None:
+    from surefind.bench.files import write_files
+    from surefind.bench.llm_calls import llm_calls
+    from surefind.bench.run import known_item_exam, run_bench
+    from surefind.bench.saved import report_folder
+    from surefind.exam.store import ExamStore
+    from surefind.serve.bench_plan import compared, plan_for
+
+    kb = task.kb
+    what = compared(kb, preset, [], [], [])
+    store = ExamStore(kb.data / "exams")
+    questions = store.load(exam) if exam else known_item_exam(kb, access=task.access, tell=task.say)
+    plan = plan_for(kb, questions, what, task.access)
+    task.spend_nothing(llm_calls(kb, plan))
+    options = [word for name, value in (("--exam", exam), ("--preset", preset)) if value for word in (name, value)]
+    groups = [word for group in sorted(task.access.groups) for word in ("--as", group)]
+    command = shlex.join(["surefind", "bench", *options, *groups])
+    report = run_bench(kb, plan, command, report=task.report).report
+    task.give({**report, "page": str(write_files(report, report_folder(kb.data, report)))})
+
+
+def study(task: Task, study: str, exam: str | None = None) -> None:
+    from surefind.study.corpora import Wanted, flags_of, open_collections
+    from surefind.study.desk import Options
+    from surefind.study.files import folder_of, write_files
+    from surefind.study.run import StudyRun
+    from surefind.study.stage import find_study
+
+    chosen = find_study(study)
+    wanted = Wanted((exam,) if exam else (), questions=chosen.questions, access=task.access)
+    collections = open_collections(task.kb.folder, wanted, task.report, task.say)
+    try:
+        options = Options(llm=bool(task.kb.services.llm.settings.model))
+        run = StudyRun(study, chosen, collections, options, flags=flags_of(wanted, options), report=task.report)
+        task.spend_nothing([one for _, listed in run.calls() for one in listed])
+        made = run.run()
+    finally:
+        for collection in collections:
+            collection.kb.close()
+    task.give({**made, "page": str(write_files(made, folder_of(task.kb.data, made)))})
+
+
+def pool(task: Task, exam: str, judge: str) -> None:
+    """Collects the passages that judges of an exam will see."""
+    from surefind.exam.pooling import pooled
+    from surefind.store.lock import growing_lock
+
+    with growing_lock(task.kb.data, exam):
+        pool = pooled(task.kb, exam, task.access, report=task.report)
+    task.give({"name": exam, "judge": judge, "questions": len(pool)})
+
+
+def graph(task: Task) -> None:
+    """Builds the graph's index, and counts what the caller may read. Later syncs keep it only if a pipeline uses it."""
+    from surefind.serve.graph_figures import GRAPH, figures, graph_of
+
+    task.kb.build_for([GRAPH], report=task.report)
+    found = graph_of(task.kb.reader(), task.access)
+    task.give(figures(*found[:2]))
+
+
+def adopt(task: Task, folder: str, row: str) -> None:
+    """Makes a row of a report the default of the knowledge base."""
+    from surefind.bench.names import find_in
+    from surefind.bench.saved import read_report
+    from surefind.serve.adopting import adopt, change_for
+
+    change = change_for(task.kb, find_in(read_report(Path(folder)), row))
+    task.give(adopt(task.kb, change, task.spend_nothing, task.report, task.say))
+
+
+def merge_parts(kb: KnowledgeBase, report: OnProgress | None, say: Callable[[str], None]) -> None:
+    """Merges the parts of large indexes, which few syncs need. A failure is said, because the sync itself is done."""
+    try:
+        kb.compact(report)
+    except LockedError:
+        return  # another sync has begun, and will see to it
+    except (SurefindError, OSError) as error:
+        say(f"The parts of the indexes were not merged ({error}). The next sync tries again.")
+
+
+KINDS: Mapping[str, Callable[..., None]] = {
+    "sync": sync, "publish": publish, "bench": bench, "study": study, "pool": pool, "graph": graph, "adopt": adopt,
+}  # fmt: skip
