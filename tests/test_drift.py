@@ -16,9 +16,10 @@ import pytest
 from exam_helpers import FEW, copy_few, query, surefind
 from helpers import WORDS, Home
 from surefind import Access
-from surefind.bench.drift import Drift, corrected, measure_drift
+from surefind.bench.comparison import RunDifference, corrected
+from surefind.bench.drift import Drift, measure_drift
 from surefind.bench.engine import Bench
-from surefind.bench.gate import ExamGate, refused
+from surefind.bench.gate import ExamGate
 from surefind.bench.gold import locate_gold
 from surefind.bench.preview import preview
 from surefind.bench.standing import standing_exam
@@ -471,9 +472,10 @@ def test_small_loss_within_the_margin_passes(gated: Home) -> None:
     ],
 )
 def test_rule_of_the_gate(difference: float, high: float, margin: float, no: bool) -> None:
-    documents = Difference(1, 2)
-    drift = Drift("zoo v1", "bm25", documents, 8, 0, 8, 0.9, 0.9 + difference, difference, -0.2, high, 0.5)
-    assert refused(drift, margin) is no
+    runs = RunDifference(
+        questions=8, before=0.9, after=0.9 + difference, difference=difference, low=-0.2, high=high, p=0.5
+    )
+    assert runs.lost_more_than(margin) is no
 
 
 def test_retiring_a_document_is_gated(gated: Home) -> None:

@@ -30,10 +30,7 @@ def drift_text(drift: Drift) -> str:
 
 
 def summary(drift: Drift) -> str:
-    return (
-        f"{drift.measure} {drift.before:.3f} -> {drift.after:.3f}: {drift.difference:+.3f}, 95% interval "
-        f"{drift.low:+.3f} to {drift.high:+.3f}, p {drift.p:.3f}"
-    )
+    return f"{drift.measure} {drift.summary}"
 
 
 def verdict(drift: Drift) -> str:

@@ -1,7 +1,7 @@
 """Reads the tables of a study from its TOML file, `studies/<name>.toml`, one `[[tables]]` for each:
 
     number title stage chart drawn   as in `tables.TableSpec`
-    rows         names of rows, or the name of a list of them, or a call that lists them; without, all that were measured
+    rows         names of rows, or the name of a list of them, or a call that lists them; without, all measured ones
     listed       "distinct": rows that are equal are shown once; "printed": then come the rows that only the paper has
     called       other names of rows; specs: a mapping of their specs, or "measured"; known_as: names in `left_out`
     columns      ours    figures: a measure, or `text` with mean (and of), row, at or call; format and group

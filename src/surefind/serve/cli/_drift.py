@@ -30,7 +30,8 @@ def compare_generations(
 ) -> None:
     """Shows the drift since a generation. Exits with 1 if an exam got significantly worse. `others` are the options
     that do not go with --since."""
-    from surefind.bench.drift import corrected, drift_calls, measure_drift
+    from surefind.bench.comparison import corrected
+    from surefind.bench.drift import drift_calls, measure_drift
     from surefind.bench.drift_text import drift_text
     from surefind.kb import KnowledgeBase
 
