@@ -82,9 +82,9 @@ def test_published_or_discarded_draft_is_not_changed_any_more(desk: Desk) -> Non
     desk.set_state(first, "discarded", "ada", "discarded the draft")
     desk.published(second, 1, Base(7, "hash", "one"), 3, "ada")
     for number in (first, second):
-        with pytest.raises(UsageError, match=f"Version {number} is not a draft"):
+        with pytest.raises(UsageError, match=f"There is no open draft {number}"):
             desk.save(number, 1, content("two"), "ada")
-        with pytest.raises(UsageError, match="is not a draft"):
+        with pytest.raises(UsageError, match="There is no open draft"):
             review.approve(desk, number, 1, "bob")
     assert desk.waiting() == []
     assert desk.get(second).generation == 3
@@ -288,8 +288,8 @@ def test_publishing_without_the_approvals_that_it_needs_is_refused(fees: Home) -
         with pytest.raises(UsageError, match="needs 1 approval before it is published, and has 0"):
             kb.publish(number, approvals=1)
         assert kb.catalogue.generation() == 1
-    assert surefind("version", "publish", str(number), "--approved", kb=fees.folder).code == 2
-    assert surefind("version", "publish", str(number), kb=fees.folder).code == 0
+    assert surefind("draft", "publish", str(number), "--approved", kb=fees.folder).code == 2
+    assert surefind("draft", "publish", str(number), kb=fees.folder).code == 0
 
 
 def test_revision_that_nobody_read_is_not_published(fees: Home) -> None:
@@ -298,7 +298,7 @@ def test_revision_that_nobody_read_is_not_published(fees: Home) -> None:
         kb.save(number, 1, b"A wire costs 2.", "bob")
         with pytest.raises(ConflictError, match="has revision 2 now, and you read revision 1"):
             kb.publish(number, revision=1)
-        assert surefind("version", "publish", str(number), "--revision", "1", kb=fees.folder).code == 2
+        assert surefind("draft", "publish", str(number), "--revision", "1", kb=fees.folder).code == 2
         assert kb.desk.get(number).state == "draft"
         kb.publish(number, revision=2)
         assert kb.desk.get(number).state == "published"
@@ -342,7 +342,7 @@ def test_publisher_that_was_killed_after_its_commit_is_completed(fees: Home, mon
 def test_killed_publisher_loses_neither_the_draft_nor_the_document(fees: Home, seconds: float) -> None:
     with fees.open() as kb:
         number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
-    words = ["-m", "surefind", "version", "publish", str(number), "--kb", str(fees.folder)]
+    words = ["-m", "surefind", "draft", "publish", str(number), "--kb", str(fees.folder)]
     process = subprocess.Popen([sys.executable, *words], start_new_session=True)
     time.sleep(seconds)
     os.killpg(process.pid, signal.SIGKILL)
@@ -467,7 +467,7 @@ def test_failing_git_is_reported_by_the_command(fees: Home) -> None:
     fees.configure(f'{WORDS}\n[desk]\ngit = "nowhere"\n')
     with fees.open() as kb:
         number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
-    ran = surefind("version", "publish", str(number), kb=fees.folder)
+    ran = surefind("draft", "publish", str(number), kb=fees.folder)
     assert ran.code == 0 and "not the top folder of a git repository" in ran.err
 
 

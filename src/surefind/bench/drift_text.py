@@ -14,7 +14,7 @@ _QUESTION = 70
 
 
 def drift_text(drift: Drift) -> str:
-    """Returns everything that `surefind bench --since` prints about one exam."""
+    """Returns everything that `surefind drift` prints about one exam."""
     changed = drift.documents
     lines = [
         f"Generation {changed.before} to {changed.after}: {len(changed.added)} documents added, {len(changed.changed)} "

@@ -158,7 +158,7 @@ class Database:
             raise newer(path, found, FORMAT.version)
         raise OlderStoreError(
             f"{path} was written by an earlier release of Surefind and cannot be changed here. Make its folder "
-            "writable, and list the drafts once: surefind version list."
+            "writable, and list the drafts once: surefind draft list."
         )
 
     @contextlib.contextmanager

@@ -295,8 +295,8 @@ class Desk:
 
 def no_draft(number: int, state: str = "") -> UsageError:
     """Returns the error for a number that is not an open draft. It names no others: the caller may not see them."""
-    about = f" It is {state}." if state else ""
-    return UsageError(f"Version {number} is not a draft.{about} List the drafts with: surefind version list.")
+    about = f" Draft {number} is {state}." if state else ""
+    return UsageError(f"There is no open draft {number}.{about} List the drafts with: surefind draft list.")
 
 
 def note(rows: CheckedRows, number: int, who: str, what: str, revision: int) -> None:

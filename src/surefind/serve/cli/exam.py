@@ -13,6 +13,7 @@ import typer
 from surefind.errors import BudgetError, ExamError, UsageError
 from surefind.serve.cli import _complete, exam_feedback, exam_grow, exam_label
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
+from surefind.serve.cli._groups import command_group
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     from surefind.exam.model import Exam
     from surefind.exam.store import ExamStore
 
-app = typer.Typer(
-    help="Write, import, grow, list, show, export and delete exams: questions with gold passages.", no_args_is_help=True
-)
+app = command_group("Write, import, grow, list, show, export and delete exams: questions with gold passages.")
 
 ExamName = Annotated[str, typer.Argument(help="The exam: NAME or NAME@VERSION.", autocompletion=_complete.exams)]
 

@@ -237,7 +237,7 @@ def _command(kind: str, options: dict[str, Any], caller: Caller) -> _Command:
             raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
         approved = ["--approved"] if options.get("approved") else []
         revision = ["--revision", str(options["revision"])] if options.get("revision") else []
-        return _Command(["version", "publish", "--wait", _WAIT, *approved, *revision], [str(version)])
+        return _Command(["draft", "publish", "--wait", _WAIT, *approved, *revision], [str(version)])
     if kind == "adopt":
         return _Command(["use", "--report", str(options["folder"])], [str(options["row"])])
     if kind == "graph":

@@ -1,16 +1,16 @@
-"""`surefind bench --since`: asks the standing exam on an earlier generation and on the current one."""
+"""`surefind drift`: asks the standing exam on an earlier generation and on the current one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from surefind.errors import NotBuiltError, UsageError
-from surefind.serve.cli._common import print_json, progress, tell_problems
-from surefind.serve.cli._money import agree
+from surefind.serve.cli import _complete
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
+from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
     from surefind.bench.drift import Drift
@@ -19,43 +19,52 @@ if TYPE_CHECKING:
     from surefind.search.reader import Reader
 
 
-def compare_generations(
-    folder: Path,
-    since: int,
-    names: Sequence[str],
-    fresh: bool,
-    money: tuple[float | None, bool],
-    as_json: bool,
-    others: Mapping[str, object],
+def register(app: typer.Typer) -> None:
+    app.command("drift")(drift)
+
+
+def drift(
+    generation: Annotated[int, typer.Argument(help="A kept generation; surefind history lists them.")],
+    exam: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exam",
+            help="An exam from `surefind exam list`; may be repeated.",
+            show_default="the standing exam",
+            autocompletion=_complete.exams,
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again even if nothing changed.")] = False,
+    budget: Budget = None,
+    yes: Yes = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
 ) -> None:
-    """Shows the drift since a generation. Exits with 1 if an exam got significantly worse. `others` are the options
-    that do not go with --since."""
+    """Show which answers got worse since a generation, and why.
+
+    The default pipeline answers the standing exam on that generation and on the current one. Exits with 1 if an exam
+    got significantly worse by nDCG@10.
+    """
     from surefind.bench.comparison import corrected
     from surefind.bench.drift import drift_calls, measure_drift
     from surefind.bench.drift_text import drift_text
     from surefind.kb import KnowledgeBase
 
-    given = [option for option, value in others.items() if value]
-    if given:
-        raise UsageError(
-            f"--since compares two generations with the default pipeline and nDCG@10. Leave out {given[0]}, or leave "
-            "out --since."
-        )
-    with KnowledgeBase.open(folder) as kb:
-        tell_problems(kb)
-        before = _earlier(kb, since)
-        exams = _exams(kb, names, before)
-        agree(kb, [calls for exam in exams for calls in drift_calls(kb, exam)], *money, as_json)
+    with KnowledgeBase.open(kb) as base:
+        tell_problems(base)
+        before = _earlier(base, generation)
+        exams = _exams(base, exam or [], before)
+        agree(base, [calls for questions in exams for calls in drift_calls(base, questions)], budget, yes, as_json)
         with progress(quiet=as_json) as report:
-            kb.build(kb.pipeline(), report=report)
-            kb.refresh()
-            drifts = corrected([measure_drift(kb, exam, before, kb.reader(), report, fresh) for exam in exams])
-    failed = any(drift.failed for drift in drifts)
+            base.build(base.pipeline(), report=report)
+            base.refresh()
+            results = corrected([measure_drift(base, one, before, base.reader(), report, fresh) for one in exams])
+    failed = any(drift.failed for drift in results)
     if as_json:
-        shown = [_json(drift) for drift in drifts]
+        shown = [_json(drift) for drift in results]
         print_json({**shown[0], "failed": failed} if len(shown) == 1 else {"exams": shown, "failed": failed})
     else:
-        typer.echo("\n\n".join(map(drift_text, drifts)))
+        typer.echo("\n\n".join(map(drift_text, results)))
     if failed:
         raise typer.Exit(1)
 
