@@ -97,12 +97,12 @@ def test_empty_desk_has_no_file_and_nothing_in_it(tmp_path: Path) -> None:
 
 
 def test_error_while_the_tables_are_made_leaves_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = _database.FORMAT
-    broken = tuple(one.replace("CREATE TABLE blobs", "CREATE NOTHING blobs") for one in whole.schema)
-    monkeypatch.setattr(_database, "FORMAT", replace(whole, schema=broken))
+    whole = _database._KIND
+    broken = tuple(one.replace("CREATE TABLE blobs", "CREATE NOTHING blobs") for one in whole.format.schema)
+    monkeypatch.setattr(_database, "_KIND", replace(whole, format=replace(whole.format, schema=broken)))
     with pytest.raises(DamagedError):
         made(Desk(tmp_path))
-    monkeypatch.setattr(_database, "FORMAT", whole)
+    monkeypatch.setattr(_database, "_KIND", whole)
     desk = Desk(tmp_path)
     assert desk.get(made(desk)).revision == 1
     desk.close()

@@ -276,7 +276,7 @@ def test_desk_on_a_read_only_disk_is_read(closed: Path, monkeypatch: pytest.Monk
     def fails(*_: object) -> None:
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
-    monkeypatch.setattr("surefind.desk._database.open_to_write", fails)
+    monkeypatch.setattr("surefind.store.checked_file.open_to_write", fails)
     assert read_all(closed) == right
 
 

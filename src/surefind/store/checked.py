@@ -149,15 +149,23 @@ class CheckedRows:
         self.db.execute("UPDATE counters SET value = value + 1 WHERE name = 'session'")
 
 
+def damaged_pages(db: sqlite3.Connection) -> Iterator[str]:
+    """Yields what SQLite finds in the pages of a file."""
+    found = [row[0] for row in db.execute("PRAGMA integrity_check(10)")]
+    yield from (text.replace("\n", " ") for text in found if text != "ok")
+
+
 # ---------------------------------------------------------------- opening
 
 
-def open_to_write(path: Path, wanted: Format, shown: Path) -> Connection:
+def open_to_write(
+    path: Path, wanted: Format, shown: Path, patience: float = PATIENCE, pragmas: Sequence[str] = ()
+) -> Connection:
     """Opens a file after making it, or upgrading it to the newest format. Errors name it as `shown`."""
-    db = _connected(str(path), uri=False)
+    db = _connected(str(path), uri=False, patience=patience)
     try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", *pragmas):
+            db.execute(f"PRAGMA {pragma}")
         _bring_up_to_date(db, wanted, shown)
     except BaseException:
         db.close()
@@ -190,9 +198,9 @@ def open_empty(wanted: Format) -> Connection:
     return db
 
 
-def _connected(where: str, uri: bool) -> Connection:
+def _connected(where: str, uri: bool, patience: float = PATIENCE) -> Connection:
     db = sqlite3.connect(
-        where, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=uri, factory=Connection
+        where, timeout=patience, isolation_level=None, check_same_thread=False, uri=uri, factory=Connection
     )
     register(db)
     return db
