@@ -29,7 +29,7 @@ from surefind.files.git import left_out
 from surefind.fuse.learned import FORMAT, read_manifest
 from surefind.inference.record import check_record, questions_learnt
 from surefind.llm.trained import TrainedPrompt, read_prompt, save_prompt
-from surefind.sealed import list_files, sealed, unsealed
+from surefind.sealed import list_files, sealed
 from surefind.search.pipeline import Pipeline
 from surefind.store.version import file_version
 from surefind.types import Document, Rankings
@@ -73,15 +73,6 @@ def test_exam(tmp_path: Path) -> None:
     store = ExamStore(tmp_path)
     store.save(EXAM)
     check(tmp_path / "mine/v001.jsonl", lambda: store.load("mine"), ExamError)
-
-
-def test_exam_of_an_earlier_release_is_read(tmp_path: Path) -> None:
-    store = ExamStore(tmp_path)
-    store.save(EXAM)
-    path = tmp_path / "mine/v001.jsonl"
-    header, *rest = path.read_text().splitlines()
-    path.write_text("\n".join([json.dumps(unsealed(json.loads(header))), *rest]))
-    assert store.load("mine").fingerprint == EXAM.fingerprint
 
 
 def test_edited_exam_is_imported_as_the_message_says(tmp_path: Path) -> None:

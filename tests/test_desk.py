@@ -29,7 +29,6 @@ from surefind.desk.values import Base
 from surefind.errors import ConflictError, DamagedError, SourceError, UsageError
 from surefind.store.catalogue import Catalogue
 from surefind.store.lock import writer_lock
-from surefind.store.versions import content_hash
 from surefind.types import Document
 
 
@@ -98,8 +97,8 @@ def test_empty_desk_has_no_file_and_nothing_in_it(tmp_path: Path) -> None:
 
 def test_error_while_the_tables_are_made_leaves_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _database._KIND
-    broken = tuple(one.replace("CREATE TABLE blobs", "CREATE NOTHING blobs") for one in whole.format.schema)
-    monkeypatch.setattr(_database, "_KIND", replace(whole, format=replace(whole.format, schema=broken)))
+    broken = tuple(one.replace("CREATE TABLE blobs", "CREATE NOTHING blobs") for one in whole.format.statements)
+    monkeypatch.setattr(_database, "_KIND", replace(whole, format=replace(whole.format, statements=broken)))
     with pytest.raises(DamagedError):
         made(Desk(tmp_path))
     monkeypatch.setattr(_database, "_KIND", whole)
@@ -471,30 +470,7 @@ def test_failing_git_is_reported_by_the_command(fees: Home) -> None:
     assert ran.code == 0 and "not the top folder of a git repository" in ran.err
 
 
-# ---------------------------------------------------------------- earlier releases, damage
-
-
-def test_drafts_of_an_earlier_release_are_moved(fees: Home) -> None:
-    catalogue = Catalogue(fees.folder / ".surefind")
-    document = Document("fees.md", "A wire costs 30.", "Fees", "markdown", {"status": "new"}, ("staff",))
-    file = (0, "fees.md", 0, 0, 0, "", "")
-    with catalogue.transaction():
-        first = catalogue.versions.add(document, content_hash(document), file, None, "draft", "ada")
-        second = catalogue.versions.add(document, content_hash(document), file, None, "in review", "bob")
-    catalogue.end_session()
-    catalogue.close()
-    with fees.open() as kb:
-        assert [(one.number, one.state, one.author) for one in kb.drafts()] == [
-            (second, "in review", "bob"), (first, "draft", "ada"),
-        ]  # fmt: skip
-        assert kb.catalogue.versions.waiting() == []
-        kb.publish(first)
-        found = {one.id: one for one in kb.documents(Access.owner())}["fees.md"]
-        assert (found.text, found.metadata["status"], found.acl) == ("A wire costs 30.", "new", ("staff",))
-        assert kb.draft_of("new.md", b"text").number > second
-    fees.sync()
-    with fees.open() as kb:
-        assert len(kb.drafts()) == 2
+# ---------------------------------------------------------------- damage
 
 
 def test_doctor_finds_damage_in_the_desk(fees: Home) -> None:

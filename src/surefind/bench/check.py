@@ -57,11 +57,6 @@ class Baseline:
 def read_baseline(path: Path) -> Baseline:
     try:
         data = read_data(path)
-        if "primary" in data and "query_texts" not in data:
-            raise UsageError(
-                f"{path} has no question texts, because an earlier version of Surefind wrote it. Questions cannot be "
-                "matched by their ids alone. Write a new baseline with: surefind bench --save FILE."
-            )
         return Baseline(path, data["primary"], {name: scores for names, scores in _scores(data) for name in names})
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
@@ -73,7 +68,7 @@ def read_baseline(path: Path) -> Baseline:
 def _scores(report: dict[str, Any]) -> list[tuple[list[str], dict[Question, float]]]:
     """The names of each row and its scores."""
     return [
-        ([row["name"], *row.get("aliases", ())], dict(zip(_questions(report), row["scores"], strict=True)))
+        ([row["name"], *row["aliases"]], dict(zip(_questions(report), row["scores"], strict=True)))
         for row in report["rows"]
     ]
 

@@ -43,7 +43,7 @@ CREATE TABLE events (
 );
 CREATE INDEX events_by_draft ON events (draft);
 """
-"""The tables of the first format. `revisions.data`, `revisions.text` and `drafts.base_text` are keys of `blobs`, which
+"""`revisions.data`, `revisions.text` and `drafts.base_text` are keys of `blobs`, which
 need no other checksum."""
 TABLES = Tables(
     columns={
@@ -65,15 +65,7 @@ TABLES = Tables(
     },
     groups={"drafts": "state", "revisions": "draft", "comments": "draft", "approvals": "draft", "events": "draft"},
 )  # fmt: skip
-_SEALED = (
-    "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID",
-    *TABLES.added_columns(),
-    *TABLES.seals(),
-)
-"""What turns the first format into the second: checksums. A new desk gets them in the same way."""
-FORMAT = Format(2, (*filter(str.strip, _TABLES.split(";")), *_SEALED), {1: _SEALED}, TABLES)
-
-
+FORMAT = Format(2, tuple(filter(str.strip, _TABLES.split(";"))), TABLES)
 _KIND = FileKind(
     "The desk",
     f"Restore the files {NAME}* from a backup, or move them away to begin with an empty desk: what is published is in "

@@ -41,11 +41,7 @@ _KIND = FileKind(
         (
             f"CREATE TABLE kept (id INTEGER PRIMARY KEY, {', '.join(_COLUMNS[1:])})",
             "CREATE INDEX kept_at ON kept (at)",
-            "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID",
-            *_TABLES.added_columns(),
-            *_TABLES.seals(),
         ),
-        {},
         _TABLES,
     ),
     patience=0.2,

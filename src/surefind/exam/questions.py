@@ -39,16 +39,10 @@ TABLES = Tables(
 )
 FORMAT = Format(
     1,
-    (
-        *(
-            f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(_COLUMNS[table][1:])}, UNIQUE ({unique}))"
-            for table, unique in _UNIQUE.items()
-        ),
-        "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID",
-        *TABLES.added_columns(),
-        *TABLES.seals(),
+    tuple(
+        f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(_COLUMNS[table][1:])}, UNIQUE ({unique}))"
+        for table, unique in _UNIQUE.items()
     ),
-    {},
     TABLES,
 )
 _KIND = FileKind(

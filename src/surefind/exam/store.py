@@ -134,7 +134,7 @@ def check_name(name: str) -> None:
 def _read(path: Path) -> Exam:
     try:
         with path.open(encoding="utf-8") as file:
-            header = unsealed(json.loads(next(file)), "name")
+            header = unsealed(json.loads(next(file)))
             queries = tuple(query_from_json(json.loads(line)) for line in file)
             about = header["name"], queries, int(header["version"])
             exam = Exam(*about, header.get("origin", ""), header.get("corpus", ""), header.get("generator", 0))

@@ -18,10 +18,10 @@ from surefind.store.checked import (
     CheckedRows,
     Format,
     damaged_pages,
-    newer,
     open_empty,
     open_to_read,
     open_to_write,
+    unreadable,
 )
 from surefind.store.connection import Connection, Connections
 from surefind.store.failures import explained
@@ -118,7 +118,7 @@ class CheckedFile:
             db, version = open_to_read(path)
             if version != self.kind.format.version:
                 db.close()
-                raise newer(path, version, self.kind.format.version) from None
+                raise unreadable(path, version, self.kind.format.version) from None
         try:
             self._rows(db).check_schema()
         except BaseException:

@@ -292,7 +292,7 @@ def _reports(kb: Path, name: str, versions: list[int]) -> tuple[list[str], list[
         try:
             exam = read_data(path)["exam"]
             used = exam["name"] == name and exam["version"] in versions
-        except (KeyError, TypeError):  # of an earlier release
+        except (KeyError, TypeError):  # not a report
             continue
         except (OSError, ValueError, RecursionError):
             damaged.append(str(path))
