@@ -56,21 +56,13 @@ class RunDifference:
 def compare_runs(before: Floats, after: Floats, clusters: NDArray[np.int64] | None = None) -> list[RunDifference]:
     """Compares each column of two tables of scores, (questions, configurations), paired by question."""
     gain = after - before
-    rows = zip(
-        before.mean(axis=0), after.mean(axis=0), bootstrap(gain, clusters=clusters), permutation_p(gain, clusters),
-        strict=True,
-    )  # fmt: skip
+    means = zip(before.mean(axis=0).tolist(), after.mean(axis=0).tolist(), strict=True)
+    tested = zip(bootstrap(gain, clusters=clusters), permutation_p(gain, clusters).tolist(), strict=True)
     return [
         RunDifference(
-            questions=len(gain),
-            before=float(old),
-            after=float(new),
-            difference=interval.mean,
-            low=interval.low,
-            high=interval.high,
-            p=float(p),
+            questions=len(gain), before=old, after=new, difference=gained.mean, low=gained.low, high=gained.high, p=p
         )
-        for old, new, interval, p in rows
+        for (old, new), (gained, p) in zip(means, tested, strict=True)
     ]
 
 

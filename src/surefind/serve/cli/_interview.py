@@ -43,11 +43,10 @@ class Sitting(Protocol):
         """Returns the text of a question, what is known about it, and its passages."""
         ...
 
-    def answer(self, at: int, numbers: Sequence[int]) -> None:
-        """Saves the numbers of the passages, as they were written; none if no passage answers the question."""
+    def answer(self, at: int, numbers: Sequence[int] | None) -> None:
+        """Saves the numbers of the passages, as they were written: empty if no passage answers the question, None if
+        the question is rejected."""
         ...
-
-    def reject(self, at: int) -> None: ...
 
     def undo(self, at: int) -> None:
         """Takes the last answer back."""
@@ -74,10 +73,8 @@ def interview(sitting: Sitting) -> None:
             elif answered.pop():
                 sitting.undo(len(answered))
             continue
-        if key == "r":
-            sitting.reject(at)
-        elif key != "s":
-            sitting.answer(at, [] if key == "n" else _numbers(key))
+        if key != "s":
+            sitting.answer(at, None if key == "r" else _numbers(key))
         answered.append(key != "s")
 
 

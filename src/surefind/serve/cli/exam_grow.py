@@ -206,22 +206,17 @@ class _Growth:
         shown = [Shown(hit.title or hit.document, hit.text, _place(hit)) for hit in self._hits]
         return candidate.text, f"  ({candidate.source}{often})", shown
 
-    def answer(self, at: int, numbers: Sequence[int]) -> None:
+    def answer(self, at: int, numbers: Sequence[int] | None) -> None:
         from surefind.exam.growing import Answer
 
         ask, text = self._asks[at], self._asks[at].candidate.text
         if not numbers:
-            self._session.answer(Answer(text, verdict="none"))
+            self._session.answer(Answer(text, verdict="rejected" if numbers is None else "none"))
             return
         chosen = [self._hits[number - 1] for number in sorted(numbers)]
         judgments = tuple(self._session.judge(hit.document, hit.start, hit.end) for hit in chosen)
         how = "random" if ask.value is None else "disagreement"
         self._session.answer(Answer(text, judgments, "", how, ask.value, ask.typical))
-
-    def reject(self, at: int) -> None:
-        from surefind.exam.growing import Answer
-
-        self._session.answer(Answer(self._asks[at].candidate.text, verdict="rejected"))
 
     def undo(self, at: int) -> None:
         self._session.undo()

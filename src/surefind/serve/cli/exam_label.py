@@ -114,11 +114,8 @@ class _Labelling:
         shown = [Shown(one.title or one.document, one.text) for one in self._session.passages(place)]
         return self._session.pool[place].query, "", shown
 
-    def answer(self, at: int, numbers: Sequence[int]) -> None:
-        self._session.mark(self._places[at], numbers)
-
-    def reject(self, at: int) -> None:
-        raise NotImplementedError
+    def answer(self, at: int, numbers: Sequence[int] | None) -> None:
+        self._session.mark(self._places[at], numbers or ())
 
     def undo(self, at: int) -> None:
         self._session.unmark(self._places[at])
