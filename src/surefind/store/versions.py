@@ -43,25 +43,17 @@ class Versions:
 
     # ------------------------------------------------------------ writing
 
-    def add(
-        self,
-        document: Document,
-        content: str,
-        file: Sequence[Any],
-        contents: int | None,
-        state: State = "published",
-        author: str = "",
-    ) -> int:
-        """Adds a version and returns its number. The set `contents` and later sets hold it; if `contents` is None, no
-        set does. `file` is (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
+    def add(self, document: Document, content: str, file: Sequence[Any], contents: int, author: str = "") -> int:
+        """Adds a version and returns its number. The set `contents` and later sets hold it. `file` is (source id, path,
+        size, mtime_ns, seen_ns, sha256, reader)."""
         cursor = self._db.execute(
             "INSERT INTO versions (id, source, path, size, mtime_ns, seen_ns, sha256, reader, content, title, format, "
-            "metadata, acl, places, length, state, author, created) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "metadata, acl, places, length, author, created) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 document.id, *file, content, document.title, document.format,
                 json.dumps(dict(document.metadata), ensure_ascii=False), json.dumps(document.acl),
-                json.dumps(document.places, ensure_ascii=False), len(document.text), state, author,
+                json.dumps(document.places, ensure_ascii=False), len(document.text), author,
                 time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             ),
         )  # fmt: skip
@@ -75,8 +67,7 @@ class Versions:
                 for place, block in [((version << BLOCK_BITS) + number, text[at : at + BLOCK])]
             ),
         )
-        if contents is not None:
-            self.hold(version, contents)
+        self.hold(version, contents)
         return version
 
     def hold(self, version: int, contents: int) -> None:
