@@ -42,7 +42,6 @@ READS: dict[str, Callable[[Desk], Any]] = {
     "count": lambda desk: desk.count(),
     "everybody": lambda desk: desk.all_authors(),
     "drafts": lambda desk: [desk.get(at) for at in range(1, DRAFTS + 1)],
-    "documents": lambda desk: [desk.document_of(at) for at in range(1, DRAFTS + 2)],
     "revisions": lambda desk: [desk.revision(at, number) for at in range(1, DRAFTS + 1) for number in (1, 2)],
     "signed": lambda desk: [(desk.signed(at), desk.keeps(at), desk.base(at)) for at in range(1, DRAFTS + 1)],
     "authors": lambda desk: [desk.authors(at) for at in range(1, DRAFTS + 1)],

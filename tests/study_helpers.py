@@ -10,6 +10,8 @@ from helpers import Home
 from surefind.access import Access
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
+from surefind.study.stage import find_study
+from surefind.study.tables import Printed
 
 THINGS = "cash cheque wire loan card deposit vault ledger audit teller branch mortgage receipt statement fee".split()
 ASKED = (("How is the {} handled?", "plain"), ("Rule {n} about a {}", "coded"), ("Who approves a {}?", "plain"))
@@ -40,6 +42,12 @@ def tables_of(ran: Ran) -> dict[str, Any]:
     """The tables of a study that was run with --json, by number."""
     assert ran.code == 0, ran.err
     return {table["number"]: table for table in ran.json["tables"]}
+
+
+def printed(study: str, number: str) -> Printed:
+    """The figures that a paper printed in one of its tables, by row."""
+    specs = [table for stage in find_study(study).stages for table in stage.tables]
+    return next(table.figures for table in specs if table.number == number)
 
 
 def figures(table: dict[str, Any]) -> dict[str, list[Any]]:

@@ -15,6 +15,7 @@ from exam_helpers import query, surefind
 from helpers import Home
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
+from surefind.sealed import sealed
 
 
 @pytest.fixture
@@ -32,7 +33,9 @@ def labels(store: ExamStore) -> list[str]:
 
 def write_report(folder: Path, name: str, version: int) -> None:
     folder.mkdir(parents=True)
-    (folder / "report.json").write_text(json.dumps({"exam": {"name": name, "version": version}}), encoding="utf-8")
+    (folder / "report.json").write_text(
+        json.dumps(sealed({"exam": {"name": name, "version": version}})), encoding="utf-8"
+    )
 
 
 def test_every_version_of_an_exam_goes(home: Home, store: ExamStore) -> None:

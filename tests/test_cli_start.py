@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -54,3 +55,20 @@ def test_a_program_that_is_built_twice_has_each_command_once() -> None:
     exam = next(one.typer_instance for one in build().registered_groups if one.name == "exam")
     names = [one.name for one in exam.registered_commands]
     assert len(names) == len(set(names))
+
+
+def test_the_help_lists_every_command_in_a_group_with_its_whole_summary() -> None:
+    import typer
+
+    from surefind.serve.cli import build
+    from surefind.serve.cli._groups import GROUPS
+
+    command = typer.main.get_command(build())
+    assert sorted(command.commands) == sorted(name for names in GROUPS.values() for name in names)
+    for words in ("", *(name for name, one in command.commands.items() if hasattr(one, "commands"))):
+        done = subprocess.run(
+            [sys.executable, "-m", "surefind", *words.split(), "--help"], capture_output=True, text=True, check=True
+        )
+        assert "..." not in done.stdout.split("\n", 1)[1]
+        if not words:
+            assert re.findall(r"(?m)^(\w+):$", done.stdout) == ["Options", *GROUPS]

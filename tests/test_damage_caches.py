@@ -66,18 +66,6 @@ def test_file_that_is_no_database_is_moved_aside(tmp_path: Path) -> None:
     assert (tmp_path / "answers.db.damaged").read_bytes().startswith(b"not a database")
 
 
-def test_vectors_of_an_earlier_release_get_checksums(tmp_path: Path) -> None:
-    path = tmp_path / "embeddings.db"
-    with sqlite3.connect(path) as db:
-        db.execute("CREATE TABLE vectors (key BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID")
-        db.executemany("INSERT INTO vectors VALUES (?, ?)", ROWS)
-    db.close()
-    cache = VectorCache(path)
-    assert cache.get(KEYS) == dict(ROWS)
-    assert cache.check() == (len(ROWS), 0)
-    cache.close()
-
-
 def test_full_cache_is_no_damaged_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes) -> None:
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")

@@ -19,15 +19,17 @@ from surefind.bench.cache import RunCache
 from surefind.bench.saved import read_report, reports_in
 from surefind.errors import CorruptIndexError, ExamError, StoreError, SurefindError, UsageError
 from surefind.exam.formats.table import read_table
+from surefind.exam.labels import Passage, Pooled
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.queries import QueryLog
+from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
 from surefind.files.git import left_out
 from surefind.fuse.learned import FORMAT, read_manifest
 from surefind.inference.record import check_record, questions_learnt
 from surefind.llm.trained import TrainedPrompt, read_prompt, save_prompt
-from surefind.sealed import list_files, sealed, unsealed
+from surefind.sealed import list_files, sealed
 from surefind.search.pipeline import Pipeline
 from surefind.store.version import file_version
 from surefind.types import Document, Rankings
@@ -73,15 +75,6 @@ def test_exam(tmp_path: Path) -> None:
     check(tmp_path / "mine/v001.jsonl", lambda: store.load("mine"), ExamError)
 
 
-def test_exam_of_an_earlier_release_is_read(tmp_path: Path) -> None:
-    store = ExamStore(tmp_path)
-    store.save(EXAM)
-    path = tmp_path / "mine/v001.jsonl"
-    header, *rest = path.read_text().splitlines()
-    path.write_text("\n".join([json.dumps(unsealed(json.loads(header))), *rest]))
-    assert store.load("mine").fingerprint == EXAM.fingerprint
-
-
 def test_edited_exam_is_imported_as_the_message_says(tmp_path: Path) -> None:
     store = ExamStore(tmp_path)
     store.save(EXAM)
@@ -95,10 +88,18 @@ def test_edited_exam_is_imported_as_the_message_says(tmp_path: Path) -> None:
     assert read_table(copy, library).queries[0].text == "What was “0”?"
 
 
-def test_candidates(tmp_path: Path) -> None:
+def test_questions_and_judgments(tmp_path: Path) -> None:
     store = ExamStore(tmp_path)
     store.candidates("mine").collect(["Who counts the drawer?", "When is the wire sent?"], "mail.txt")
-    check(tmp_path / "mine/candidates.jsonl", lambda: store.candidates("mine").all(), ExamError)
+    store.labels("mine").put_pool([Pooled("Who counts?", (Passage("a.md", 0, 5),))], ["bm25"], "abc")
+    store.labels("mine").mark("ann", "Who counts?", [0])
+    kept = Questions(tmp_path)
+    kept.add_feedback(1.5, "Who counts?", "a.md", 0, 5, "up", "bob")
+
+    def read() -> Any:
+        return kept.candidates("mine"), kept.pool("mine"), kept.labels("mine"), kept.feedback()
+
+    check(tmp_path / "questions.db", read, StoreError, 400, 40)
 
 
 def test_kept_queries(home: Home) -> None:

@@ -29,7 +29,6 @@ from surefind.desk.values import Base
 from surefind.errors import ConflictError, DamagedError, SourceError, UsageError
 from surefind.store.catalogue import Catalogue
 from surefind.store.lock import writer_lock
-from surefind.store.versions import content_hash
 from surefind.types import Document
 
 
@@ -82,9 +81,9 @@ def test_published_or_discarded_draft_is_not_changed_any_more(desk: Desk) -> Non
     desk.set_state(first, "discarded", "ada", "discarded the draft")
     desk.published(second, 1, Base(7, "hash", "one"), 3, "ada")
     for number in (first, second):
-        with pytest.raises(UsageError, match=f"Version {number} is not a draft"):
+        with pytest.raises(UsageError, match=f"There is no open draft {number}"):
             desk.save(number, 1, content("two"), "ada")
-        with pytest.raises(UsageError, match="is not a draft"):
+        with pytest.raises(UsageError, match="There is no open draft"):
             review.approve(desk, number, 1, "bob")
     assert desk.waiting() == []
     assert desk.get(second).generation == 3
@@ -97,12 +96,12 @@ def test_empty_desk_has_no_file_and_nothing_in_it(tmp_path: Path) -> None:
 
 
 def test_error_while_the_tables_are_made_leaves_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = _database.FORMAT
-    broken = tuple(one.replace("CREATE TABLE blobs", "CREATE NOTHING blobs") for one in whole.schema)
-    monkeypatch.setattr(_database, "FORMAT", replace(whole, schema=broken))
+    whole = _database._KIND
+    broken = tuple(one.replace("CREATE TABLE blobs", "CREATE NOTHING blobs") for one in whole.format.statements)
+    monkeypatch.setattr(_database, "_KIND", replace(whole, format=replace(whole.format, statements=broken)))
     with pytest.raises(DamagedError):
         made(Desk(tmp_path))
-    monkeypatch.setattr(_database, "FORMAT", whole)
+    monkeypatch.setattr(_database, "_KIND", whole)
     desk = Desk(tmp_path)
     assert desk.get(made(desk)).revision == 1
     desk.close()
@@ -288,8 +287,8 @@ def test_publishing_without_the_approvals_that_it_needs_is_refused(fees: Home) -
         with pytest.raises(UsageError, match="needs 1 approval before it is published, and has 0"):
             kb.publish(number, approvals=1)
         assert kb.catalogue.generation() == 1
-    assert surefind("version", "publish", str(number), "--approved", kb=fees.folder).code == 2
-    assert surefind("version", "publish", str(number), kb=fees.folder).code == 0
+    assert surefind("draft", "publish", str(number), "--approved", kb=fees.folder).code == 2
+    assert surefind("draft", "publish", str(number), kb=fees.folder).code == 0
 
 
 def test_revision_that_nobody_read_is_not_published(fees: Home) -> None:
@@ -298,7 +297,7 @@ def test_revision_that_nobody_read_is_not_published(fees: Home) -> None:
         kb.save(number, 1, b"A wire costs 2.", "bob")
         with pytest.raises(ConflictError, match="has revision 2 now, and you read revision 1"):
             kb.publish(number, revision=1)
-        assert surefind("version", "publish", str(number), "--revision", "1", kb=fees.folder).code == 2
+        assert surefind("draft", "publish", str(number), "--revision", "1", kb=fees.folder).code == 2
         assert kb.desk.get(number).state == "draft"
         kb.publish(number, revision=2)
         assert kb.desk.get(number).state == "published"
@@ -342,7 +341,7 @@ def test_publisher_that_was_killed_after_its_commit_is_completed(fees: Home, mon
 def test_killed_publisher_loses_neither_the_draft_nor_the_document(fees: Home, seconds: float) -> None:
     with fees.open() as kb:
         number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
-    words = ["-m", "surefind", "version", "publish", str(number), "--kb", str(fees.folder)]
+    words = ["-m", "surefind", "draft", "publish", str(number), "--kb", str(fees.folder)]
     process = subprocess.Popen([sys.executable, *words], start_new_session=True)
     time.sleep(seconds)
     os.killpg(process.pid, signal.SIGKILL)
@@ -467,34 +466,11 @@ def test_failing_git_is_reported_by_the_command(fees: Home) -> None:
     fees.configure(f'{WORDS}\n[desk]\ngit = "nowhere"\n')
     with fees.open() as kb:
         number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
-    ran = surefind("version", "publish", str(number), kb=fees.folder)
+    ran = surefind("draft", "publish", str(number), kb=fees.folder)
     assert ran.code == 0 and "not the top folder of a git repository" in ran.err
 
 
-# ---------------------------------------------------------------- earlier releases, damage
-
-
-def test_drafts_of_an_earlier_release_are_moved(fees: Home) -> None:
-    catalogue = Catalogue(fees.folder / ".surefind")
-    document = Document("fees.md", "A wire costs 30.", "Fees", "markdown", {"status": "new"}, ("staff",))
-    file = (0, "fees.md", 0, 0, 0, "", "")
-    with catalogue.transaction():
-        first = catalogue.versions.add(document, content_hash(document), file, None, "draft", "ada")
-        second = catalogue.versions.add(document, content_hash(document), file, None, "in review", "bob")
-    catalogue.end_session()
-    catalogue.close()
-    with fees.open() as kb:
-        assert [(one.number, one.state, one.author) for one in kb.drafts()] == [
-            (second, "in review", "bob"), (first, "draft", "ada"),
-        ]  # fmt: skip
-        assert kb.catalogue.versions.waiting() == []
-        kb.publish(first)
-        found = {one.id: one for one in kb.documents(Access.owner())}["fees.md"]
-        assert (found.text, found.metadata["status"], found.acl) == ("A wire costs 30.", "new", ("staff",))
-        assert kb.draft_of("new.md", b"text").number > second
-    fees.sync()
-    with fees.open() as kb:
-        assert len(kb.drafts()) == 2
+# ---------------------------------------------------------------- damage
 
 
 def test_doctor_finds_damage_in_the_desk(fees: Home) -> None:

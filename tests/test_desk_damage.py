@@ -254,29 +254,13 @@ def test_desk_can_be_moved_away_as_the_message_says(data: Path) -> None:
     desk.close()
 
 
-def test_desk_of_the_format_before_is_upgraded_and_keeps_everything(closed: Path, data: Path) -> None:
-    right = read_all(closed)
-    execute(data, "UPDATE drafts SET checksum = NULL")
-    with sqlite3.connect(data / "desk.db") as db:
-        db.execute("DROP TABLE counters")
-        for table in ("drafts", "revisions", "comments", "approvals", "events"):
-            db.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
-        db.execute("PRAGMA user_version=1")
-    db.close()
-    (data / "desk.db-session").unlink()
-    assert read_all(data) == right
-    desk = Desk(data)
-    assert list(desk.problems()) == [] and desk.save(2, 2, content("other"), "ada").revision == 3
-    desk.close()
-
-
 def test_desk_on_a_read_only_disk_is_read(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = read_all(closed)
 
     def fails(*_: object) -> None:
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
-    monkeypatch.setattr("surefind.desk._database.open_to_write", fails)
+    monkeypatch.setattr("surefind.store.checked_file.open_to_write", fails)
     assert read_all(closed) == right
 
 

@@ -16,9 +16,10 @@ import pytest
 from exam_helpers import FEW, copy_few, query, surefind
 from helpers import WORDS, Home
 from surefind import Access
-from surefind.bench.drift import Drift, corrected, measure_drift
+from surefind.bench.comparison import RunDifference, corrected
+from surefind.bench.drift import Drift, measure_drift
 from surefind.bench.engine import Bench
-from surefind.bench.gate import ExamGate, refused
+from surefind.bench.gate import ExamGate
 from surefind.bench.gold import locate_gold
 from surefind.bench.preview import preview
 from surefind.bench.standing import standing_exam
@@ -285,18 +286,18 @@ def test_several_exams_leave_it_to_known_items(zoo: Home) -> None:
 
 def test_unknown_standing_exam_is_named(zoo: Home) -> None:
     zoo.configure(f'{WORDS}\n[exam]\nstanding = "zooo"\n')
-    ran = surefind("bench", "--since", "1", kb=zoo.folder)
+    ran = surefind("drift", "1", kb=zoo.folder)
     assert ran.code == 2
     assert "There is no exam called 'zooo'. Did you mean zoo?" in ran.err
 
 
-# ---------------------------------------------------------------- surefind bench --since
+# ---------------------------------------------------------------- surefind drift
 
 
 def test_command_shows_what_got_worse_and_exits_with_1(zoo: Home) -> None:
     remove(zoo, *ANIMALS[:6])
     zoo.sync()
-    ran = surefind("bench", "--since", "1", kb=zoo.folder)
+    ran = surefind("drift", "1", kb=zoo.folder)
     assert ran.code == 1
     assert "Generation 1 to 2: 0 documents added, 0 changed, 6 removed." in ran.out
     assert "Exam: zoo v1, 8 questions." in ran.out
@@ -308,7 +309,7 @@ def test_command_shows_what_got_worse_and_exits_with_1(zoo: Home) -> None:
 def test_command_exits_with_0_if_the_loss_may_be_chance(zoo: Home) -> None:
     remove(zoo, "condor")
     zoo.sync()
-    ran = surefind("bench", "--since", "1", kb=zoo.folder)
+    ran = surefind("drift", "1", kb=zoo.folder)
     assert ran.code == 0
     assert "ok: no significant loss." in ran.out
 
@@ -316,7 +317,7 @@ def test_command_exits_with_0_if_the_loss_may_be_chance(zoo: Home) -> None:
 def test_command_prints_json(zoo: Home) -> None:
     remove(zoo, *ANIMALS[:6])
     zoo.sync()
-    ran = surefind("bench", "--since", "1", "--json", kb=zoo.folder)
+    ran = surefind("drift", "1", "--json", kb=zoo.folder)
     assert ran.code == 1
     assert ran.json["failed"] is True
     assert ran.json["documents"]["removed"] == [f"{animal}.md" for animal in ANIMALS[:6]]
@@ -327,7 +328,7 @@ def test_command_takes_several_exams(zoo: Home) -> None:
     save(zoo, Exam("second", (query("q", "falcon", Judgment("falcon.md")),)))
     remove(zoo, *ANIMALS)
     zoo.sync()
-    ran = surefind("bench", "--since", "1", "--exam", "zoo", "--exam", "second", "--json", kb=zoo.folder)
+    ran = surefind("drift", "1", "--exam", "zoo", "--exam", "second", "--json", kb=zoo.folder)
     assert [one["exam"] for one in ran.json["exams"]] == ["zoo v1", "second v1"]
     assert ran.code == 1
 
@@ -340,7 +341,7 @@ def test_several_exams_are_corrected_together(zoo: Home) -> None:
 
 
 def test_unknown_generation_is_one_sentence(zoo: Home) -> None:
-    ran = surefind("bench", "--since", "7", kb=zoo.folder)
+    ran = surefind("drift", "7", kb=zoo.folder)
     assert ran.code == 2
     assert ran.err == "surefind: There is no generation 7. Kept generations: 1.\n"
 
@@ -349,7 +350,7 @@ def test_generation_that_is_no_longer_kept_is_one_sentence(zoo: Home) -> None:
     zoo.configure(f"{WORDS}\n[sync]\nkeep_generations = 1\n")
     remove(zoo, "condor")
     zoo.sync()
-    ran = surefind("bench", "--since", "1", kb=zoo.folder)
+    ran = surefind("drift", "1", kb=zoo.folder)
     assert (ran.code, ran.err) == (2, "surefind: There is no generation 1. Kept generations: 2.\n")
 
 
@@ -364,15 +365,9 @@ def test_generation_of_other_settings_is_refused(zoo: Home, settings: str, messa
     zoo.configure(settings)
     remove(zoo, "condor")
     zoo.sync()
-    ran = surefind("bench", "--since", "1", kb=zoo.folder)
+    ran = surefind("drift", "1", kb=zoo.folder)
     assert ran.code == 2
     assert f"surefind: {message}: the settings have changed since. Choose a later generation" in ran.err
-
-
-def test_options_that_choose_a_pipeline_do_not_go_with_since(zoo: Home) -> None:
-    ran = surefind("bench", "--since", "1", "--preset", "fusion", kb=zoo.folder)
-    assert ran.code == 2
-    assert "Leave out --preset, or leave out --since." in ran.err
 
 
 def test_reader_holds_the_earlier_generation(zoo: Home) -> None:
@@ -471,9 +466,10 @@ def test_small_loss_within_the_margin_passes(gated: Home) -> None:
     ],
 )
 def test_rule_of_the_gate(difference: float, high: float, margin: float, no: bool) -> None:
-    documents = Difference(1, 2)
-    drift = Drift("zoo v1", "bm25", documents, 8, 0, 8, 0.9, 0.9 + difference, difference, -0.2, high, 0.5)
-    assert refused(drift, margin) is no
+    runs = RunDifference(
+        questions=8, before=0.9, after=0.9 + difference, difference=difference, low=-0.2, high=high, p=0.5
+    )
+    assert runs.lost_more_than(margin) is no
 
 
 @pytest.mark.parametrize(
@@ -504,7 +500,7 @@ def test_retiring_a_document_is_gated(gated: Home) -> None:
             said = str(error)
     assert "The gate refused the new documents: condors v1" in said
     assert gated.found("condor")[0] == "condor.md"
-    ran = surefind("version", "retire", "condor.md", "--no-gate", kb=gated.folder)
+    ran = surefind("draft", "retire", "condor.md", "--no-gate", kb=gated.folder)
     assert (ran.code, ran.out) == (0, "Retired in generation 2.\n")
     assert gated.found("condor") == []
 
@@ -514,10 +510,10 @@ def test_publishing_a_draft_is_gated(gated: Home) -> None:
     save(gated, Exam("zoo", tuple(questions)))
     with gated.open() as kb:
         number = kb.draft(gated.write("drafts/condor.md", "Nothing."), "condor.md").number
-    ran = surefind("version", "publish", str(number), kb=gated.folder)
+    ran = surefind("draft", "publish", str(number), kb=gated.folder)
     assert ran.code == 1
     assert "The gate refused the new documents: zoo v2" in ran.err
-    ran = surefind("version", "publish", str(number), "--no-gate", kb=gated.folder)
+    ran = surefind("draft", "publish", str(number), "--no-gate", kb=gated.folder)
     assert (ran.code, ran.out) == (0, "Published in generation 2.\n")
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from exam_helpers import surefind
-from surefind.errors import ExamError
-from surefind.exam.candidates import Candidates, normalised, unfit
+from surefind.errors import DamagedError, ExamError
+from surefind.exam.candidates import normalised, unfit
 from surefind.exam.formats.questions import delimiter_of, read_questions
 from surefind.exam.store import ExamStore
 
@@ -134,26 +134,26 @@ def test_questions_are_compared_without_case_accents_and_punctuation() -> None:
 
 
 def test_candidates_are_stored_once_and_counted(tmp_path: Path) -> None:
-    path = tmp_path / "exams" / "real" / "candidates.jsonl"
-    made = Candidates(path).collect(["Wire cutoff?", "wire  cutoff", "hi"], "log.txt")
+    made = ExamStore(tmp_path).candidates("real").collect(["Wire cutoff?", "wire  cutoff", "hi"], "log.txt")
     assert [candidate.text for candidate in made.added] == ["Wire cutoff?"]
     assert dict(made.skipped) == {"asked before": 1, "greetings and thanks": 1}
-    (kept,) = Candidates(path).all()
+    (kept,) = ExamStore(tmp_path).candidates("real").all()
     assert (kept.text, kept.source, kept.asked, kept.verdict) == ("Wire cutoff?", "log.txt", 2, "")
 
 
 def test_a_verdict_is_stored_and_taken_back(tmp_path: Path) -> None:
-    path = tmp_path / "candidates.jsonl"
-    Candidates(path).collect(["wire cutoff"], "log.txt")
-    Candidates(path).judge("Wire cutoff?", "rejected")
-    assert [candidate.verdict for candidate in Candidates(path).all()] == ["rejected"]
-    Candidates(path).judge("wire cutoff", "")
-    assert [candidate.verdict for candidate in Candidates(path).all()] == [""]
+    store = ExamStore(tmp_path)
+    store.candidates("real").collect(["wire cutoff"], "log.txt")
+    store.candidates("real").judge("Wire cutoff?", "rejected")
+    assert [candidate.verdict for candidate in store.candidates("real").all()] == ["rejected"]
+    store.candidates("real").judge("wire cutoff", "")
+    assert [candidate.verdict for candidate in store.candidates("real").all()] == [""]
 
 
 def test_a_broken_file_of_candidates_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ExamError, match="are damaged or were edited"):
-        Candidates(write(tmp_path / "candidates.jsonl", "{"))
+    write(tmp_path / "questions.db", "{" * 5000)
+    with pytest.raises(DamagedError, match=r"questions\.db is damaged: .* Restore the files"):
+        ExamStore(tmp_path).candidates("real")
 
 
 def test_the_command_counts_by_reason(tmp_path: Path) -> None:

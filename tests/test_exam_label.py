@@ -17,8 +17,11 @@ import pytest
 from exam_helpers import surefind
 from helpers import Home
 from study_helpers import THINGS
-from surefind.errors import ExamError
+from surefind.access import Access
+from surefind.errors import DamagedError
+from surefind.exam.judging import Judging
 from surefind.exam.labels import Labels, Passage, Pooled, agreement, cohen
+from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
 
 PAIR = ("--pipeline", "bm25", "--pipeline", "tfidf")
@@ -106,23 +109,41 @@ def test_agreement_is_over_what_both_have_judged() -> None:
     assert (pair.observed, pair.kappa) == (1.0, 1.0)
 
 
-def test_a_damaged_label_file_is_named(tmp_path: Path) -> None:
-    kept = Labels(tmp_path)
+def _flip(store: Questions, right: bytes, wrong: bytes) -> None:
+    """Changes bytes of the file behind the store's back, as damage does."""
+    whole = store.path.read_bytes()
+    assert right in whole
+    store.path.write_bytes(whole.replace(right, wrong))
+
+
+def test_damaged_labels_are_named(tmp_path: Path) -> None:
+    store = Questions(tmp_path)
+    kept = Labels(store, "gold")
     kept.mark("ann", "one", [1])
-    assert kept.of("ann") == {"one": [1]} and kept.judges() == ["ann"]
-    path = tmp_path / "labels-ann.json"
-    path.write_text(path.read_text().replace("[1]", "[2]"))
-    with pytest.raises(ExamError, match=r"labels-ann\.json is damaged or was edited"):
+    kept.mark("bob", "one", [0])
+    kept.mark("bob", "one", None)
+    assert kept.of("ann") == {"one": [1]} and list(kept.all()) == ["ann"]
+    _flip(store, b"[1]", b"[2]")
+    with pytest.raises(DamagedError, match=r"questions\.db is damaged: row 1 in the table labels"):
         kept.of("ann")
+
+
+def test_a_label_at_a_terminal_can_be_taken_back(folder: Path) -> None:
+    with Home(folder).open() as kb:
+        session = Judging(kb, "gold", "ann", Access.public())
+        session.make_pool(["bm25", "tfidf"], 3, 4)
+        session.mark(0, [2, 1])
+        assert session.done == 1 and session.passages(0)[0].marked
+        session.unmark(0)
+        assert session.done == 0 and session.next() == 0
 
 
 def test_the_doctor_finds_damaged_labels(folder: Path) -> None:
     seen_by(folder, "ann")
-    path = folder / ".surefind" / "exams" / "gold" / "pool.json"
     assert surefind("doctor", kb=folder).code == 0
-    path.write_text(path.read_text().replace("Who", "Why"))
+    _flip(Questions(folder / ".surefind" / "exams"), b'"Who', b'"Why')
     broken = surefind("doctor", kb=folder)
-    assert broken.code == 1 and "pool.json is damaged or was edited" in broken.out + broken.err
+    assert broken.code == 1 and "row 1 in the table pools does not match its checksum" in broken.out + broken.err
 
 
 def test_changed_documents_end_the_pool(folder: Path) -> None:
@@ -149,7 +170,7 @@ def test_bad_labels_are_named_and_nothing_is_stored(folder: Path, line: str, mes
     seen_by(folder, "ann")
     refused = surefind("exam", "label", "gold", "--judge", "ann", "--labels", path, kb=folder)
     assert refused.code == 2 and message in refused.err
-    assert Labels(folder / ".surefind" / "exams" / "gold").of("ann") == {}
+    assert ExamStore(folder / ".surefind" / "exams").labels("gold").of("ann") == {}
 
 
 def test_files_that_are_no_labels_are_explained(folder: Path, tmp_path: Path) -> None:
@@ -191,8 +212,8 @@ def test_labels_at_a_terminal(folder: Path) -> None:
     assert "ann: 1 of 3 questions labelled." in _until(screen, "bench --exam gold")
     assert process.wait(60) == 0
     os.close(screen)
-    (marks,) = Labels(folder / ".surefind" / "exams" / "gold").of("ann").values()
-    pool = Labels(folder / ".surefind" / "exams" / "gold").pool()
+    (marks,) = ExamStore(folder / ".surefind" / "exams").labels("gold").of("ann").values()
+    pool = ExamStore(folder / ".surefind" / "exams").labels("gold").pool()
     order = pool[0].order_for("ann")
     assert marks == [order[1], order[0]]
 

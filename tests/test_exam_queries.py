@@ -18,6 +18,7 @@ from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind import Access, SearchResult
 from surefind.exam.queries import HITS, QueryLog
+from surefind.store.checksums import register
 from surefind.types import Hit
 
 KEEP = WORDS + "\n[exam]\nkeep_queries = true\n"
@@ -90,6 +91,7 @@ def test_old_queries_are_deleted_at_the_next_write(tmp_path: Path) -> None:
     kept = QueryLog(tmp_path, 30)
     kept.keep(result("old one"), Access.public())
     with sqlite3.connect(kept.path) as db:
+        register(db)
         db.execute("UPDATE kept SET at = at - 31 * 86400")
     db.close()
     kept.keep(result("new one"), Access.public())

@@ -72,6 +72,6 @@ def test_harm_of_a_kill_is_seen(tmp_path: Path) -> None:
 
 
 def test_commands_survive_kills() -> None:
-    done = python(str(FAULTS / "kill.py"), "--kills", "1", "--seed", "5", "--only", "version retire", "--no-doctor")
+    done = python(str(FAULTS / "kill.py"), "--kills", "1", "--seed", "5", "--only", "draft retire", "--no-doctor")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 of 1 kills did no harm" in done.stdout

@@ -103,7 +103,7 @@ def test_errors_do_not_list_the_drafts_of_others(bank: Bank) -> None:
     assert bank.ask("writer", "POST", f"/v1/drafts/{gone}/discard").status_code == 200
     for what in ("submit", "discard", "rebase"):
         answer = bank.ask("writer", "POST", f"/v1/drafts/{gone}/{what}")
-        assert answer.status_code == 400 and "not a draft" in answer.text
+        assert answer.status_code == 400 and "There is no open draft" in answer.text
         assert "layoffs" not in answer.text and str(hidden) not in answer.json()["detail"]
 
 

@@ -17,12 +17,12 @@ from surefind.access import PathRule
 from surefind.config import parse_settings
 from surefind.enrich.neighbors import Neighbors
 from surefind.errors import ConfigError, ExamError, SourceError, SpecError, UsageError
-from surefind.exam.candidates import Candidates
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.questions import read_questions
 from surefind.exam.formats.table import read_table
 from surefind.exam.growing import read_answers
 from surefind.exam.library import Library
+from surefind.exam.store import ExamStore
 from surefind.files.git import source
 from surefind.ingest.csv import Csv
 from surefind.ingest.eml import Eml
@@ -254,9 +254,9 @@ def test_half_of_a_surrogate_pair_is_a_bad_row(tmp_path: Path) -> None:
 def test_half_of_a_surrogate_pair_in_a_chat_is_left_out(tmp_path: Path) -> None:
     chat = tmp_path / "chat.jsonl"
     chat.write_text('{"role": "user", "content": "recall a wire transfer \\ud83d"}\n')
-    candidates = Candidates(tmp_path / "exams" / "candidates.jsonl")
-    candidates.collect(read_questions(chat), chat.name)
-    assert [one.text for one in Candidates(candidates.path).all()] == ["recall a wire transfer"]
+    store = ExamStore(tmp_path / "exams")
+    store.candidates("real").collect(read_questions(chat), chat.name)
+    assert [one.text for one in store.candidates("real").all()] == ["recall a wire transfer"]
 
 
 # ---------------------------------------------------------------- answers of models

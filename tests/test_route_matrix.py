@@ -123,8 +123,8 @@ def _fill(home: Home) -> None:
     for words in (
         ("exam", "import", home.folder / "asked.csv", "--name", "staff"),
         ("bench", "--exam", "staff", "--pipeline", "words", "--as", "hr"),
-        ("version", "draft", home.folder / "new.md", "--document", "hr/okapi6.md"),
-        ("version", "draft", home.folder / "open.md", "--document", "wire1.md"),
+        ("draft", "new", home.folder / "new.md", "--document", "hr/okapi6.md"),
+        ("draft", "new", home.folder / "open.md", "--document", "wire1.md"),
     ):
         ran = surefind(*words, kb=home.folder)
         assert ran.code == 0, ran.err

@@ -25,10 +25,8 @@ from surefind.errors import (
     NewerStoreError,
     NotBuiltError,
     NothingIndexedError,
-    OlderStoreError,
     StoreError,
 )
-from surefind.store._schema import FORMAT
 from surefind.store.indexes import IndexStore
 from surefind.store.lock import training_lock, writer_lock
 
@@ -166,62 +164,13 @@ def test_store_of_a_newer_version_is_refused_with_the_way_out(two: Home) -> None
         two.found("alpha")
 
 
-OLD = """
-CREATE TABLE documents (
-    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
-    seen_ns INTEGER, sha256 TEXT, content TEXT, title TEXT, format TEXT, metadata TEXT, acl TEXT, text TEXT,
-    added INTEGER, removed INTEGER, places TEXT DEFAULT '[]', reader TEXT DEFAULT '');
-INSERT INTO documents SELECT v.row, id, source, path, size, mtime_ns, seen_ns, sha256, content, title, format, metadata,
-    acl, (SELECT group_concat(t.text, '') FROM texts t WHERE t.place >> 20 = v.row), added, removed, places, reader
-    FROM versions v JOIN members m ON m.version = v.row;
-DROP TABLE versions; DROP TABLE texts; DROP TABLE members; DROP TABLE counters; DROP TABLE chunks; DROP TABLE chunked;
-DROP TABLE indexes; DELETE FROM layouts;
-CREATE TABLE chunked (layout INTEGER, document INTEGER, PRIMARY KEY (layout, document)) WITHOUT ROWID;
-CREATE TABLE chunks (
-    layout INTEGER, document INTEGER, seq INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
-    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, document, seq)) WITHOUT ROWID;
-CREATE TABLE indexes (key TEXT PRIMARY KEY, layout TEXT, spec TEXT, generation INTEGER);
-ALTER TABLE generations DROP COLUMN contents; ALTER TABLE generations DROP COLUMN author;
-ALTER TABLE generations DROP COLUMN reason;
-"""
-"""What brings a catalogue back to the third format."""
-
-
-def back_to_the_fourth_format(db: sqlite3.Connection) -> None:
-    """Removes the checksums."""
-    for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        db.execute(f"DROP TRIGGER {name}")
-    for statement in FORMAT.upgrades[4]:
-        if statement.startswith("ALTER"):
-            _, _, table, _, _, column, *_ = statement.split()
-            db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-    db.execute("DELETE FROM counters WHERE name != 'contents'")
-    db.execute("PRAGMA user_version=4")
-
-
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_store_of_an_earlier_format_is_brought_up_to_date(two: Home, version: int) -> None:
-    long = "\n\n".join(f"paragraph {i} of a long text with umlauts: äöü" for i in range(1500))
-    two.write("docs/long.md", long)
-    two.sync()
-    before = two.answers("common", "paragraph 1400")
+def test_store_from_before_the_first_release_is_refused_with_the_way_out(two: Home) -> None:
     with sqlite3.connect(two.folder / ".surefind/catalogue.db") as db:
-        back_to_the_fourth_format(db)
-        if version < 4:
-            db.executescript(OLD)
-        for step in range(2, version - 1, -1):
-            for statement in FORMAT.upgrades[step]:
-                _, _, table, _, _, column, *_ = statement.split()
-                db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        db.execute(f"PRAGMA user_version={version}")
+        db.execute("PRAGMA user_version=4")
     db.close()
-    with pytest.raises(OlderStoreError, match="surefind sync"):
-        two.found("common")
-    assert two.sync().unchanged == 3
-    assert two.answers("common", "paragraph 1400") == before
-    two.write("docs/c.md", "gamma common")
-    two.sync()
-    assert two.found("gamma") == ["c.md"]
+    for use in (lambda: two.found("alpha"), two.sync):
+        with pytest.raises(StoreError, match=r"before the first release of Surefind \(format 4.*Move it away"):
+            use()
 
 
 @pytest.mark.parametrize("how", ["garbage", "truncated", "emptied", "removed"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from exam_helpers import Ran, query, surefind
 from helpers import WORDS, Home
 from llm_server import LLMServer
 from llm_steps import passages
+from study_helpers import printed
 from surefind.access import Access
 from surefind.bench import latency
 from surefind.exam.model import Exam, Judgment
@@ -26,8 +27,9 @@ from surefind.study.desk import Desk, Options
 from surefind.study.half import half_of
 from surefind.study.run import StudyRun
 from surefind.study.stage import find_study
-from surefind.study.studies.agentic_kb import _fusion, _fusion_tables, _layouts, _reranking
+from surefind.study.studies.agentic_kb import _fusion, _layouts, _reranking
 from surefind.study.studies.agentic_kb import _paper as paper
+from surefind.study.studies.agentic_kb._cells import clouds
 from surefind.study.studies.agentic_kb._scoring import Scorer
 from surefind.study.values import Column
 from surefind.train import alpha
@@ -53,15 +55,18 @@ NAME = ("study", "agentic-kb", "--exam", "mine")
 @pytest.fixture(scope="module", autouse=True)
 def small() -> Iterator[None]:
     """Few layouts and few settings to choose from: the grids are checked by tests of their own."""
+    layouts = dict(_layouts.LAYOUTS)
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in _layouts.LAYOUTS if name not in KEPT]:
-            patch.delitem(_layouts.LAYOUTS, name)
+        for name in layouts.keys() - KEPT:
+            del _layouts.LAYOUTS[name]
         for grid in ("LAYERS", "MLP_RATES", "BATCHES", "DROPOUTS", "DECAYS", "DEPTHS", "RATES", "SUBSAMPLES"):
             patch.setattr(alpha, grid, getattr(alpha, grid)[:1])
         patch.setattr(alpha, "TREES", (5, 10))
         patch.setattr(_reranking, "_MOST", RERANKED)
         patch.setattr(latency, "SAMPLE", 5)
         yield
+    _layouts.LAYOUTS.clear()
+    _layouts.LAYOUTS.update(layouts)
 
 
 @pytest.fixture(scope="module")
@@ -120,25 +125,36 @@ def test_the_grid_is_that_of_the_paper() -> None:
 
 def test_the_papers_contradictions_are_in_its_figures() -> None:
     """What docs/studies.md says about the paper, and what its text derives: this finds figures copied wrongly."""
-    every = [(one, found) for sets in paper.FUSION.values() for one, found in sets.items()]
-    below = [one for one, found in every if found["T1C"] < found["T1EM"]]
+    chunking, graph, fusion = _by_set("Table 1"), _by_set("Table 3", paper.SETS[1:], paper.WIDE), _by_set("Table 4")
+    reranked = {row: cells[0] for row, cells in printed("agentic-kb", "Figure 9").items()}
+    below = [one for sets in fusion.values() for one, found in sets.items() if found["T1C"] < found["T1EM"]]
     assert below == ["MF2H"] * 6
-    assert paper.CHUNKING[paper.AGENTIC_1]["SF1H"]["T1EM"] == 0.369 and paper.FUSION["α = 1"]["SF1H"]["T1EM"] == 0.264
-    assert paper.SKIPPED_T5EM[0.8] < paper.RERANK_T1EM[0.5] == paper.FUSION["Learned XGBoost"]["SF1H"]["T1EM"]
-    assert paper.FUSION[paper.ORACLE]["SF1H"]["T1EM"] < paper.FUSION["α = 0"]["SF1H"]["T1EM"]
-    gaps = [
-        paper.FUSION[paper.ORACLE][one]["T1EM"] - paper.FUSION["Learned XGBoost"][one]["T1EM"] for one in paper.SETS
-    ]
+    assert chunking[paper.AGENTIC_1]["SF1H"]["T1EM"] == 0.369 and fusion["α = 1"]["SF1H"]["T1EM"] == 0.264
+    assert printed("agentic-kb", "Figure 10")["τ = 0.80"][1] < reranked["τ = 0.50"]
+    assert reranked["τ = 0.50"] == fusion["Learned XGBoost"]["SF1H"]["T1EM"]
+    assert fusion[paper.ORACLE]["SF1H"]["T1EM"] < fusion["α = 0"]["SF1H"]["T1EM"]
+    gaps = [fusion[paper.ORACLE][one]["T1EM"] - fusion["Learned XGBoost"][one]["T1EM"] for one in paper.SETS]
     assert (min(gaps), max(gaps)) == pytest.approx((0.024, 0.066))
-    never, at, always = (paper.RERANK_T1EM[tau] for tau in (0.5, 0.95, 1.0))
+    never, at, always = (reranked[f"τ = {tau}"] for tau in ("0.50", "0.95", "1.00"))
     assert (at - never) / (always - never) == pytest.approx(0.87, abs=0.005)
-    assert paper.CHUNKING[paper.AGENTIC_1]["MF2H"]["T1EM"] / paper.CHUNKING[paper.BASE]["MF2H"][
-        "T1EM"
-    ] == pytest.approx(1.068, abs=0.001)
+    gain = chunking[paper.AGENTIC_1]["MF2H"]["T1EM"] / chunking[paper.BASE]["MF2H"]["T1EM"]
+    assert gain == pytest.approx(1.068, abs=0.001)
     for one in paper.SETS[1:]:
-        assert {key: paper.GRAPH[paper.NO_GRAPH][one][key] for key in paper.KEY} == paper.CHUNKING[paper.AGENTIC_1][one]
-    for one, wide in paper.GRAPH[paper.ON_AGENTIC].items():
-        assert all(wide[key] < paper.GRAPH[paper.NO_GRAPH][one][key] for key in ("T5EM", "MC", "BO"))
+        assert {key: graph[paper.NO_GRAPH][one][key] for key in paper.KEY} == chunking[paper.AGENTIC_1][one]
+    for one, wide in graph[paper.ON_AGENTIC].items():
+        assert all(wide[key] < graph[paper.NO_GRAPH][one][key] for key in ("T5EM", "MC", "BO"))
+
+
+def _by_set(
+    number: str, sets: Sequence[str] = paper.SETS, measures: Sequence[str] = paper.KEY
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """The figures of a table of the paper: row -> set -> measure -> figure."""
+    keys = [(one, measure) for one in sets for measure in measures]
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row, cells in printed("agentic-kb", number).items():
+        for (one, measure), cell in zip(keys, cells, strict=True):
+            found.setdefault(row, {}).setdefault(one, {})[measure] = cell
+    return found
 
 
 # ---------------------------------------------------------------- offline
@@ -241,7 +257,7 @@ def test_figure_8_has_a_point_for_each_test_question(ran: Ran, tables: dict[str,
 def test_a_large_cloud_is_thinned_the_same_way_each_time() -> None:
     many = [i / 1000 for i in range(1000)]
     result = {"stars": many, "test": list(range(1000)), "models": {"ridge": {"test": many}}}
-    first, second = (_fusion_tables.clouds([Column("mine", {"fusion": result})]) for _ in range(2))
+    first, second = (clouds([Column("mine", {"fusion": result})]) for _ in range(2))
     assert first == second and [cloud.name for cloud in first] == ["mine Learned Ridge"]
     assert len(first[0].points) == 300 and all(star == predicted for star, predicted in first[0].points)
 

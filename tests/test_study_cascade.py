@@ -12,7 +12,7 @@ from exam_helpers import Ran, surefind
 from helpers import WORDS
 from llm_server import LLMServer
 from llm_steps import passages
-from study_helpers import THINGS, make_base, tables_of
+from study_helpers import THINGS, make_base, printed, tables_of
 from surefind.study.corpora import Wanted, open_collections
 from surefind.study.desk import Desk, Options
 from surefind.study.half import half_of
@@ -54,7 +54,7 @@ def test_what_needs_a_model_is_named_in_each_table(ran: Ran) -> None:
         "Table II": ["Full Pipeline"],
         "Measures": ["Full Pipeline"],
         "Table IV": ["LLM: average swaps", "LLM: top-1 changed, %"],
-        "Table V": list(paper.DEGRADED),
+        "Table V": list(printed("cascade", "Table V")),
         "Table VI": ["LLM"],
         "Degraded by kind": ["LLM"],
         "Static weights": [],
@@ -68,7 +68,7 @@ def test_the_papers_figures_stand_beside_ours(ran: Ran) -> None:
     rows = {row["name"]: row["cells"] for row in tables["Table II"]["rows"]}
     assert rows["Dense Only"][1:] == [0.3850, 0.6996, 0.3537]
     assert rows["Full Pipeline"] == [None, 0.3873, 0.7556, 0.3981]
-    assert all(0 < rows[name][0] <= 1 for name in paper.CONFIGURATIONS[:4])
+    assert all(0 < rows[name][0] <= 1 for name in (paper.DENSE, paper.BI, paper.TRI, paper.CE))
     heads = tables["Table II"]["heads"]
     assert [head["paper"] for head in heads] == [False, True, True, True]
     totals = {row["name"]: row["cells"] for row in tables["Table VII"]["rows"]}
@@ -78,15 +78,15 @@ def test_the_papers_figures_stand_beside_ours(ran: Ran) -> None:
 
 def test_the_papers_figures_add_up() -> None:
     """What the text derives from the tables, to find a figure that was copied wrongly."""
-    by_set = [[paper.ABLATION[name][one] for name in (paper.TRI, paper.CE, paper.FULL)] for one in paper.SETS]
+    ablation, weights, latency = (printed("cascade", f"Table {n}") for n in ("II", "III", "VII"))
+    by_set = zip(*(ablation[name] for name in (paper.TRI, paper.CE, paper.FULL)), strict=True)
     gains = [(round(100 * (ce / tri - 1), 1), round(100 * (full / ce - 1), 1)) for tri, ce, full in by_set]
     assert gains == [(36.8, 7.7), (4.6, 4.8), (35.9, 0.1)]
-    differences = [paper.WEIGHTS[paper.DYNAMIC][one] - paper.WEIGHTS[paper.STATIC][one] for one in paper.SETS]
+    differences = [a - b for a, b in zip(weights[paper.DYNAMIC], weights[paper.STATIC], strict=True)]
     assert differences == pytest.approx([-0.0102, -0.0708, -0.0557], abs=0.0002)
-    assert paper.WEIGHTS[paper.DYNAMIC] == paper.ABLATION[paper.TRI]
-    for one in paper.SETS:
-        stages = [row[one] for name, row in paper.LATENCY.items() if name != "Total"]
-        assert sum(stages) == pytest.approx(paper.LATENCY["Total"][one], abs=1)
+    assert weights[paper.DYNAMIC] == ablation[paper.TRI]
+    *stages, total = latency.values()
+    assert [sum(times) for times in zip(*stages, strict=True)] == pytest.approx(list(total), abs=1)
 
 
 def test_static_weights_are_tuned_on_questions_that_are_not_asked(base: Path, ran: Ran) -> None:

@@ -29,16 +29,27 @@ from surefind.study.desk import Collection, Desk, Options, asks_model
 from surefind.study.files import write_files
 from surefind.study.html import render
 from surefind.study.run import StudyRun
-from surefind.study.scores import best_of, finding, judge, mean, summary
+from surefind.study.scores import best_of, judge, mean, summary
 from surefind.study.stage import Before, Stage, Study, find_study
-from surefind.study.tables import measured_rows, ours, theirs
+from surefind.study.tables import (
+    Claim,
+    Figure,
+    Line,
+    Ours,
+    Paper,
+    TableSpec,
+    beats,
+    distinct_rows,
+    mean_of,
+    named_rows,
+)
 from surefind.study.terminal import show
 from surefind.study.values import NEEDS_LLM, Cloud, Column, Head, Row, Table
 
 SPELT = "zero one two three four five six seven eight".split()
 DOCUMENTS = {f"d{i}": f"# Document {SPELT[i]}\n{'alpha ' * i}beta number {SPELT[i]}\n" for i in range(1, 9)}
 EXAM = Exam("e", tuple(query(f"q{i}", f"number {SPELT[i]}", Judgment(f"d{i}.md")) for i in range(1, 9)))
-PAPER = {"words": {"FiQA": 0.5}, "asking": {"FiQA": 0.75}}
+PAPER = {"words": (0.5,), "asking": (0.75,)}
 
 
 class Toy:
@@ -46,8 +57,12 @@ class Toy:
 
     def __init__(self) -> None:
         self.measured: list[str] = []
-        first = Stage("first", ("Table 1",), self.measure("first"), self.tables, self.contenders)
-        then = Stage("then", ("Table 2", "Figure 1"), self.measure("then"), lambda columns: (), self.next, ("first",))
+        figures = (Figure("RR@10", mean_of("RR@10")),)
+        columns = (Ours(lambda result: figures), Paper((Head("FiQA", paper=True),)))
+        table = TableSpec("Table 1", "Toys", "first", distinct_rows(["words", "flat", "asking"], {}), columns, PAPER)
+        others = tuple(TableSpec(number, "More toys", "then", named_rows([]), ()) for number in ("Table 2", "Figure 1"))
+        first = Stage("first", self.measure("first"), (table,), self.contenders)
+        then = Stage("then", self.measure("then"), others, self.next, ("first",))
         self.study = Study("Toys", "A study of toys", (first, then))
 
     def measure(self, name: str) -> Any:
@@ -63,11 +78,6 @@ class Toy:
     def next(self, desk: Desk, before: Before) -> list[Contender]:
         winner = best_of(before.get("first", {}), ["words", "flat"], "RR@10") or "words"
         return desk.contenders({"again": {"words": "bm25", "flat": "bm25(k1=0, b=0)"}[winner]})
-
-    def tables(self, columns: Sequence[Column]) -> list[Table]:
-        rows = measured_rows(columns, "first", ["words", "flat", "asking"], ["RR@10"], PAPER, ["FiQA"])
-        heads = (*ours(columns, ["RR@10"]), *theirs(["FiQA"]))
-        return [Table("Table 1", "Toys", heads, tuple(rows))]
 
 
 @pytest.fixture
@@ -276,13 +286,6 @@ def test_a_collection_agrees_only_beyond_chance() -> None:
     assert text == "RR@10 1.000 (good) against 0.000 (bad): +1.000 [+1.000, +1.000], p < 0.001."
 
 
-def test_a_claim_about_one_kind_of_question_uses_these_questions() -> None:
-    mixed = column(good=[1.0, 0.0] * 10, bad=[0.0, 1.0] * 10)
-    assert judge(mixed, "first", "good", "bad").outcome == "undecided"
-    assert judge(mixed, "first", "good", "bad", "a").outcome == "agrees"
-    assert [one.outcome for one in finding("b", [mixed], "first", "good", "bad", "b").verdicts] == ["disagrees"]
-
-
 def test_the_best_row_is_found_among_those_that_ran() -> None:
     result = column(good=[1.0, 1.0], bad=[0.0, 0.0]).results["first"]
     assert best_of(result, ["gone", "bad", "good"], "RR@10") == "good"
@@ -361,13 +364,25 @@ HOSTILE = '</td><script>alert(1)</script><img src="x" onerror=alert(1)> & \u2028
 def test_no_text_becomes_markup(home: Home, chart: Any) -> None:
     toy = Toy()
     heads = (Head(HOSTILE, HOSTILE), Head("n", paper=True, format=","))
-    rows = (Row(HOSTILE, (0.5, 1000), HOSTILE, HOSTILE), Row("b", (None, HOSTILE)), Row("c", (0.7, None)))
+    lines = [
+        Line(HOSTILE, "", HOSTILE, HOSTILE, (0.5, 1000)),
+        Line("b", cells=(None, HOSTILE)),
+        Line("c", cells=(0.7, None)),
+    ]
     first, _ = toy.study.stages
-    claims = (finding(HOSTILE, [column(good=[1.0], bad=[0.0])], "first", "good", HOSTILE),)
-    table = Table(
-        HOSTILE, HOSTILE, heads, rows, claims, (HOSTILE,), chart, (Cloud(HOSTILE, ((0.5, 0.25), (1.0, 0.75))),)
+    table = TableSpec(
+        HOSTILE,
+        HOSTILE,
+        "first",
+        lambda columns, stage: lines,
+        (Paper(heads),),
+        {},
+        (Claim(HOSTILE, beats("good", HOSTILE)),),
+        (HOSTILE,),
+        chart,
+        clouds=lambda columns: (Cloud(HOSTILE, ((0.5, 0.25), (1.0, 0.75))),),
     )
-    toy.study = replace(toy.study, title=HOSTILE, stages=(replace(first, tables=lambda columns: [table]),))
+    toy.study = replace(toy.study, title=HOSTILE, stages=(replace(first, tables=(table,)),))
     with home.open() as kb:
         page = render(run(kb, toy))
     seen = _Tags(page)

@@ -15,7 +15,7 @@ from exam_helpers import Ran, surefind
 from helpers import WORDS
 from llm_server import LLMServer
 from llm_steps import passages
-from study_helpers import figures, make_base, tables_of
+from study_helpers import figures, make_base, printed, tables_of
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
@@ -71,7 +71,7 @@ def test_ours_and_the_papers_figures_share_the_rows_that_both_have(one: Ran) -> 
     assert 0 < shallow <= deep <= 1 and gap == pytest.approx(deep - shallow)
     assert recall["BM25"][3:] == ["38.1%", "23.9%", "21.6%", "12.3%", "54.3%", "34.8%", "70.1%", "61.2%"]
     assert recall["minilm"][3:] == [None] * 8
-    assert recall["Stella 1.5B"] == [None, None, None, *paper.RECALL["Stella 1.5B"]]
+    assert recall["Stella 1.5B"] == [None, None, None, *printed("support-chatbot", "Table 2")["Stella 1.5B"]]
     heads = tables_of(one)["Table 2"]["heads"]
     assert [head["text"] for head in heads[:3]] == ["R@50", "R@10", "R@50 − R@10"]
 
@@ -110,15 +110,16 @@ def test_chunk_sizes_are_layouts(one: Ran) -> None:
 
 def test_the_papers_tables_agree_where_they_repeat_each_other() -> None:
     """To find a figure that was copied wrongly. Where they differ, the paper differs."""
-    gemini = paper.RECALL["gemini_large_03_07"]
-    assert paper.FUSED["Champion"] == paper.JOINED["Champion"] == gemini
-    assert paper.FUSED_NDCG["Champion"] == paper.NDCG["gemini_large_03_07"]
-    best = paper.FUSED["Champion + Stella 1.5B"]
-    assert paper.RERANKED["Champion"][:4] == best[:4] == paper.PROMPTS["Champion"]
-    assert paper.RERANKED["Champion"][4:6] == paper.FUSED["Champion + text-embedding-3-large"][4:6]
-    assert paper.RERANKED_NDCG["BM25"] == paper.NDCG["BM25"]
-    assert all(len(row) == 8 for rows in (paper.RECALL, paper.RERANKED, paper.RERANKED_NDCG) for row in rows.values())
-    assert paper.CHUNKS[2048][2:] == paper.RECALL["BM25"][4:6]
+    recall, fused, reranked = (printed("support-chatbot", f"Table {n}") for n in (2, 3, 4))
+    recall_ndcg, fused_ndcg, reranked_ndcg = (printed("support-chatbot", f"Table {n}") for n in (11, 12, 13))
+    assert fused["Champion"] == printed("support-chatbot", "Table 9")["Champion"] == recall["gemini_large_03_07"]
+    assert fused_ndcg["Champion"] == recall_ndcg["gemini_large_03_07"]
+    best = fused["Champion + Stella 1.5B"]
+    assert reranked["Champion"][:4] == best[:4] == printed("support-chatbot", "Table 7")["Champion"]
+    assert reranked["Champion"][4:6] == fused["Champion + text-embedding-3-large"][4:6]
+    assert reranked_ndcg["BM25"] == recall_ndcg["BM25"]
+    assert all(len(row) == 8 for rows in (recall, reranked, reranked_ndcg) for row in rows.values())
+    assert printed("support-chatbot", "Table 6")["2048"][2:] == recall["BM25"][4:6]
 
 
 def test_ctrl_c_keeps_the_stages_that_are_done(tmp_path: Path) -> None:

@@ -467,7 +467,7 @@ def test_commands(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None
 
 def test_list_goes_on_after_a_model_that_cannot_be_read(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
     models = kb.data / "models"
-    for name, text in (("a-older", '{"format": 1}'), ("a-torn", '{"form')):
+    for name, text in (("a-older", json.dumps(sealed({"format": 1}))), ("a-torn", '{"form')):
         (models / name).mkdir()
         (models / name / "manifest.json").write_text(text)
     listed = surefind("train", "list", kb=kb.folder)

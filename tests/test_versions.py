@@ -85,7 +85,7 @@ def publish_outdated(home: Home, number: int) -> None:
     """Publishes a draft whose document changed since: it is refused until its text is put on the newer version."""
     with home.open() as kb:
         before = kb.catalogue.generation()
-        with pytest.raises(ConflictError, match=f"surefind version rebase {number}"):
+        with pytest.raises(ConflictError, match=f"surefind draft rebase {number}"):
             kb.publish(number)
         assert kb.catalogue.generation() == before
         kb.rebase(number)
@@ -547,7 +547,7 @@ def test_draft_of_a_file_that_is_not_there_is_refused(two: Home) -> None:
             kb.draft(missing)
     with two.open() as kb, pytest.raises(SourceError):
         kb.draft(two.docs)
-    assert surefind("version", "draft", "nonesuch.md", kb=two.folder).code == 2
+    assert surefind("draft", "new", "nonesuch.md", kb=two.folder).code == 2
 
 
 # ---------------------------------------------------------------- review
@@ -571,12 +571,12 @@ def test_version_that_is_no_draft_cannot_be_reviewed_or_published(two: Home) -> 
     published = history(two, "b.md")[0].number
     with two.open() as kb:
         for number in (published, 0, -1, 999):
-            with pytest.raises(UsageError, match=f"Version {number} is not a draft. List the drafts"):
+            with pytest.raises(UsageError, match=f"There is no open draft {number}. List the drafts"):
                 kb.review(number)
-            with pytest.raises(UsageError, match=f"Version {number} is not a draft"):
+            with pytest.raises(UsageError, match=f"There is no open draft {number}"):
                 kb.publish(number)
         assert kb.publish(waiting) == 2
-        with pytest.raises(UsageError, match=r"is not a draft\. It is published\."):
+        with pytest.raises(UsageError, match=r"There is no open draft \d+\. Draft \d+ is published\."):
             kb.publish(waiting)
         assert [generation.number for generation in kb.generations()] == [1, 2]
 
@@ -876,39 +876,39 @@ def test_interrupted_writer_neither_retires_nor_ends_a_retirement(home: Home, ho
 def test_commands_take_a_document_from_draft_to_retirement(two: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUREFIND_AUTHOR", "ada")
     file = two.write("drafts/new.md", "zebra common")
-    assert "No drafts." in surefind("version", "list", kb=two.folder).out
-    shown = surefind("version", "draft", file, "-d", "a.md", kb=two.folder).out.split()
+    assert "No drafts." in surefind("draft", "list", kb=two.folder).out
+    shown = surefind("draft", "new", file, "-d", "a.md", kb=two.folder).out.split()
     number = shown[1]
     assert shown == ["draft", number, "draft", "a.md", "ada"]
     assert surefind("search", "zebra", "--as", "*", kb=two.folder).code == 1
-    assert "in review" in surefind("version", "review", number, kb=two.folder).out
-    assert surefind("version", "list", kb=two.folder).out.split()[2:5] == ["in", "review", "a.md"]
-    assert "draft" in surefind("version", "review", number, "--done", kb=two.folder).out
-    assert surefind("version", "publish", number, kb=two.folder).out == "Published in generation 2.\n"
+    assert "in review" in surefind("draft", "review", number, kb=two.folder).out
+    assert surefind("draft", "list", kb=two.folder).out.split()[2:5] == ["in", "review", "a.md"]
+    assert "draft" in surefind("draft", "review", number, "--done", kb=two.folder).out
+    assert surefind("draft", "publish", number, kb=two.folder).out == "Published in generation 2.\n"
     assert "zebra" in surefind("search", "zebra", kb=two.folder).out
-    assert surefind("version", "retire", "a.md", kb=two.folder).out == "Retired in generation 3.\n"
+    assert surefind("draft", "retire", "a.md", kb=two.folder).out == "Retired in generation 3.\n"
     assert surefind("search", "zebra", kb=two.folder).code == 1
 
 
 def test_commands_give_json(two: Home) -> None:
     file = two.write("drafts/new.md", "zebra common")
-    made = surefind("version", "draft", file, "--json", kb=two.folder).json
+    made = surefind("draft", "new", file, "--json", kb=two.folder).json
     assert (made["document"], made["state"], made["revision"]) == ("new.md", "draft", 1)
-    assert surefind("version", "list", "--json", kb=two.folder).json == [made]
-    assert surefind("version", "review", str(made["number"]), "--json", kb=two.folder).json["state"] == "in review"
-    assert surefind("version", "publish", str(made["number"]), "--json", kb=two.folder).json == {"generation": 2}
-    assert surefind("version", "retire", "new.md", "--json", kb=two.folder).json == {"generation": 3}
-    assert surefind("version", "list", "--json", kb=two.folder).json == []
+    assert surefind("draft", "list", "--json", kb=two.folder).json == [made]
+    assert surefind("draft", "review", str(made["number"]), "--json", kb=two.folder).json["state"] == "in review"
+    assert surefind("draft", "publish", str(made["number"]), "--json", kb=two.folder).json == {"generation": 2}
+    assert surefind("draft", "retire", "new.md", "--json", kb=two.folder).json == {"generation": 3}
+    assert surefind("draft", "list", "--json", kb=two.folder).json == []
 
 
 def test_commands_refuse_wrong_versions_and_documents(two: Home) -> None:
     for call in (("publish", "99"), ("review", "99"), ("retire", "nonesuch.md")):
-        ran = surefind("version", *call, kb=two.folder)
+        ran = surefind("draft", *call, kb=two.folder)
         assert ran.code == 2, call
         assert call[1] in ran.err
-        refused = surefind("version", *call, "--json", kb=two.folder)
+        refused = surefind("draft", *call, "--json", kb=two.folder)
         assert (refused.code, refused.json["error"]["type"]) == (2, "UsageError")
-    assert surefind("version", "publish", "x", kb=two.folder).code == 2
+    assert surefind("draft", "publish", "x", kb=two.folder).code == 2
 
 
 # ---------------------------------------------------------------- against a model
@@ -1141,11 +1141,11 @@ def test_draft_can_be_discarded(home: Home) -> None:
         kb.discard(number)
         assert kb.drafts() == []
         assert [version.state for version in kb.history("a.md")] == ["published"]
-        with pytest.raises(UsageError, match=f"Version {number} is not a draft"):
+        with pytest.raises(UsageError, match=f"There is no open draft {number}"):
             kb.discard(number)
 
 
-@pytest.mark.parametrize("order", [("rollback", "1"), ("version", "publish", "1"), ("version", "retire", "a.md")])
+@pytest.mark.parametrize("order", [("rollback", "1"), ("draft", "publish", "1"), ("draft", "retire", "a.md")])
 def test_nothing_is_made_where_there_is_no_knowledge_base(tmp_path: Path, order: tuple[str, ...]) -> None:
     assert "There is no knowledge base" in surefind(*order, kb=tmp_path).err
     assert not (tmp_path / ".surefind").exists()

@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 
 from helpers import Home
 from http_helpers import Rights, Served, a_bank, serving
+from surefind.exam.judging import in_words, judge_name
 from surefind.exam.labels import Labels, agreement
+from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
 from surefind.serve.cli import app
-from surefind.serve.web.judging import in_words, judge_name
 from web_helpers import accessible, fits, needs_browser, visiting
 
 if TYPE_CHECKING:
@@ -47,10 +48,11 @@ def rights() -> Rights:
 @pytest.fixture
 def labels(bank: Home) -> Iterator[Labels]:
     """The labels, which every test begins without."""
-    found = Labels(bank.folder / ".surefind" / "exams" / "asked")
+    found = ExamStore(bank.folder / ".surefind" / "exams").labels("asked")
     yield found
-    for path in found.folder.glob("labels-*.json"):
-        path.unlink()
+    for judge, marks in found.all().items():
+        for query in marks:
+            found.mark(judge, query, None)
 
 
 def shown(page: Page) -> list[str]:
@@ -84,7 +86,7 @@ def test_two_judges_label_by_keyboard_and_see_how_far_they_agree(
             accessible(page)
             text = page.locator("main").inner_text()
     assert orders["anna"] != orders["bert b"]  # each judge sees another order
-    (pair,) = agreement(pool, {judge: labels.of(judge) for judge in labels.judges()})
+    (pair,) = agreement(pool, {judge: labels.of(judge) for judge in list(labels.all())})
     assert pair.kappa is not None and f"{pair.kappa:.2f}" in text and in_words(pair.kappa) in text
     assert "Where they differ" in text
 
@@ -131,7 +133,7 @@ def test_labels_without_a_script(server: Served, keys: dict[str, str], labels: L
     (query,) = labels.of("anna")
     order = labels.pool()[0].order_for("anna")
     assert labels.of("anna")[query] == [order[1], order[0]]
-    assert labels.judges() == ["anna"]  # nobody labels in the name of another
+    assert list(labels.all()) == ["anna"]  # nobody labels in the name of another
 
 
 def test_a_question_with_a_passage_that_the_judge_may_not_read_is_not_shown(
@@ -173,7 +175,8 @@ def test_questions_are_collected_and_bad_names_refused(server: Served, keys: dic
 def test_names_of_judges_fit_into_files_and_stay_apart(names: list[str]) -> None:
     made = [judge_name(name) for name in names]
     assert made[0] != made[1]
-    assert [Labels(Path("nowhere")).of(name) for name in made] == [{}, {}]  # a name that is no file name raises
+    nowhere = Labels(Questions(Path("nowhere")), "x")
+    assert [nowhere.of(name) for name in made] == [{}, {}]  # a name that a judge cannot have raises
 
 
 def test_judges_of_an_open_server_say_who_they_are(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -32,7 +32,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
     home.write("new.md", "---\nacl: [hr]\n---\n# Bonus\n\nThe zebra of bonuses.\n")
     for words in (
         ("exam", "import", home.folder / "asked.csv", "--name", "staff"),
-        ("version", "draft", home.folder / "new.md", "--document", "hr/pay.md"),
+        ("draft", "new", home.folder / "new.md", "--document", "hr/pay.md"),
         ("bench", "--exam", "staff", "--pipeline", "words", "--as", "hr"),
     ):
         ran = surefind(*words, kb=home.folder)

@@ -11,7 +11,7 @@ import pytest
 
 from helpers import Home
 from http_helpers import SETTINGS, Served, a_bank, serving
-from surefind.exam.feedback import FeedbackLog
+from surefind.exam import feedback
 from surefind.exam.store import ExamStore
 from surefind.serve.auth.keys import Keys
 from web_helpers import accessible, needs_browser, visiting
@@ -98,7 +98,7 @@ def test_thumbs_are_kept_once_and_only_for_what_one_may_read(server: Served, ban
         assert http.post("/feedback", data=form | {"id": "0" * 16}, headers=HTML).status_code == 404
         assert http.post("/feedback", data=form, headers={"Origin": "http://evil.example"}).status_code == 403
     with bank.open() as kb:
-        assert [one.kind for one in FeedbackLog(kb.data).all() if one.query == "when is wire7?"] == ["up", "up"]
+        assert [one.kind for one in feedback.given(kb.data) if one.query == "when is wire7?"] == ["up", "up"]
 
 
 def test_filters_are_links_with_counts(tmp_path_factory: pytest.TempPathFactory) -> None:

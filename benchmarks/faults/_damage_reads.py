@@ -69,7 +69,7 @@ def _drafts(kb: KnowledgeBase) -> Any:
     lists = desk.waiting(), desk.recent(5), desk.count(), desk.all_authors()
     each = [(desk.get(n), desk.authors(n), desk.base(n), desk.keeps(n), desk.events(n)) for n in numbers]
     texts = [desk.revision(n, revision) for n in numbers for revision in (1, 2) if (n, revision) != (1, 2)]
-    files = [desk.file_of(100 + i) for i in range(DRAFTS)], [desk.document_of(n) for n in (*numbers, 99)]
+    files = [desk.file_of(100 + i) for i in range(DRAFTS)]
     return lists, each, texts, files, [(review.comments(desk, n), desk.signed(n)) for n in numbers]
 
 

@@ -20,6 +20,7 @@ from surefind.exam.formats.trec import read_trec
 from surefind.exam.growing import read_answers
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
+from surefind.exam.questions import Questions
 from surefind.types import Document
 
 TEXT = (
@@ -47,12 +48,6 @@ JSONL = [
 ANSWERS = [
     '{"query": "cost of a wire", "relevant": [{"document": "wire.md", "start": 9, "end": 33}], "disagreement": 0.4}\n'
     '{"query": "hello", "rejected": true}\n{"query": "none", "relevant": [], "typical": 0.1}\n',
-]
-CANDIDATES = [
-    (
-        '{"query": "cost of a wire", "source": "log.csv", "asked": 2}\n{"query": "b", "source": "", "asked": '
-        '1, "verdict": "none"}\n'
-    )
 ]
 QUERIES = ['{"_id": "q1", "text": "cost of a wire", "metadata": {"family": "x"}}\n{"_id": "q2", "text": "limit"}\n']
 QRELS = ["query-id\tcorpus-id\tscore\nq1\tfees/wire.md\t1\nq2\ta.md\t0\n"]
@@ -167,7 +162,7 @@ def targets(folder: Path) -> list[Target]:
     def collect(path: Path) -> None:
         for column in ("", "2"):
             if not (column and path.suffix == ".log"):
-                Candidates(folder / "none.jsonl").merged(read_questions(path, column), path.name)
+                Candidates(Questions(folder / "none"), "asked").merged(read_questions(path, column), path.name)
 
     return [
         Target(
@@ -187,12 +182,6 @@ def targets(folder: Path) -> list[Target]:
         Target("chat.jsonl", 4, _bytes(CHATS, JSON_TOKENS), read("c.jsonl", collect)),
         Target(
             "grow answers", 5, _bytes(ANSWERS, JSON_TOKENS), read("g.jsonl", lambda path: read_answers(path, session))
-        ),
-        Target(
-            "candidates",
-            4,
-            _bytes(CANDIDATES, JSON_TOKENS),
-            read("d.jsonl", lambda path: Candidates(path).merged(["a b"], "x")),
         ),
         Target("report", 5, _bytes([REPORT], JSON_TOKENS), read("report.json", read_report)),
     ]

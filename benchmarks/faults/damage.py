@@ -49,7 +49,7 @@ KINDS = {
     "catalogue.db": "catalogue.db", "session.json": "session.json", "desk.db": "desk.db",
     "desk.db-wal": "desk.db-wal", "desk.db-session": "desk.db-session", "embeddings.db": "cache/embeddings.db",
     "scores.db": "cache/scores.db", "answers.db": "cache/answers.db", "queries.db": "queries.db",
-    "exams": "exams/*/v*.jsonl", "candidates": "exams/*/candidates.jsonl", "reports": "reports/*/report.json",
+    "exams": "exams/*/v*.jsonl", "questions.db": "exams/questions.db", "reports": "reports/*/report.json",
     "pages of reports": "reports/*/*.[hmc]*", "runs": "runs/*", "tables": "indexes/table-*/*",
     "indexes": "indexes/[!t]*/*", "models": "models/*/*", "adopted.json": "adopted.json",
     "git": "git/*/left_out.json", "repository": "git/*/repository.git/**/*", "locks": "*.lock",

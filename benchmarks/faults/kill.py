@@ -3,7 +3,7 @@
     python benchmarks/faults/kill.py [--kills 200] [--seed 1] [--only NAME …]
 
 The commands are `sync` (a first one, with changed files, with removed files, with another chunker, with indexes in
-parts that are merged at the end), `version publish`, `version retire`, `bench` and `train fusion`, on a part of
+parts that are merged at the end), `draft publish`, `draft retire`, `bench` and `train fusion`, on a part of
 examples/quillhaven, with BM25 and TF-IDF. Half of the kills come at a moment chosen evenly over the usual time of the
 command, half of them right after a file of `.surefind` has appeared or changed. A command that ended before its kill
 does not count. After each kill,
@@ -205,7 +205,7 @@ def _draft(shop: Workshop) -> None:
     page = sorted(shop.docs.glob("*.md"))[2]
     aside = shop.home / page.name
     aside.write_text("# Amended\n\nThe wire limit is ten dollars. The vault stays shut.\n", encoding="utf-8")
-    shop.must("version", "draft", str(aside), "--document", page.name)
+    shop.must("draft", "new", str(aside), "--document", page.name)
 
 
 def _exam(shop: Workshop) -> None:
@@ -231,8 +231,8 @@ SCENARIOS = (
     Scenario("sync, removed files", ("sync",), _remove),
     Scenario("sync, another chunker", ("sync",), lambda shop: shop.configure(OTHER_CHUNKER)),
     Scenario("sync, parts merged", ("sync",), _change_again, divided=True),
-    Scenario("version publish", ("version", "publish", "DRAFT"), _draft, final=True),
-    Scenario("version retire", ("version", "retire", "DOCUMENT"), final=True),
+    Scenario("draft publish", ("draft", "publish", "DRAFT"), _draft, final=True),
+    Scenario("draft retire", ("draft", "retire", "DOCUMENT"), final=True),
     Scenario("bench", ("bench", "-p", "bm25", "-p", "tfidf", "-p", "p", "--exam", "mine", "--json"), _exam),
     Scenario(
         "train fusion",
@@ -257,7 +257,7 @@ SCENARIOS = (
 def _words(scenario: Scenario, shop: Workshop) -> list[str]:
     """The command, with the number of the draft and the name of a document filled in."""
     page = sorted(path.name for path in shop.docs.glob("*.md"))[3]
-    draft = str(json.loads(shop.must("version", "list", "--json"))[0]["number"]) if "DRAFT" in scenario.words else ""
+    draft = str(json.loads(shop.must("draft", "list", "--json"))[0]["number"]) if "DRAFT" in scenario.words else ""
     return [{"DRAFT": draft, "DOCUMENT": page}.get(word, word) for word in scenario.words]
 
 

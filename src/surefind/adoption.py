@@ -255,9 +255,7 @@ def kept_changes(folder: Path) -> list[Change]:
     """Returns the changes that were kept, oldest first. Raises `ConfigError` if their file is damaged."""
     path = folder / DATA_FOLDER / _KEPT
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        steps = found if isinstance(found, list) else unsealed(found)["changes"]  # a list has no checksum yet
-        return [Change(**step) for step in steps]
+        return [Change(**step) for step in unsealed(json.loads(path.read_text(encoding="utf-8")))["changes"]]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from surefind.errors import LockedError, NothingIndexedError, SourceError, StoreError, UsageError
+from surefind.errors import NothingIndexedError, SourceError, StoreError, UsageError
 from surefind.workers import check_stopped
 
 if TYPE_CHECKING:
@@ -69,16 +69,7 @@ class Drafting:
             self._check_open()
             if self._desk is None:
                 self._desk = Desk(self.data, self.settings.desk.approvals)
-                self._move_old_drafts()
             return self._desk
-
-    def _move_old_drafts(self) -> None:
-        """Moves the drafts that an earlier release kept in the catalogue. A writer that runs has moved them when it
-        began."""
-        with contextlib.suppress(NothingIndexedError, LockedError):
-            if self.catalogue.versions.waiting():
-                with self._writing():  # opening a writer moves them
-                    pass
 
     # ------------------------------------------------------------ writing
 

@@ -13,7 +13,6 @@
     │   ├── NothingIndexedError    there is no knowledge base here yet, or it is empty
     │   ├── LockedError            another process is writing
     │   ├── NewerStoreError        the store was written by a newer version of Surefind
-    │   ├── OlderStoreError        the store was written by an older version; a sync brings it up to date
     │   ├── PassageError           a passage is not in this generation, or the caller may not read it
     │   ├── NotBuiltError          an index that a search needs does not exist; the message says how to build it
     │   ├── CorruptIndexError      the checksum of an index or a model does not match
@@ -105,10 +104,6 @@ class LockedError(StoreError):
 
 
 class NewerStoreError(StoreError):
-    pass
-
-
-class OlderStoreError(StoreError):
     pass
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self
 from surefind.access import Access, checked_name
 from surefind.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
 from surefind.drafting import Drafting
-from surefind.errors import NotBuiltError, NothingIndexedError, OlderStoreError, StoreError
+from surefind.errors import NotBuiltError, NothingIndexedError, StoreError
 from surefind.protocols import Retriever
 from surefind.search.current import Current
 from surefind.search.extent import Extent
@@ -191,7 +191,7 @@ class KnowledgeBase(Writing, Drafting):
         try:
             with explaining(self.data):
                 return self._backend().has(self.catalogue.contents(), spec)
-        except (NothingIndexedError, OlderStoreError):
+        except NothingIndexedError:
             return False
 
     def missing(self, retrievers: Iterable[Retriever], layout: Layout | None = None) -> list[Retriever]:
@@ -200,7 +200,7 @@ class KnowledgeBase(Writing, Drafting):
         try:
             with explaining(self.data):
                 return self._current(layout).refresh().missing(wanted)
-        except (NotBuiltError, OlderStoreError):
+        except NotBuiltError:
             return wanted
 
     def pipeline(self, pipeline: str | Pipeline | None = None) -> Pipeline:

@@ -34,15 +34,11 @@ def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
     return {_KEY: digest(data), **data}
 
 
-def unsealed(data: Any, *unmarked: str) -> dict[str, Any]:
-    """Returns sealed data without its checksum. Raises `ValueError` if they do not match. Data whose first key is one
-    of `unmarked` was written by hand, or before there were checksums, and is returned as it is."""
+def unsealed(data: Any) -> dict[str, Any]:
+    """Returns sealed data without its checksum. Raises `ValueError` if they do not match."""
     if not isinstance(data, dict) or not data:
         raise ValueError("it is not a JSON object")
-    found = next(iter(data))
-    if found in unmarked:
-        return data
-    if found != _KEY:
+    if next(iter(data)) != _KEY:
         raise ValueError("it has no checksum")
     content = {key: value for key, value in data.items() if key != _KEY}
     if data[_KEY] != digest(content):

@@ -40,7 +40,7 @@ k = 10
 min_confidence = 0
 
 [exam]
-# The exam that the gate and `surefind bench --since` ask. Without a name, it is the only exam besides known-item, or
+# The exam that the gate and `surefind drift` ask. Without a name, it is the only exam besides known-item, or
 # known-item if there are several or none.
 standing = ""
 # Whether `surefind search` keeps queries on this machine, as questions for an exam, and for how many days:

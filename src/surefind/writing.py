@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from surefind.errors import NothingIndexedError, OlderStoreError, UsageError
+from surefind.errors import NothingIndexedError, UsageError
 
 if TYPE_CHECKING:
     from surefind.config import Settings
@@ -159,7 +159,7 @@ class Writing:
 
         wanted = [source(path) for path in paths]
         roots = list[Path]()
-        with contextlib.suppress(NothingIndexedError, OlderStoreError):  # the sync makes or upgrades the catalogue
+        with contextlib.suppress(NothingIndexedError):  # the sync makes the catalogue
             roots = [source.root for source in self.catalogue.sources()]
         folders = [root for root in wanted or roots if isinstance(root, Path)]
         return sync_calls(
@@ -183,7 +183,6 @@ class Writing:
     ) -> Iterator[Writer]:
         """Opens a writer. With `trial`, its readers count words over what a caller may read, whatever the settings say:
         a backend elsewhere cannot."""
-        from surefind.desk.moving import move_drafts
         from surefind.gate import admission
         from surefind.store.backends.choice import backend_of
         from surefind.store.failures import explaining
@@ -200,8 +199,6 @@ class Writing:
             partial(backend_of, settings.store, isolated=isolated), uses, self.author,
         )  # fmt: skip
         with explaining(self.data), writer:
-            if writer.catalogue.versions.waiting():
-                move_drafts(writer.catalogue, self.desk)
             yield writer
 
     def _on_cluster(self, address: str) -> Reading:

@@ -14,36 +14,28 @@ from typing import Any
 
 import numpy as np
 
+from surefind.bench.comparison import RunDifference, compare_runs, corrected
 from surefind.bench.saved import read_data
 from surefind.errors import UsageError
-from surefind.measure.permutation import permutation_p
-from surefind.measure.statistics import ALPHA, holm
 
 
-@dataclass(frozen=True)
-class Regression:
+@dataclass(frozen=True, kw_only=True)
+class Regression(RunDifference):
+    """A configuration in both reports."""
+
     name: str
-    before: float
-    after: float
-    p: float
-
-    @property
-    def failed(self) -> bool:
-        return self.after < self.before and self.p < ALPHA
 
 
 @dataclass(frozen=True)
 class CheckResult:
     rows: tuple[Regression, ...]
-    shared: int
-    """Number of questions that are in both reports."""
 
     @property
     def failed(self) -> bool:
         return any(row.failed for row in self.rows)
 
     def __str__(self) -> str:
-        lines = [f"Compared on {self.shared} questions that are in both reports:"]
+        lines = [f"Compared on {self.rows[0].questions} questions that are in both reports:"]
         for row in self.rows:
             verdict = "WORSE" if row.failed else "ok"
             lines.append(f"  {verdict:<6}{row.name}: {row.before:.3f} -> {row.after:.3f} (p {row.p:.3f} after Holm)")
@@ -65,11 +57,6 @@ class Baseline:
 def read_baseline(path: Path) -> Baseline:
     try:
         data = read_data(path)
-        if "primary" in data and "query_texts" not in data:
-            raise UsageError(
-                f"{path} has no question texts, because an earlier version of Surefind wrote it. Questions cannot be "
-                "matched by their ids alone. Write a new baseline with: surefind bench --save FILE."
-            )
         return Baseline(path, data["primary"], {name: scores for names, scores in _scores(data) for name in names})
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
@@ -81,7 +68,7 @@ def read_baseline(path: Path) -> Baseline:
 def _scores(report: dict[str, Any]) -> list[tuple[list[str], dict[Question, float]]]:
     """The names of each row and its scores."""
     return [
-        ([row["name"], *row.get("aliases", ())], dict(zip(_questions(report), row["scores"], strict=True)))
+        ([row["name"], *row["aliases"]], dict(zip(_questions(report), row["scores"], strict=True)))
         for row in report["rows"]
     ]
 
@@ -107,9 +94,8 @@ def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
     new = np.array([[after[name][question] for name in names] for _, question in shared])
     numbers = dict(zip(_questions(report), report["query_clusters"], strict=True))
     clusters = np.array([numbers[question] for _, question in shared], dtype=np.int64)
-    p = holm(permutation_p(new - old, clusters))
-    rows = zip(names, old.mean(axis=0), new.mean(axis=0), p, strict=True)
-    return CheckResult(tuple(Regression(name, float(b), float(a), float(q)) for name, b, a, q in rows), len(shared))
+    rows = zip(names, compare_runs(old, new, clusters), strict=True)
+    return CheckResult(tuple(corrected([Regression(name=name, **row.figures) for name, row in rows])))
 
 
 def _pairs(before: Iterable[Question], after: Iterable[Question]) -> list[tuple[Question, Question]]:

@@ -12,12 +12,13 @@ every other question is the same on both sides, because nDCG@10 depends on nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from surefind.access import Access
+from surefind.bench.comparison import RunDifference, compare_runs
 from surefind.bench.engine import Bench
 from surefind.bench.gold import Gold, locate_gold
 from surefind.bench.llm_calls import llm_calls
@@ -33,9 +34,7 @@ from surefind.exam.model import Exam, ExamQuery
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
 from surefind.measure.names import Measure
-from surefind.measure.permutation import permutation_p
 from surefind.measure.ranks import MEASURES
-from surefind.measure.statistics import ALPHA, bootstrap, holm
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
 from surefind.search.reader import Reader
@@ -59,38 +58,23 @@ class Change:
     why: str
 
 
-@dataclass(frozen=True)
-class Drift:
-    """The result of an exam on two generations."""
+@dataclass(frozen=True, kw_only=True)
+class Drift(RunDifference):
+    """The result of an exam on two generations. A question counts if one of them has its gold."""
 
     exam: str
     pipeline: str
     documents: Difference
-    questions: int
-    """How many questions have gold in at least one of the generations."""
     left_out: int
-    """How many questions have none in both."""
+    """How many questions have no gold in both."""
     affected: int
     """How many questions could be affected by the change."""
-    before: float
-    """The mean nDCG@10 on the earlier generation, over all questions."""
-    after: float
-    difference: float
-    low: float
-    """The 95% interval of the difference is `low` to `high`."""
-    high: float
-    p: float
     worse: tuple[Change, ...] = ()
     """The questions that got worse, the largest loss first."""
     better: tuple[Change, ...] = ()
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
     """Messages about stages whose model failed. The comparison is then not reliable."""
     measure: str = str(MEASURE)
-
-    @property
-    def failed(self) -> bool:
-        """Whether the exam got significantly worse."""
-        return self.difference < 0 and self.p < ALPHA
 
 
 def measure_drift(
@@ -131,12 +115,6 @@ def _admitted(by_document: dict[str, str], reader: Reader, access: Access) -> di
 def drift_calls(kb: KnowledgeBase, exam: Exam) -> list[Calls]:
     """Estimates the LLM calls of `measure_drift`, as an upper bound: each question is asked on both generations."""
     return llm_calls(kb, _plan(kb, exam)) * 2
-
-
-def corrected(drifts: Sequence[Drift]) -> list[Drift]:
-    """Returns the results of several exams with Holm's correction of p."""
-    p = holm(np.array([one.p for one in drifts])).tolist()
-    return [replace(one, p=value) for one, value in zip(drifts, p, strict=True)]
 
 
 def _plan(kb: KnowledgeBase, exam: Exam, access: Access = _OWNER) -> Plan:
@@ -180,28 +158,21 @@ def _compared(plan: Plan, asked: Sequence[int], old: _Side, new: _Side, changed:
     queries = plan.exam.queries
     gain = new.scores - old.scores
     clusters = clusters_of([queries[q] for q in asked])
-    column = gain[asked][:, None]
-    interval = bootstrap(column, clusters=clusters)[0]
     touched = {*changed.added, *changed.removed, *changed.changed}
     affected = [q for q in asked if _could_matter(q, old, new, touched)]
     moved = sorted((q for q in affected if gain[q]), key=lambda q: (-abs(gain[q]), q))
     changes = {q: _change(queries[q], old.place(q), new.place(q), changed) for q in moved}
+    scores = compare_runs(old.scores[asked][:, None], new.scores[asked][:, None], clusters)[0]
     return Drift(
-        plan.exam.label,
-        str(plan.contenders[0].pipeline),
-        changed,
-        len(asked),
-        len(queries) - len(asked),
-        len(affected),
-        float(old.scores[asked].mean()),
-        float(new.scores[asked].mean()),
-        interval.mean,
-        interval.low,
-        interval.high,
-        float(permutation_p(column, clusters)[0]),
-        tuple(changes[q] for q in moved if gain[q] < 0),
-        tuple(changes[q] for q in moved if gain[q] > 0),
-        tuple(dict.fromkeys((*old.problems, *new.problems))),
+        exam=plan.exam.label,
+        pipeline=str(plan.contenders[0].pipeline),
+        documents=changed,
+        left_out=len(queries) - len(asked),
+        affected=len(affected),
+        worse=tuple(changes[q] for q in moved if gain[q] < 0),
+        better=tuple(changes[q] for q in moved if gain[q] > 0),
+        problems=tuple(dict.fromkeys((*old.problems, *new.problems))),
+        **scores.figures,
     )
 
 

@@ -14,7 +14,7 @@ _QUESTION = 70
 
 
 def drift_text(drift: Drift) -> str:
-    """Returns everything that `surefind bench --since` prints about one exam."""
+    """Returns everything that `surefind drift` prints about one exam."""
     changed = drift.documents
     lines = [
         f"Generation {changed.before} to {changed.after}: {len(changed.added)} documents added, {len(changed.changed)} "
@@ -30,10 +30,7 @@ def drift_text(drift: Drift) -> str:
 
 
 def summary(drift: Drift) -> str:
-    return (
-        f"{drift.measure} {drift.before:.3f} -> {drift.after:.3f}: {drift.difference:+.3f}, 95% interval "
-        f"{drift.low:+.3f} to {drift.high:+.3f}, p {drift.p:.3f}"
-    )
+    return f"{drift.measure} {drift.summary}"
 
 
 def verdict(drift: Drift) -> str:

@@ -37,7 +37,7 @@ class ExamGate:
             raise GateError(_unasked(str(error), before)) from error
         if self.drift.problems:
             raise GateError(_unasked(f"{self.drift.problems[0]}.", before))
-        if refused(self.drift, self.kb.settings.gate_margin):
+        if self.drift.lost_more_than(self.kb.settings.gate_margin):
             raise GateError(_refusal(self.drift, before, self.kb.settings.gate_margin))
 
     def calls(self) -> list[Calls]:
@@ -48,11 +48,6 @@ class ExamGate:
             return drift_calls(self.kb, standing_exam(self.kb, self.kb.reader()))
         except NothingIndexedError:  # the first generation is not compared with anything
             return []
-
-
-def refused(drift: Drift, margin: float) -> bool:
-    """Returns whether the loss is above the margin and above what chance explains."""
-    return drift.high < 0 and -drift.difference > margin
 
 
 def _refusal(drift: Drift, before: Reader, margin: float) -> str:

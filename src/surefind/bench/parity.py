@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from surefind.access import Access
+from surefind.bench.comparison import RunDifference, compare_runs
 from surefind.bench.scoring import places_of
 from surefind.errors import ExamError
 from surefind.exam.model import Exam
@@ -32,27 +33,23 @@ MOST_DIFFERENCE = 0.01
 _OWNER = Access.owner()
 
 
-@dataclass(frozen=True)
-class Parity:
-    """How closely a backend follows the local indexes of one retriever."""
+@dataclass(frozen=True, kw_only=True)
+class Parity(RunDifference):
+    """How closely a backend follows the local indexes of one retriever: `before` is the mean score of the indexes in
+    this process, `after` that of the backend."""
 
     retriever: str
-    questions: int
     overlap: float
     """The mean share of the first ten passages that both find."""
-    local: float
-    """The mean nDCG@10 of the indexes in this process."""
-    here: float
-    """The mean nDCG@10 of the backend."""
 
     @property
     def close(self) -> bool:
-        return self.overlap >= LEAST_OVERLAP and abs(self.here - self.local) <= MOST_DIFFERENCE
+        return self.overlap >= LEAST_OVERLAP and abs(self.difference) <= MOST_DIFFERENCE
 
     def __str__(self) -> str:
         return (
-            f"{self.retriever}: overlap of the first ten {self.overlap:.3f}, {MEASURE} {self.here:.4f} "
-            f"({self.here - self.local:+.4f}), on {self.questions} questions"
+            f"{self.retriever}: overlap of the first ten {self.overlap:.3f}, {MEASURE} {self.after:.4f} "
+            f"({self.difference:+.4f}), on {self.questions} questions"
         )
 
 
@@ -84,9 +81,10 @@ def _both(
 
 
 def _compared(judge: Judge, queries: Sequence[Query], retriever: Retriever, local: Rankings, here: Rankings) -> Parity:
-    scores = [MEASURES[MEASURE.name](judge.gains(one, MEASURE.level), MEASURE.k).mean() for one in (local, here)]
+    before, after = (MEASURES[MEASURE.name](judge.gains(one, MEASURE.level), MEASURE.k) for one in (local, here))
+    scores = compare_runs(before[:, None], after[:, None])[0]
     shared = [_overlap(set(local.row(q)[0].tolist()), set(here.row(q)[0].tolist())) for q in range(len(queries))]
-    return Parity(str(retriever), len(queries), float(np.mean(shared)), float(scores[0]), float(scores[1]))
+    return Parity(retriever=str(retriever), overlap=float(np.mean(shared)), **scores.figures)
 
 
 def _overlap(one: set[int], other: set[int]) -> float:

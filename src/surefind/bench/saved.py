@@ -22,8 +22,6 @@ from surefind.write.layout import Layout
 REPORTS = "reports"
 """The folder of the reports, in the data folder of a knowledge base."""
 _FILE = "report.json"
-_FIRST = ("surefind", "primary", "rows", "exam")
-"""The first keys of reports that have no checksum: those of earlier releases, and those that were written by hand."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def _intact(file: Path) -> dict[str, Any]:
 
 def read_data(file: Path) -> dict[str, Any]:
     """Reads the data of a report. Raises `ValueError` if the file is not JSON or is damaged."""
-    return unsealed(json.loads(file.read_text(encoding="utf-8")), *_FIRST)
+    return unsealed(json.loads(file.read_text(encoding="utf-8")))
 
 
 def report_of(data: dict[str, Any], path: Path) -> SavedReport:

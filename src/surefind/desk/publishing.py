@@ -102,6 +102,6 @@ def outdated(draft: Draft, now: Base) -> ConflictError:
     happened = "was published again" if now.version else "was removed"
     return ConflictError(
         f"{draft.document} {happened} since draft {draft.number} was made, so publishing it would undo that. Compare: "
-        f"surefind version diff {draft.number}. Then put your text on the newer version: surefind version rebase "
+        f"surefind draft diff {draft.number}. Then put your text on the newer version: surefind draft rebase "
         f"{draft.number}."
     )

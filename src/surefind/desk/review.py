@@ -79,7 +79,7 @@ def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
                 f"{reviewer} wrote a revision of draft {number}, and nobody approves their own text. Ask somebody else."
             )
         if draft.state == "draft":
-            raise UsageError(f"Draft {number} is not in review yet. Submit it first: surefind version review {number}.")
+            raise UsageError(f"Draft {number} is not in review yet. Submit it first: surefind draft review {number}.")
         if revision != newest:
             raise ConflictError(
                 f"Draft {number} has a newer revision, {newest}, and you read revision {revision}. Read it, then "

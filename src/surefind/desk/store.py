@@ -59,23 +59,15 @@ class Desk:
         base: Base,
         keeps: bool = False,
         what: str = "made the draft",
-        number: int | None = None,
-        state: DraftState = "draft",
     ) -> Draft:
-        """Adds a draft with its first revision. `keeps` says that it keeps the metadata of its document. If a draft has
-        this `number` already, it is returned as it is."""
+        """Adds a draft with its first revision. `keeps` says that it keeps the metadata of its document."""
         now = timestamp()
         with self.database.writing() as rows:
-            if number is not None and self._row(rows, number):
-                return self._draft(rows, number)
             cursor = rows.db.execute(
-                "INSERT INTO drafts (number, document, author, state, revision, keeps, base, base_content, base_text, "
-                "created, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)",
-                (
-                    number, document, author, state, keeps, base.version, base.content, keep(rows, base.text.encode()),
-                    now, now,
-                ),
-            )  # fmt: skip
+                "INSERT INTO drafts (document, author, state, revision, keeps, base, base_content, base_text, created, "
+                "changed) VALUES (?, ?, 'draft', 1, ?, ?, ?, ?, ?, ?)",
+                (document, author, keeps, base.version, base.content, keep(rows, base.text.encode()), now, now),
+            )
             made = int(cursor.lastrowid or 0)
             self._revise(rows, made, 1, content, author, now)
             note(rows, made, author, what, 1)
@@ -173,12 +165,6 @@ class Desk:
         """Returns a draft in any state. Raises `UsageError` if there is none with this number."""
         with self.database.reading() as rows:
             return self._draft(rows, number)
-
-    def document_of(self, number: int) -> str | None:
-        """Returns the document of a draft; None if there is no draft with this number."""
-        with self.database.reading() as rows:
-            found = self._row(rows, number)
-            return found.document if found else None
 
     def revision(self, number: int, revision: int | None = None) -> Revision:
         """Returns a revision of a draft, by default the newest."""
@@ -295,8 +281,8 @@ class Desk:
 
 def no_draft(number: int, state: str = "") -> UsageError:
     """Returns the error for a number that is not an open draft. It names no others: the caller may not see them."""
-    about = f" It is {state}." if state else ""
-    return UsageError(f"Version {number} is not a draft.{about} List the drafts with: surefind version list.")
+    about = f" Draft {number} is {state}." if state else ""
+    return UsageError(f"There is no open draft {number}.{about} List the drafts with: surefind draft list.")
 
 
 def note(rows: CheckedRows, number: int, who: str, what: str, revision: int) -> None:

@@ -1,23 +1,14 @@
-"""Candidate questions: questions that people asked, whose answers nobody has marked yet.
-
-They are stored beside the exam that grows from them, in `.surefind/exams/NAME/candidates.jsonl`: a question a line,
-with its source, how often it was asked, and a verdict if it was rejected or if no passage answers it.
-"""
+"""Candidate questions of an exam: questions that people asked, whose answers nobody has marked yet."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
-from surefind.errors import ExamError
-from surefind.folders import private_folder
-from surefind.sealed import digest
+from surefind.exam.questions import Questions
 from surefind.text.fold import fold
 
 Verdict = Literal["", "none", "rejected"]
@@ -27,7 +18,6 @@ LONGEST = 400
 CONTENT_WORDS = 2
 """The least number of content words of a candidate. An identifier such as AML-204 counts as several."""
 
-_CHECKSUM = "checksum"
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f\ud800-\udfff]+")
 """Spaces, control characters, which would act on the terminal that shows the question, and halves of characters, which
 no file can store."""
@@ -90,11 +80,11 @@ def unfit(text: str) -> str:
 
 
 class Candidates:
-    """The candidates of one exam, in a file. Every change is written at once."""
+    """The candidates of one exam. Every change is saved at once."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._known = {candidate.key: candidate for candidate in _read(path)}
+    def __init__(self, store: Questions, exam: str) -> None:
+        self._store, self._exam = store, exam
+        self._known = {key: Candidate(*values) for key, *values in store.candidates(exam)}
 
     def all(self) -> list[Candidate]:
         return list(self._known.values())
@@ -131,32 +121,11 @@ class Candidates:
         self._write(known)
 
     def _write(self, known: dict[str, Candidate]) -> None:
-        rows = [_row(candidate) for candidate in known.values()]
-        header = {"candidates": len(rows), _CHECKSUM: digest(rows)}
-        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in (header, *rows)]
-        private_folder(self.path.parent)
-        aside = self.path.with_name(f".{self.path.name}.{os.getpid()}.writing")
-        aside.write_text("".join(lines), encoding="utf-8")
-        aside.replace(self.path)
+        changed = [
+            (key, one.text, one.source, one.asked, one.verdict)
+            for key, one in known.items()
+            if one != self._known.get(key)
+        ]
+        if changed:
+            self._store.put_candidates(self._exam, changed)
         self._known = known
-
-
-def _row(candidate: Candidate) -> dict[str, object]:
-    row: dict[str, object] = {"query": candidate.text, "source": candidate.source, "asked": candidate.asked}
-    return {**row, "verdict": candidate.verdict} if candidate.verdict else row
-
-
-def _read(path: Path) -> list[Candidate]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-        rows = [json.loads(line) for line in lines if line.strip()]
-        if rows and _CHECKSUM in rows[0]:  # files of earlier releases have none
-            header = rows.pop(0)
-            if header != {"candidates": len(rows), _CHECKSUM: digest(rows)}:
-                raise ValueError("its checksum differs")
-        return [Candidate(row["query"], row["source"], row["asked"], row.get("verdict", "")) for row in rows]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        advice = "Restore the file from a backup, or remove it and collect the questions again."
-        raise ExamError(f"The candidates in {path} are damaged or were edited ({error}). {advice}") from None

@@ -1,4 +1,4 @@
-"""Feedback of people who searched: thumbs and clicks, kept in `.surefind/feedback.db`, become the exam `feedback`.
+"""Feedback of people who searched: thumbs and clicks become the exam `feedback`.
 
     thumb up      the passage answers the question: grade 2
     thumb down    it does not: it loses the judgment if there are as many thumbs down as up
@@ -10,39 +10,28 @@ Everything is kept as it came, so that these rules can be applied again.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from surefind.access import Access
-from surefind.errors import ExamError, StoreError
+from surefind.errors import ExamError
 from surefind.exam.candidates import normalised
 from surefind.exam.formats.table import id_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, Judgment
+from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
-from surefind.folders import private_folder
 from surefind.kb import KnowledgeBase
-from surefind.store.checksums import checksum
-from surefind.store.connection import Connection
 from surefind.store.lock import growing_lock
 
 NAME = "feedback"
 """The name of the exam."""
-FILE = "feedback.db"
 Kind = Literal["up", "down", "click"]
 _CLICKS = 2
 """Callers who must have clicked a passage."""
-_WAIT = 5.0
-_TABLE = """CREATE TABLE IF NOT EXISTS feedback (
-  id INTEGER PRIMARY KEY, at REAL NOT NULL, query TEXT NOT NULL, document TEXT NOT NULL, start INTEGER NOT NULL,
-  end INTEGER NOT NULL, kind TEXT NOT NULL, caller TEXT NOT NULL, checksum INTEGER)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,56 +45,23 @@ class Feedback:
     caller: str
 
 
-class FeedbackLog:
-    """The feedback on one knowledge base, as it came."""
+def add(data: Path, query: str, document: str, start: int, end: int, kind: Kind, caller: str) -> None:
+    """Keeps feedback on a hit, in the knowledge base with the data folder `data`."""
+    Questions(data / "exams").add_feedback(time.time(), " ".join(query.split()), document, start, end, kind, caller)
 
-    def __init__(self, data: Path) -> None:
-        self.path = data / FILE
 
-    def add(self, query: str, document: str, start: int, end: int, kind: Kind, caller: str) -> None:
-        row = time.time(), " ".join(query.split()), document, start, end, kind, caller
-        with self._opened() as db:
-            db.execute(
-                "INSERT INTO feedback (at, query, document, start, end, kind, caller, checksum) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, checksum(*row)),
-            )
-
-    def all(self) -> list[Feedback]:
-        """Returns all feedback, oldest first. Raises `StoreError` if the file is damaged."""
-        if not self.path.exists():
-            return []
-        with self._opened() as db:
-            rows = db.execute(
-                "SELECT at, query, document, start, end, kind, caller, checksum FROM feedback ORDER BY id"
-            ).fetchall()
-        if any(checksum(*row) != seal for *row, seal in rows):
-            raise StoreError(
-                f"A row of {self.path} does not match its checksum. Restore it from a backup, or delete it."
-            )
-        return [Feedback(*row[:-1]) for row in rows]
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        private_folder(self.path.parent)
-        if not self.path.exists():
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        try:
-            with contextlib.closing(sqlite3.connect(self.path, timeout=_WAIT, factory=Connection)) as db, db:
-                db.execute(_TABLE)
-                yield db
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path} cannot be used ({error}). Restore it from a backup, or delete it.") from None
+def given(data: Path) -> list[Feedback]:
+    """Returns all feedback, oldest first."""
+    return [Feedback(*row) for row in Questions(data / "exams").feedback()]
 
 
 def grow(kb: KnowledgeBase) -> tuple[Exam | None, int]:
     """Makes an exam of all feedback: a new version if it differs from the last one. Returns it, and the number of
     judgments that were left out because their passage is gone. None if there is nothing to judge by."""
-    given = FeedbackLog(kb.data).all()
     reader = kb.reader()
     library = Library(reader.documents(Access.owner()))
     queries, gone = [], 0
-    for text, marks in _judged(given).items():
+    for text, marks in _judged(given(kb.data)).items():
         judgments: list[Judgment] = []
         for (document, start, end), grade in marks.items():
             try:
@@ -125,12 +81,12 @@ def grow(kb: KnowledgeBase) -> tuple[Exam | None, int]:
         return store.save(made), gone
 
 
-def _judged(given: list[Feedback]) -> dict[str, dict[tuple[str, int, int], int]]:
+def _judged(feedback: list[Feedback]) -> dict[str, dict[tuple[str, int, int], int]]:
     """Returns the grades of passages, by question. Questions that differ in case or punctuation only are one."""
     texts: dict[str, str] = {}
     thumbs: dict[tuple[str, tuple[str, int, int]], dict[str, int]] = defaultdict(dict)
     clicks: dict[tuple[str, tuple[str, int, int]], set[str]] = defaultdict(set)
-    for one in given:
+    for one in feedback:
         key = normalised(one.query)
         texts.setdefault(key, one.query)
         place = key, (one.document, one.start, one.end)

@@ -1,8 +1,7 @@
 """Labels of several judges: everybody judges the same pool of passages, and the judges can be compared.
 
 The pool of a question holds the first passages of several configurations (`asking.Asking.pool`). It is stored when the
-first judge begins, in `.surefind/exams/NAME/pool.json`, so that later judges see the same passages, each judge in an
-order of their own. The labels of a judge are in `labels-JUDGE.json` beside it. Every label is saved at once.
+first judge begins, so that later judges see the same passages, each judge in an order of their own.
 
     κ = (p_o - p_e) / (1 - p_e)        p_o: share of passages on which two judges agree, p_e: the share by chance
 
@@ -12,21 +11,17 @@ Nominal Scales, 1960; the support-chatbot study pools the first ten of five enco
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from pathlib import Path
-from typing import Any
 
 from surefind.errors import ExamError
 from surefind.exam.formats.table import id_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery
-from surefind.folders import private_folder
-from surefind.sealed import sealed, unsealed
+from surefind.exam.questions import Questions
 
 FAMILY = "labelled"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
@@ -61,60 +56,42 @@ Marks = Mapping[str, Sequence[int]]
 
 
 class Labels:
-    """The pool of an exam and the labels of its judges, in files."""
+    """The pool of an exam and the labels of its judges. Every label is saved at once."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, store: Questions, exam: str) -> None:
+        self._store, self.exam = store, exam
 
     def pool(self) -> list[Pooled]:
         """The pool; empty before the first judge begins."""
-        rows = self._read(self.folder / "pool.json").get("pool", [])
+        _, rows = self._store.pool(self.exam) or ("", [])
         return [Pooled(row["query"], tuple(Passage(**passage) for passage in row["passages"])) for row in rows]
 
     def check(self, corpus: str) -> None:
         """Raises `ExamError` if the pool was made of other documents than these."""
-        made = self._read(self.folder / "pool.json").get("corpus", corpus)
+        made, _ = self._store.pool(self.exam) or (corpus, [])
         if made != corpus:
             raise ExamError(
-                f"The documents have changed since the pool of {self.folder.name} was made, so its passages are no "
-                "longer the same. Collect the questions under another name, and label those."
+                f"The documents have changed since the pool of {self.exam} was made, so its passages are no longer the "
+                "same. Collect the questions under another name, and label those."
             )
 
     def put_pool(self, pool: Sequence[Pooled], configurations: Sequence[str], corpus: str) -> None:
-        about = {"corpus": corpus, "configurations": list(configurations)}
-        self._write(self.folder / "pool.json", {**about, "pool": [asdict(one) for one in pool]})
+        self._store.put_pool(self.exam, corpus, configurations, [asdict(one) for one in pool])
 
-    def judges(self) -> list[str]:
-        return sorted(path.stem.removeprefix("labels-") for path in self.folder.glob("labels-*.json"))
+    def all(self) -> dict[str, dict[str, list[int]]]:
+        """The labels of each judge who has labelled something."""
+        return dict(sorted(self._store.labels(self.exam).items()))
 
     def of(self, judge: str) -> dict[str, list[int]]:
         """The labels of a judge; empty before the first one."""
-        found: dict[str, list[int]] = self._read(self._file(judge)).get("labels", {})
-        return found
-
-    def mark(self, judge: str, query: str, passages: Sequence[int]) -> None:
-        """Stores which passages of a question are relevant, best first; none if no passage is."""
-        self._write(self._file(judge), {"judge": judge, "labels": {**self.of(judge), query: list(passages)}})
-
-    def _file(self, judge: str) -> Path:
         if not _NAME.fullmatch(judge):
             raise ExamError(f"A judge cannot be called {judge!r}. Use letters, digits, '-', '_' and '.'.")
-        return self.folder / f"labels-{judge}.json"
+        return self.all().get(judge, {})
 
-    def _read(self, path: Path) -> dict[str, Any]:
-        try:
-            return unsealed(json.loads(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            advice = "Restore it from a backup, or remove it and label again."
-            raise ExamError(f"The file {path} is damaged or was edited ({error}). {advice}") from None
-
-    def _write(self, path: Path, data: Mapping[str, Any]) -> None:
-        private_folder(self.folder)
-        aside = path.with_name(f".{path.name}.writing")
-        aside.write_text(json.dumps(sealed(data), ensure_ascii=False), encoding="utf-8")
-        aside.replace(path)
+    def mark(self, judge: str, query: str, passages: Sequence[int] | None) -> None:
+        """Stores which passages of a question are relevant, best first; none if no passage is. None takes an earlier
+        label back."""
+        self._store.put_label(self.exam, judge, query, passages)
 
 
 # ---------------------------------------------------------------- agreement

@@ -8,12 +8,17 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from surefind.errors import ExamError, choices
 from surefind.exam.candidates import Candidates
 from surefind.exam.model import Exam, query_from_json, query_to_json
+from surefind.exam.questions import Questions
 from surefind.folders import private_folder
 from surefind.sealed import sealed, unsealed
+
+if TYPE_CHECKING:
+    from surefind.exam.labels import Labels
 
 _LONGEST = 200
 """Bytes of a name, at most. Files have 255, and some have more in their names than the exam's."""
@@ -71,7 +76,7 @@ class ExamStore:
         return self._file(exam.name, exam.version).stat().st_mtime
 
     def withdraw(self, exam: Exam) -> None:
-        """Deletes the file of one version, but not the candidates beside it."""
+        """Deletes the file of one version, but not the candidates of the exam."""
         self._file(exam.name, exam.version).unlink()
 
     def delete(self, text: str) -> list[str]:
@@ -81,6 +86,7 @@ class ExamStore:
             self._file(name, version).unlink()
         if not self._versions(name):
             shutil.rmtree(self.folder / name)
+            self.questions.forget(name)
         return [f"{name}@{version}" for version in versions]
 
     def names(self) -> list[str]:
@@ -89,13 +95,23 @@ class ExamStore:
 
     def collected(self) -> list[str]:
         """Returns the names that have candidate questions, or passages to label, whether or not they are exams yet."""
-        found = (path for name in ("candidates.jsonl", "pool.json") for path in self.folder.glob(f"*/{name}"))
-        return sorted({path.parent.name for path in found})
+        return self.questions.exams()
+
+    @property
+    def questions(self) -> Questions:
+        return Questions(self.folder)
 
     def candidates(self, name: str) -> Candidates:
         """Returns the candidate questions of an exam, which need not exist yet."""
         check_name(name)
-        return Candidates(self.folder / name / "candidates.jsonl")
+        return Candidates(self.questions, name)
+
+    def labels(self, name: str) -> Labels:
+        """Returns the passages that judges label for an exam, and their labels."""
+        from surefind.exam.labels import Labels  # shell completion imports this module
+
+        check_name(name)
+        return Labels(self.questions, name)
 
     def all(self) -> list[Exam]:
         return [self.load(name, version) for name in self.names() for version in self._versions(name)]
@@ -118,7 +134,7 @@ def check_name(name: str) -> None:
 def _read(path: Path) -> Exam:
     try:
         with path.open(encoding="utf-8") as file:
-            header = unsealed(json.loads(next(file)), "name")
+            header = unsealed(json.loads(next(file)))
             queries = tuple(query_from_json(json.loads(line)) for line in file)
             about = header["name"], queries, int(header["version"])
             exam = Exam(*about, header.get("origin", ""), header.get("corpus", ""), header.get("generator", 0))

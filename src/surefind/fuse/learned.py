@@ -115,7 +115,7 @@ def question_key(text: str) -> str:
 def read_manifest(path: Path) -> dict[str, Any]:
     """Reads a model's manifest together with the training file beside it."""
     try:
-        manifest = unsealed(json.loads(path.read_text(encoding="utf-8")), "format")
+        manifest = unsealed(json.loads(path.read_text(encoding="utf-8")))
         if manifest.get("format") == FORMAT:
             check_files(path.parent, manifest.get("files", {}))
             return {**manifest, **json.loads((path.parent / TRAINING).read_text(encoding="utf-8"))}

@@ -18,7 +18,7 @@ def record_of(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return unsealed(json.loads(path.read_text(encoding="utf-8")), "name")
+        return unsealed(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(folder, error) from None
 

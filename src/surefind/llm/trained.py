@@ -82,7 +82,7 @@ def trained_prompts(folder: Path) -> list[dict[str, Any]]:
 def read_prompt(path: Path, version: FileVersion) -> tuple[TrainedPrompt, dict[str, Any]]:
     """Reads a prompt and its training report; `version` is a cache key, so that a retrained prompt is read again."""
     try:
-        data = unsealed(json.loads(path.read_text(encoding="utf-8")), "format")
+        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
         if data["format"] != _FORMAT:
             raise ValueError(f"format {data['format']}")
         prompt = dict(data["prompt"])

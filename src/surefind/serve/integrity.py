@@ -96,19 +96,16 @@ def _caches(kb: KnowledgeBase) -> str:
 
 
 def _exams(kb: KnowledgeBase) -> str:
-    from surefind.exam.labels import Labels
     from surefind.exam.queries import QueryLog
     from surefind.exam.store import ExamStore
 
     store = ExamStore(kb.data / "exams")
     files = [(name, version) for name in store.names() for version in store.found(name)[1]]
-    candidates = sorted(path.parent.name for path in store.folder.glob("*/candidates.jsonl"))
-    load = [partial(store.load, *one) for one in files]
-    collected = [partial(store.candidates, name) for name in candidates]
-    pools = [Labels(path.parent) for path in sorted(store.folder.glob("*/pool.json"))]
-    marks = [partial(one.of, judge) for one in pools for judge in one.judges()]
-    _all([*load, *collected, *(one.pool for one in pools), *marks, QueryLog(kb.data, kb.settings.keep_days).all])
-    return f"{len(files)} exams and {len(candidates)} lists of candidates match their checksums"
+    damaged = store.questions.problems()
+    if damaged:
+        raise RuntimeError(damaged[0])
+    _all([*(partial(store.load, *one) for one in files), QueryLog(kb.data, kb.settings.keep_days).all])
+    return f"{len(files)} exams and the questions of {len(store.collected())} match their checksums"
 
 
 def _reports(kb: KnowledgeBase) -> str:

@@ -121,12 +121,13 @@ def study(task: Task, study: str, exam: str | None = None) -> None:
 
 def pool(task: Task, exam: str, judge: str) -> None:
     """Collects the passages that judges of an exam will see."""
-    from surefind.exam.pooling import pooled
+    from surefind.exam.judging import Judging
     from surefind.store.lock import growing_lock
 
     with growing_lock(task.kb.data, exam):
-        pool = pooled(task.kb, exam, task.access, report=task.report)
-    task.give({"name": exam, "judge": judge, "questions": len(pool)})
+        session = Judging(task.kb, exam, judge, task.access)
+        session.make_pool(report=task.report)
+    task.give({"name": exam, "judge": judge, "questions": len(session.pool)})
 
 
 def graph(task: Task) -> None:

@@ -7,10 +7,10 @@ import sqlite3
 from functools import partial
 from pathlib import Path
 
-from surefind.errors import OlderStoreError, StoreError
+from surefind.errors import StoreError
 from surefind.folders import private_folder
 from surefind.store._schema import FORMAT
-from surefind.store.checked import CheckedRows, newer, open_to_read, open_to_write
+from surefind.store.checked import CheckedRows, open_to_read, open_to_write, unreadable
 from surefind.store.connection import Connection, Connections, Lent, closed
 from surefind.store.failures import damaged, explained
 from surefind.store.lock import nothing_yet
@@ -42,7 +42,7 @@ class Database(CheckedRows):
 
 
 def connect(path: Path) -> Connection:
-    """Opens the catalogue for writing, after creating it or upgrading it to the current format."""
+    """Opens the catalogue for writing, after creating it if there is none."""
     private_folder(path.parent)
     try:
         return open_to_write(path, FORMAT, path.parent)
@@ -68,8 +68,4 @@ def _unusable(folder: Path, found: int, begun: bool) -> StoreError:
     or is still running."""
     if not found and not begun:
         return nothing_yet(folder, "There is no knowledge base here yet: the first sync did not finish.")
-    if found > FORMAT.version:
-        return newer(folder, found, FORMAT.version)
-    return OlderStoreError(
-        f"{folder} was written by an earlier release of Surefind. Bring it up to date with: surefind sync."
-    )
+    return unreadable(folder, found, FORMAT.version)

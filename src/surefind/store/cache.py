@@ -153,7 +153,6 @@ class Cache:
             connection.execute(f"PRAGMA cache_size=-{_KILOBYTES}")
             columns = ", ".join(["key BLOB PRIMARY KEY", *self._columns, "checksum INTEGER"])
             connection.execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({columns}) WITHOUT ROWID")
-            self._seal_earlier(connection)
         except BaseException:
             connection.close()
             raise
@@ -168,16 +167,6 @@ class Cache:
         if mode == "file::memory:":
             connection.execute(f"CREATE TABLE {self._table} ({self._names}, checksum)")
         return connection
-
-    def _seal_earlier(self, connection: sqlite3.Connection) -> None:
-        """Adds checksums to a file of an earlier release, which had none."""
-        known = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({self._table})")]
-        if "checksum" not in known:
-            connection.create_function("checksum", -1, checksum, deterministic=True)
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute(f"ALTER TABLE {self._table} ADD COLUMN checksum INTEGER")
-                connection.execute(f"UPDATE {self._table} SET checksum = checksum({self._names})")
 
 
 def _is_damage(error: sqlite3.DatabaseError, folder: Path) -> bool:

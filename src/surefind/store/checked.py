@@ -1,4 +1,4 @@
-"""SQLite files whose rows have checksums: opened, brought to their newest format, and read with each row checked.
+"""SQLite files whose rows have checksums: made, opened, and read with each row checked.
 
 The catalogue and the desk are such files. `checksums.Tables` says what is checked; `session` notices a file that is
 older than it should be.
@@ -10,7 +10,7 @@ import contextlib
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,15 +25,23 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Format:
-    """The newest format of a file, and how to get there."""
+    """The format of a file: its tables, with their checksums."""
 
     version: int
     """Stored as SQLite's `user_version`."""
-    schema: tuple[str, ...]
-    """The statements that make a new file."""
-    upgrades: Mapping[int, tuple[str, ...]]
-    """The statements that upgrade a file from each format to the next."""
+    statements: tuple[str, ...]
+    """The statements that make the tables of a new file, without checksums and counters."""
     tables: Tables
+    counters: Mapping[str, str] = field(default_factory=dict)
+    """Counters besides those of `tables`, with their first values in SQL."""
+
+    @property
+    def schema(self) -> tuple[str, ...]:
+        """The statements that make a new file."""
+        first = (
+            f"INSERT INTO counters (name, value) VALUES ('{name}', {value})" for name, value in self.counters.items()
+        )
+        return (*self.statements, *self.tables.checked(), *first)
 
 
 class CheckedRows:
@@ -149,16 +157,24 @@ class CheckedRows:
         self.db.execute("UPDATE counters SET value = value + 1 WHERE name = 'session'")
 
 
+def damaged_pages(db: sqlite3.Connection) -> Iterator[str]:
+    """Yields what SQLite finds in the pages of a file."""
+    found = [row[0] for row in db.execute("PRAGMA integrity_check(10)")]
+    yield from (text.replace("\n", " ") for text in found if text != "ok")
+
+
 # ---------------------------------------------------------------- opening
 
 
-def open_to_write(path: Path, wanted: Format, shown: Path) -> Connection:
-    """Opens a file after making it, or upgrading it to the newest format. Errors name it as `shown`."""
-    db = _connected(str(path), uri=False)
+def open_to_write(
+    path: Path, wanted: Format, shown: Path, patience: float = PATIENCE, pragmas: Sequence[str] = ()
+) -> Connection:
+    """Opens a file after making it, if it is new. Errors name it as `shown`."""
+    db = _connected(str(path), uri=False, patience=patience)
     try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
-        _bring_up_to_date(db, wanted, shown)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", *pragmas):
+            db.execute(f"PRAGMA {pragma}")
+        _make(db, wanted, shown)
     except BaseException:
         db.close()
         raise
@@ -186,13 +202,13 @@ def open_to_read(path: Path) -> tuple[Connection, int]:
 def open_empty(wanted: Format) -> Connection:
     """Returns an empty file in memory."""
     db = _connected(":memory:", uri=False)
-    _bring_up_to_date(db, wanted, Path())
+    _make(db, wanted, Path())
     return db
 
 
-def _connected(where: str, uri: bool) -> Connection:
+def _connected(where: str, uri: bool, patience: float = PATIENCE) -> Connection:
     db = sqlite3.connect(
-        where, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=uri, factory=Connection
+        where, timeout=patience, isolation_level=None, check_same_thread=False, uri=uri, factory=Connection
     )
     register(db)
     return db
@@ -210,11 +226,16 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("COMMIT")
 
 
-def newer(shown: Path, found: int, wanted: int) -> StoreError:
+def unreadable(shown: Path, found: int, wanted: int) -> StoreError:
     """Returns the error for a file of a format that this release does not know."""
-    return NewerStoreError(
-        f"{shown} was written by a newer Surefind (format {found}, this one reads {wanted}). "
-        "Upgrade with: pip install -U surefind."
+    if found > wanted:
+        return NewerStoreError(
+            f"{shown} was written by a newer Surefind (format {found}, this one reads {wanted}). "
+            "Upgrade with: pip install -U surefind."
+        )
+    return StoreError(
+        f"{shown} was written before the first release of Surefind (format {found}, this one reads {wanted}). Move it "
+        "away, and run the command again."
     )
 
 
@@ -223,26 +244,19 @@ def version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _bring_up_to_date(db: sqlite3.Connection, wanted: Format, shown: Path) -> None:
+def _make(db: sqlite3.Connection, wanted: Format, shown: Path) -> None:
+    """Makes the tables of a new file. Raises `StoreError` for a file of another format."""
     found = version(db)
-    if found > wanted.version:
-        raise newer(shown, found, wanted.version)
-    if found == 0:
-        _step(db, 0, wanted.schema, wanted.version, wanted)
-    else:
-        for number in range(found, wanted.version):
-            _step(db, number, wanted.upgrades[number], number + 1, wanted)
-
-
-def _step(db: sqlite3.Connection, before: int, statements: Sequence[str], after: int, wanted: Format) -> None:
+    if found not in (0, wanted.version):
+        raise unreadable(shown, found, wanted.version)
+    if found == wanted.version:
+        return
     with transaction(db):
-        if version(db) == before:  # unless another process has just done it
-            for statement in statements:
+        if version(db) == 0:  # unless another process has just done it
+            for statement in wanted.schema:
                 db.execute(statement)
-            if after == wanted.version:
-                seal = _schema_checksum(db)
-                db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES ('schema', ?)", (seal,))
-            db.execute(f"PRAGMA user_version={after}")
+            db.execute("INSERT INTO counters (name, value) VALUES ('schema', ?)", (_schema_checksum(db),))
+            db.execute(f"PRAGMA user_version={wanted.version}")
 
 
 def _schema_checksum(db: sqlite3.Connection) -> int:

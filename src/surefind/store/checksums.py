@@ -62,12 +62,8 @@ def chunk_digest(layout: int, version: int, numbers: bytes) -> int:
 
 
 def register(db: sqlite3.Connection) -> None:
-    """Makes the functions available that the triggers and the upgrade of a catalogue use."""
+    """Makes the function available that the triggers use."""
     db.create_function("checksum", -1, checksum, deterministic=True)
-    db.create_function("text_checksum", 2, text_checksum, deterministic=True)
-    db.create_function("no_chunks", 2, lambda layout, version: chunk_digest(layout, version, b""), deterministic=True)
-    db.create_aggregate("set_digest", 1, _SetDigest)
-    db.create_aggregate("chunk_digest", 8, _ChunkDigest)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -91,17 +87,16 @@ class Tables:
         """Returns the SQL expression that joins the values of a row, as `checksum` does."""
         return f"printf('{table}{f'{_SEPARATOR}%s' * len(self.columns[table])}', {', '.join(self.columns[table])})"
 
-    def added_columns(self) -> list[str]:
-        """Returns the statements that give the tables a column for the checksum."""
-        return [f"ALTER TABLE {table} ADD COLUMN checksum INTEGER" for table in self.columns]
-
-    def seals(self) -> list[str]:
-        """Returns the statements that set the checksums and counters from the rows that there are, and keep them."""
+    def checked(self) -> list[str]:
+        """Returns the statements that give new tables checksums and counters, and triggers that keep them."""
         return [
-            *(f"UPDATE {table} SET checksum = {self.checksum_of(table)}" for table in self.columns),
+            "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID",
+            *(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER" for table in self.columns),
             *(statement for table in self.columns for statement in self._triggers(table)),
-            *(self._counted_now(table) for table in self.counted),
-            "INSERT OR IGNORE INTO counters (name, value) VALUES ('session', 0)",
+            *(
+                f"INSERT INTO counters (name, value) VALUES ('{name}', 0)"
+                for name in (*(table for table in self.counted if table not in self.groups), "session")
+            ),
         ]
 
     def _triggers(self, table: str) -> list[str]:
@@ -135,39 +130,3 @@ class Tables:
                 "ON CONFLICT (name) DO UPDATE SET value = value + excluded.value;"
             )
         return f"UPDATE counters SET value = value {sign} {number} WHERE name = '{table}';"
-
-    def _counted_now(self, table: str) -> str:
-        name, each = f"'{table}'", ""
-        if group := self.groups.get(table):
-            name, each = f"'{table} ' || {group}", f" GROUP BY {group}"
-        total = f"coalesce(sum({self.counted[table]}), 0)"
-        return f"INSERT OR REPLACE INTO counters (name, value) SELECT {name}, {total} FROM {table}{each}"
-
-
-class _SetDigest:
-    def __init__(self) -> None:
-        self._versions: list[int] = []
-
-    def step(self, version: int) -> None:
-        self._versions.append(version)
-
-    def finalize(self) -> int:
-        return set_digest(self._versions)
-
-
-class _ChunkDigest:
-    """The digest of the chunks of a version, from rows of (layout, version, seq, id, start, end, parent start, parent
-    end) in any order."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, ...]] = []
-
-    def step(self, *row: int) -> None:
-        self._rows.append(row)
-
-    def finalize(self) -> int | None:
-        if not self._rows:
-            return None
-        layout, version, *_ = self._rows[0]
-        numbers = [number for row in sorted(self._rows) for number in row[2:]]
-        return chunk_digest(layout, version, struct.pack(f"<{len(numbers)}q", *numbers))

@@ -133,7 +133,7 @@ class IndexStore:
     def _verify(self, key: str, later: Collection[str] = (), threads: int = 1) -> None:
         folder = self.folder / key
         try:
-            manifest = unsealed(json.loads((folder / MANIFEST).read_text(encoding="utf-8")), "format")
+            manifest = unsealed(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
             if manifest.get("format") != FORMAT:
                 raise CorruptIndexError(f"The index in {folder} was written by another release of Surefind.")
             blocks = manifest["blocks"]

@@ -11,6 +11,7 @@ from typing import Any
 from surefind.errors import DamagedError
 from surefind.store._schema import CHUNK
 from surefind.store.catalogue import Catalogue
+from surefind.store.checked import damaged_pages
 from surefind.store.checksums import checksum, chunk_digest
 from surefind.store.versions import content_hash
 
@@ -28,12 +29,6 @@ def _found(check: Callable[[Catalogue], Iterator[str]], catalogue: Catalogue) ->
         yield error.what
     except sqlite3.DatabaseError as error:
         yield str(error)
-
-
-def damaged_pages(db: sqlite3.Connection) -> Iterator[str]:
-    """Yields what SQLite finds in the pages of a file."""
-    found = [row[0] for row in db.execute("PRAGMA integrity_check(10)")]
-    yield from (text.replace("\n", " ") for text in found if text != "ok")
 
 
 def _pages(catalogue: Catalogue) -> Iterator[str]:

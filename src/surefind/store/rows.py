@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from surefind.types import Place
 
-State = Literal["draft", "in review", "published", "retired"]
+State = Literal["published", "retired"]
 """The state of a version."""
 
 

@@ -26,9 +26,7 @@ _OF_SET = f"FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE} ORD
 _MOST = 500
 """The most blocks of text that one statement reads."""
 _LOST = "state = 'published' AND row NOT IN (SELECT version FROM members)"
-"""The SQL condition that no set holds a version and that it is neither a draft nor retired."""
-_WAITING: tuple[State, ...] = ("draft", "in review")
-"""The states of versions that wait to be published."""
+"""The SQL condition that no set holds a version and that it is not retired."""
 _ENDING = "ending"
 """The state of a retired version from its release to the commit."""
 
@@ -45,25 +43,17 @@ class Versions:
 
     # ------------------------------------------------------------ writing
 
-    def add(
-        self,
-        document: Document,
-        content: str,
-        file: Sequence[Any],
-        contents: int | None,
-        state: State = "published",
-        author: str = "",
-    ) -> int:
-        """Adds a version and returns its number. The set `contents` and later sets hold it; if `contents` is None, no
-        set does. `file` is (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
+    def add(self, document: Document, content: str, file: Sequence[Any], contents: int, author: str = "") -> int:
+        """Adds a version and returns its number. The set `contents` and later sets hold it. `file` is (source id, path,
+        size, mtime_ns, seen_ns, sha256, reader)."""
         cursor = self._db.execute(
             "INSERT INTO versions (id, source, path, size, mtime_ns, seen_ns, sha256, reader, content, title, format, "
-            "metadata, acl, places, length, state, author, created) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "metadata, acl, places, length, author, created) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 document.id, *file, content, document.title, document.format,
                 json.dumps(dict(document.metadata), ensure_ascii=False), json.dumps(document.acl),
-                json.dumps(document.places, ensure_ascii=False), len(document.text), state, author,
+                json.dumps(document.places, ensure_ascii=False), len(document.text), author,
                 time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             ),
         )  # fmt: skip
@@ -77,8 +67,7 @@ class Versions:
                 for place, block in [((version << BLOCK_BITS) + number, text[at : at + BLOCK])]
             ),
         )
-        if contents is not None:
-            self.hold(version, contents)
+        self.hold(version, contents)
         return version
 
     def hold(self, version: int, contents: int) -> None:
@@ -296,12 +285,6 @@ class Versions:
             self._versions(self._database.rows("versions", "WHERE id = ? ORDER BY row", (document,)), generations)
         )
 
-    def waiting(self) -> list[int]:
-        """Returns the numbers of the drafts. Only a catalogue of an earlier release has some: `desk.moving` moves
-        them."""
-        marks = ",".join("?" * len(_WAITING))
-        return [row for (row,) in self._db.execute(f"SELECT row FROM versions WHERE state IN ({marks})", _WAITING)]
-
     def in_state(self, states: Sequence[State], generations: Sequence[Generation]) -> list[Version]:
         """Returns the versions that are in one of these states, newest first."""
         return list(self._versions([row for row in self._database.every("versions") if row[-3] in states], generations))
@@ -315,11 +298,11 @@ class Versions:
             for version, added, removed in rows:
                 held[version].append((added, removed))
         current = generations[-1].number if generations else 0
-        for row, document_id, *_, title, _, _, _, _, length, state, author, created in reversed(found):
+        for row, document_id, *_, title, _, _, _, _, length, _, author, created in reversed(found):
             inside = tuple(
                 g.number for g in generations if any(added <= g.contents < removed for added, removed in held[row])
             )
-            seen: State = "published" if current in inside else state if state in _WAITING else "retired"
+            seen: State = "published" if current in inside else "retired"
             yield Version(row, document_id, title, seen, author, created, length, inside)
 
 

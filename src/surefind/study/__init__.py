@@ -3,14 +3,15 @@
 A study is a module of `surefind.study.studies`; its file name is its name (`context_layer.py` is `context-layer`). It
 has one constant, `STUDY`, a `Study` made of stages:
 
-    STUDY = Study(title, source, (Stage("search", ("Table 1",), contenders, measure, tables), …))
+    STUDY = Study(title, source, (Stage("search", measure, tables, contenders), …))
 
     contenders(desk, before)         the configurations that the stage compares. `before` holds the results of earlier
                                      stages by name, so that a stage can take the winner of the one before. When a run
                                      is quoted, stages that have not run yet are missing in it: use a default then.
     measure(desk, before, allowed)   runs one collection and returns the result as plain data (JSON). `allowed` are the
                                      contenders that may run; without a language model, those that ask one are left out.
-    tables(columns)                  makes the tables from the results of all collections. It computes nothing slow.
+    tables                           the tables as data (`tables.TableSpec`): rows, columns, the source of each cell,
+                                     the paper's figures and claims. `filled` makes the table from the results.
 
 `run.run_study` calls these. It stores a result as soon as its stage ends, by everything that it depends on: documents,
 questions, configurations with the fingerprints of their models and prompts, options, and the results before it. So a
@@ -19,6 +20,5 @@ stopped run continues where it stopped. It also adds to each result the names th
 `"provisional": True` (something is not installed), is shown but not stored.
 
 `desk.Desk` is what a stage works with: the knowledge base, the exam, the options, `contenders`, `score` and `latency`.
-`scores.summary` turns scores into plain data, `scores.finding` says whether collections agree with a claim of the
-paper, and `tables` has helpers for the usual table: rows of configurations, our figures beside the paper's.
+`scores.summary` turns scores into plain data, and `scores.judge` says whether a collection agrees with a claim.
 """

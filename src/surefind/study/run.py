@@ -162,8 +162,8 @@ class StudyRun:
         }
 
     def _tables(self, stage: Stage, columns: Sequence[Column]) -> Iterator[Table]:
-        for table in stage.tables(columns):
-            yield replace(table, stage=stage.name, command=self.command(table.name))
+        for spec in stage.tables:
+            yield replace(spec.filled(columns), stage=stage.name, command=self.command(spec.name))
 
     def command(self, table: str = "") -> str:
         """The command that makes the study again, or one of its tables."""

@@ -17,7 +17,7 @@ from surefind.bench.report import step_problems
 from surefind.exam.clusters import clusters_of
 from surefind.measure.statistics import ALPHA, bootstrap, compare_all
 from surefind.store.backend import View
-from surefind.study.values import Column, Finding, Result, Verdict
+from surefind.study.values import Column, Result, Verdict
 from surefind.types import Floats
 
 
@@ -95,14 +95,7 @@ def best_of(result: Result, names: Sequence[str], measure: str) -> str | None:
     return max(there, key=lambda name: mean(result, name, measure) or 0.0, default=None)
 
 
-def finding(
-    claim: str, columns: Sequence[Column], stage: str, better: str, worse: str, family: str | None = None
-) -> Finding:
-    """A claim that one row is better than another, and whether each collection agrees."""
-    return Finding(claim, tuple(judge(column, stage, better, worse, family) for column in columns))
-
-
-def judge(column: Column, stage: str, better: str, worse: str, family: str | None = None) -> Verdict:
+def judge(column: Column, stage: str, better: str, worse: str) -> Verdict:
     """Whether `better` beats `worse` in a collection, by the primary measure and an exact test over the questions."""
     result = column.results.get(stage, {})
     first, second = row_of(result, better), row_of(result, worse)
@@ -110,13 +103,7 @@ def judge(column: Column, stage: str, better: str, worse: str, family: str | Non
         missing = better if first is None else worse
         return Verdict(column.name, "left out", f"{missing} was not measured.")
     pairs = np.array([first["scores"], second["scores"]], dtype=np.float64).T
-    clusters = np.array(result["clusters"])
-    if family is not None:
-        there = np.array(result["families"]) == family
-        pairs, clusters = pairs[there], clusters[there]
-    if not len(pairs):
-        return Verdict(column.name, "left out", f"There is no question of the kind {family}.")
-    measured = compare_all(pairs, clusters=clusters)[0]
+    measured = compare_all(pairs, clusters=np.array(result["clusters"]))[0]
     means = pairs.mean(axis=0)
     change = f"{measured.difference:+.3f} [{measured.low:+.3f}, {measured.high:+.3f}]"
     text = (

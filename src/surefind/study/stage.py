@@ -13,7 +13,8 @@ from surefind.errors import UsageError, choices
 from surefind.prompts.values import Calls
 from surefind.study import studies
 from surefind.study.desk import Desk
-from surefind.study.values import Column, Result, Table
+from surefind.study.tables import TableSpec
+from surefind.study.values import Result
 
 Before = Mapping[str, Result]
 """The results of the stages before, by name."""
@@ -32,10 +33,9 @@ class Stage:
     """A part of a study that is measured and stored as a whole."""
 
     name: str
-    numbers: tuple[str, ...]
-    """The tables and figures of the paper that it makes."""
     measure: Callable[[Desk, Before, Sequence[Contender]], dict[str, Any]]
-    tables: Callable[[Sequence[Column]], Sequence[Table]]
+    tables: tuple[TableSpec, ...]
+    """The tables and figures of the paper that it makes."""
     contenders: Callable[[Desk, Before], Sequence[Contender]] = _none
     """The configurations that it compares. Those that ask a language model are quoted, or left out by name."""
     after: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Study:
     @property
     def numbers(self) -> list[str]:
         """The tables and figures of the paper that the study makes."""
-        return [number for stage in self.stages for number in stage.numbers]
+        return [table.name for stage in self.stages for table in stage.tables]
 
     def chosen(self, only: Sequence[str]) -> tuple[Stage, ...]:
         """The stages that make these tables, and the stages that they use; all if none is named."""
@@ -78,7 +78,7 @@ class Study:
 
 
 def _makes(stage: Stage, only: Sequence[str]) -> bool:
-    names = {_plain(number) for number in stage.numbers}
+    names = {_plain(table.name) for table in stage.tables}
     return any(_plain(one) in names for one in only)
 
 

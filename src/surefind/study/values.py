@@ -9,6 +9,7 @@ from typing import Any, Literal
 Cell = float | int | str | None
 NEEDS_LLM = "left out: needs a language model (--llm)"
 """Why a row has no figure of ours, if no language model was chosen."""
+Chart = Literal["", "bars", "lines", "clouds"]
 Result = Mapping[str, Any]
 """What a stage found in one collection, as plain data."""
 
@@ -86,7 +87,7 @@ class Table:
     rows: tuple[Row, ...]
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
-    chart: Literal["", "bars", "lines", "clouds"] = ""
+    chart: Chart = ""
     """A figure: bars of our columns, one line for each of our columns over the rows, or a panel for each cloud."""
     clouds: tuple[Cloud, ...] = ()
     drawn: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ def publish(writer: Writer, made: Document, author: str, retrievers: Sequence[Re
     file = versions.file_of(earlier[0]) if earlier else no_file
     with writer.catalogue.transaction():
         versions.release(earlier, contents)
-        number = versions.add(made, content_hash(made), no_file, contents, "published", author)
+        number = versions.add(made, content_hash(made), no_file, contents, author)
     # Cut before set_file: if a model fails, `cut` has the version's file read again, and the next sync would replace
     # this version by the file.
     writer.cut(contents)

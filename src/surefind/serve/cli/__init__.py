@@ -15,16 +15,14 @@ import typer
 from surefind.errors import SurefindError, closest
 from surefind.serve.cli import _complete
 from surefind.serve.cli._common import print_json
+from surefind.serve.cli._groups import GROUPS, CommandGroup
 from surefind.serve.failing import INTERRUPTED, explained, leave
 from surefind.serve.terminal import clean_streams
 
-_COMMANDS = (
-    "init", "sync", "search", "ask", "show", "open", "bench", "tune", "study", "calibrate", "use", "exam", "graph",
-    "train", "status", "access", "history", "version", "serve", "mcp", "keys", "trust", "doctor", "demo", "help",
-)  # fmt: skip
-"""The modules of the commands, in the order of the help."""
 _ALSO = {"diff": "history", "rollback": "history"}
 """Commands that are in the module of another one."""
+_COMMANDS = tuple(name for names in GROUPS.values() for name in names if name not in _ALSO)
+"""The modules of the commands."""
 
 
 def build(modules: Iterable[str] = _COMMANDS) -> typer.Typer:
@@ -41,6 +39,7 @@ def build(modules: Iterable[str] = _COMMANDS) -> typer.Typer:
             "base, 4 a missing package or model."
         ),
         no_args_is_help=True,
+        cls=CommandGroup,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -93,14 +93,6 @@ def bench(
         Path | None,
         typer.Option("--check", help="A saved baseline; exit 1 if retrieval is significantly worse than it."),
     ] = None,
-    since: Annotated[
-        int | None,
-        typer.Option(
-            "--since",
-            help="A kept generation: ask the standing exam on it and on the current one, show which questions got "
-            "worse and why; exit 1 if the loss is significant.",
-        ),
-    ] = None,
     group: Annotated[
         list[str] | None,
         typer.Option(
@@ -142,15 +134,6 @@ def bench(
     from surefind.kb import KnowledgeBase
     from surefind.settings_file import check_writable
 
-    if since is not None:
-        from surefind.serve.cli._drift import compare_generations
-
-        others: dict[str, object] = {"--preset": preset, "--pipeline": pipelines, "--retrieve": retrieve}
-        others |= {"--fuse": fuse, "--rerank": rerank, "--depth": depth, "--layout": layouts, "--beir": beir}
-        others |= {"--measure": measure, "--out": out, "--save": save, "--check": check, "--use": use}
-        others |= {"--runs": runs, "--dry-run": dry_run, "--ask-again": ask_again, "--ray": ray}
-        compare_generations(kb, since, exam or [], fresh, (budget, yes), as_json, others)
-        return
     if ray and (fresh or runs):
         raise UsageError("--ray puts rankings into the cache, and --fresh and --runs do not read it. Leave one out.")
     if (save or check or use) and exam and len(exam) > 1:

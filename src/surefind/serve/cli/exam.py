@@ -13,6 +13,7 @@ import typer
 from surefind.errors import BudgetError, ExamError, UsageError
 from surefind.serve.cli import _complete, exam_feedback, exam_grow, exam_label
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
+from surefind.serve.cli._groups import command_group
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     from surefind.exam.model import Exam
     from surefind.exam.store import ExamStore
 
-app = typer.Typer(
-    help="Write, import, grow, list, show, export and delete exams: questions with gold passages.", no_args_is_help=True
-)
+app = command_group("Write, import, grow, list, show, export and delete exams: questions with gold passages.")
 
 ExamName = Annotated[str, typer.Argument(help="The exam: NAME or NAME@VERSION.", autocompletion=_complete.exams)]
 
@@ -293,7 +292,7 @@ def _reports(kb: Path, name: str, versions: list[int]) -> tuple[list[str], list[
         try:
             exam = read_data(path)["exam"]
             used = exam["name"] == name and exam["version"] in versions
-        except (KeyError, TypeError):  # of an earlier release
+        except (KeyError, TypeError):  # not a report
             continue
         except (OSError, ValueError, RecursionError):
             damaged.append(str(path))

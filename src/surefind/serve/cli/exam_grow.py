@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from surefind.exam.growing import Growing
     from surefind.exam.store import ExamStore
     from surefind.kb import KnowledgeBase
+    from surefind.serve.cli._interview import Shown
+    from surefind.types import Hit
 
 Name = Annotated[
     str, typer.Argument(help="The exam that grows; it need not exist yet.", autocompletion=_complete.exams)
@@ -172,12 +175,56 @@ def grow(
             return
         with growing(base.data, name, library, corpus) as session:
             asking, asks = _asks(session, base, pipeline or [], access, at_random, seed)
-            from surefind.serve.cli._ask import Interview
+            from surefind.serve.cli._interview import interview
 
             try:
-                Interview(session, asking, asks[:number], size, seed).run()
+                interview(_Growth(session, asking, asks[:number], size, seed))
             finally:
                 _finish(session, base, as_json)
+
+
+class _Growth:
+    """The questions of a session, and its answers."""
+
+    what = "Which passages answer it? Numbers"
+    rejects = True
+
+    def __init__(self, session: Growing, asking: Asking, asks: list[Ask], size: int, seed: int) -> None:
+        self._session, self._asking, self._asks = session, asking, asks
+        self._size, self._seed = size, seed
+        self._hits: Sequence[Hit] = ()
+
+    def __len__(self) -> int:
+        return len(self._asks)
+
+    def question(self, at: int) -> tuple[str, str, list[Shown]]:
+        from surefind.serve.cli._interview import Shown
+
+        candidate = self._asks[at].candidate
+        self._hits = self._asking.pool(candidate.text, self._size, self._seed)
+        often = f", asked {candidate.asked} times" if candidate.asked > 1 else ""
+        shown = [Shown(hit.title or hit.document, hit.text, _place(hit)) for hit in self._hits]
+        return candidate.text, f"  ({candidate.source}{often})", shown
+
+    def answer(self, at: int, numbers: Sequence[int] | None) -> None:
+        from surefind.exam.growing import Answer
+
+        ask, text = self._asks[at], self._asks[at].candidate.text
+        if not numbers:
+            self._session.answer(Answer(text, verdict="rejected" if numbers is None else "none"))
+            return
+        chosen = [self._hits[number - 1] for number in sorted(numbers)]
+        judgments = tuple(self._session.judge(hit.document, hit.start, hit.end) for hit in chosen)
+        how = "random" if ask.value is None else "disagreement"
+        self._session.answer(Answer(text, judgments, "", how, ask.value, ask.typical))
+
+    def undo(self, at: int) -> None:
+        self._session.undo()
+
+
+def _place(hit: Hit) -> str:
+    trail = " > ".join(heading for heading in hit.headings if heading != hit.title)
+    return f"{f'{hit.document}  {hit.location}'.rstrip()}  {trail}".rstrip()
 
 
 def _waiting(session: Growing, base: KnowledgeBase) -> list[Candidate]:

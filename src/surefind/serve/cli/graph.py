@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.serve.cli._groups import command_group
 
 if TYPE_CHECKING:
     pass
@@ -19,9 +20,7 @@ Groups = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    commands = typer.Typer(
-        help="Show the graph of the documents: which passages mention the same entities.", no_args_is_help=True
-    )
+    commands = command_group("Show the graph of the documents: which passages mention the same entities.")
     commands.command("show")(show)
     commands.command("stats")(stats)
     app.add_typer(commands, name="graph")

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json
+from surefind.serve.cli._groups import command_group
 
 
 def register(app: typer.Typer) -> None:
-    commands = typer.Typer(help="Make, list and revoke API keys for surefind serve.", no_args_is_help=True)
+    commands = command_group("Make, list and revoke API keys for surefind serve.")
     commands.command("create")(create)
     commands.command("list")(list_keys)
     commands.command("revoke")(revoke)

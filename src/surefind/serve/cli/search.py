@@ -178,7 +178,7 @@ def query_of(words: list[str]) -> str:
 def _build(base: KnowledgeBase, pipeline: Pipeline, layout: Layout | None, quiet: bool) -> None:
     """Builds the indexes that the pipeline needs and that do not exist yet, with a message. The search itself writes
     nothing."""
-    from surefind.errors import NotBuiltError, OlderStoreError, UsageError
+    from surefind.errors import NotBuiltError, UsageError
 
     if layout is not None and layout.offline() != layout and not base.has_cut(layout):
         raise UsageError(
@@ -187,7 +187,7 @@ def _build(base: KnowledgeBase, pipeline: Pipeline, layout: Layout | None, quiet
         )
     try:
         base.reader(layout).view.ready(pipeline.retrieve)
-    except (NotBuiltError, OlderStoreError):
+    except NotBuiltError:
         if not quiet:
             names = ", ".join(dict.fromkeys(one.name for one in pipeline.retrieve))
             typer.echo(f"Building the indexes for this search, once for these documents: {names} …", err=True)

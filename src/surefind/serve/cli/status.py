@@ -40,7 +40,7 @@ def _show(found: Status) -> None:
     for path in found.idle_rules:
         _row("Access rule", f"{path} matches no document: write paths relative to the synced folder")
     if found.drafts:
-        _row("Drafts", f"{found.drafts} (list them with: surefind version list)")
+        _row("Drafts", f"{found.drafts} (list them with: surefind draft list)")
     for source in found.sources:
         _row("Source", source)
     if found.backend != "local":

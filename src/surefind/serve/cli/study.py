@@ -177,7 +177,7 @@ def _options(study: Study, layout: str, encoders: list[str] | None, cheaper_llm:
 
 def _announce(run: StudyRun, dry_run: bool, as_json: bool) -> None:
     """Says what will run, and what is left out, before anything is computed; with `dry_run`, also how long it takes."""
-    numbers = [number for stage in run.stages for number in stage.numbers]
+    numbers = [table.name for stage in run.stages for table in stage.tables]
     left_out = run.left_out()
     if as_json:
         calls = [{"collection": one.name, "calls": sum(c.calls for c in listed)} for one, listed in run.calls()]

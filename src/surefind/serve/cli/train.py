@@ -8,16 +8,14 @@ import typer
 
 from surefind.serve.cli import train_models, train_prompt
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
+from surefind.serve.cli._groups import command_group
 from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_questions, show_table
 from surefind.serve.cli.search import Retrieve
 
 if TYPE_CHECKING:
     from surefind.train.material import Split
 
-app = typer.Typer(
-    help="Train fusion weights, prompts, encoders and rerankers on an exam.",
-    no_args_is_help=True,
-)
+app = command_group("Train fusion weights, prompts, encoders and rerankers on an exam.")
 MissingScores = Annotated[
     str,
     typer.Option(

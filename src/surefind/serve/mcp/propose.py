@@ -39,6 +39,6 @@ def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> Answer:
     version = kb.draft_of("proposal.md", given.text.encode(), name, author, keep_metadata=True)
     text = (
         f"Draft {version.number} of {one_line(name)} waits for review. It is not published, and no search finds it. "
-        f"A person publishes it with: surefind version publish {version.number}."
+        f"A person publishes it with: surefind draft publish {version.number}."
     )
     return Answer(text, {"version": version.number, "document": name, "state": version.state})

@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from surefind.errors import ExamError, UsageError
 from surefind.exam.formats.table import id_of
+from surefind.exam.judging import Judging, in_words, judge_name
 from surefind.exam.store import ExamStore, check_name
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.preview import seen_questions
 from surefind.serve.http.service import Served, Service
-from surefind.serve.web.judging import Judging, in_words, judge_name
 from surefind.serve.web.page import back_to, page
 from surefind.store.lock import growing_lock
 
@@ -153,7 +153,15 @@ async def make_exam(name: str, request: Request, service: Served, judge: Given =
     """Makes an exam of the labels: a passage is gold if at least half of the judges marked it."""
     caller = await service.caller(request, "review")
     who = _judge(service, caller, judge)
-    await service.write(lambda: Judging(service.kb, name, who, caller.access()).make_exam())
+
+    def make() -> None:
+        found = Judging(service.kb, name, who, caller.access())
+        with growing_lock(service.kb.data, name):
+            made = found.make_exam()
+        if made is None:
+            raise ExamError("No question has a relevant passage yet, so there is no exam.")
+
+    await service.write(make)
     return back_to(request, _link(f"/label/{name}/agreement", judge, made="1"))
 
 

@@ -13,8 +13,8 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from surefind.errors import NothingIndexedError, QueryError, UsageError
+from surefind.exam import feedback as kept_feedback
 from surefind.exam import keeping
-from surefind.exam.feedback import FeedbackLog
 from surefind.exam.queries import QueryLog
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
@@ -198,7 +198,7 @@ async def feedback(
 
     def keep() -> None:
         hit = service.reader().passage(passage_id, caller.access(), Extent(around=0))
-        FeedbackLog(service.kb.data).add(q, hit.document, hit.start, hit.end, kind, caller.name)
+        kept_feedback.add(service.kb.data, q, hit.document, hit.start, hit.end, kind, caller.name)
 
     await service.work(keep)
     if is_fragment(request):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from surefind.exam.feedback import FeedbackLog
+from surefind.exam.feedback import add
 from surefind.search.extent import Extent
 from surefind.serve.http.service import Served
 
@@ -31,7 +31,7 @@ async def feedback(given: FeedbackRequest, request: Request, service: Served) ->
 
     def keep() -> None:
         hit = service.reader().passage(given.id, caller.access(), Extent(around=0))
-        FeedbackLog(service.kb.data).add(given.q, hit.document, hit.start, hit.end, given.kind, caller.name)
+        add(service.kb.data, given.q, hit.document, hit.start, hit.end, given.kind, caller.name)
 
     await service.work(keep)
     return {"kept": True}

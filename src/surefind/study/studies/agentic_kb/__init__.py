@@ -7,40 +7,19 @@ fusion and conditional reranking by a cross-encoder run.
 
 from __future__ import annotations
 
+from surefind.study.declared import load_tables
 from surefind.study.stage import Stage, Study
-from surefind.study.studies.agentic_kb import _chunking, _fusion, _graph, _ladder, _reranking
-from surefind.study.studies.agentic_kb import _fusion_tables as fusion_tables
-from surefind.study.studies.agentic_kb import _reranking_tables as reranking_tables
-from surefind.study.studies.agentic_kb import _tables as tables
+from surefind.study.studies.agentic_kb import _cells, _chunking, _fusion, _graph, _ladder, _reranking
 
+_TABLES = load_tables("agentic_kb", vars(_cells))
 STUDY = Study(
     "Agentic retrieval for knowledge bases",
     "Agentic Retrieval for Knowledge Bases: From Chunking to Reranking (2025)",
     (
-        Stage("chunking", tables.CHUNKING, _chunking.measure, tables.chunking, _chunking.contenders),
-        Stage("graph", tables.GRAPH, _graph.measure, tables.graph, _graph.contenders),
-        Stage(
-            "fusion",
-            fusion_tables.FUSION,
-            _fusion.measure,
-            fusion_tables.fusion,
-            _fusion.contenders,
-            ("chunking",),
-        ),
-        Stage(
-            "reranking",
-            reranking_tables.RERANKING,
-            _reranking.measure,
-            reranking_tables.reranking,
-            _reranking.contenders,
-            ("chunking", "fusion"),
-        ),
-        Stage(
-            "ladder",
-            reranking_tables.LADDER,
-            _ladder.measure,
-            reranking_tables.ladder,
-            after=("chunking", "graph", "fusion", "reranking"),
-        ),
+        Stage("chunking", _chunking.measure, _TABLES["chunking"], _chunking.contenders),
+        Stage("graph", _graph.measure, _TABLES["graph"], _graph.contenders),
+        Stage("fusion", _fusion.measure, _TABLES["fusion"], _fusion.contenders, ("chunking",)),
+        Stage("reranking", _reranking.measure, _TABLES["reranking"], _reranking.contenders, ("chunking", "fusion")),
+        Stage("ladder", _ladder.measure, _TABLES["ladder"], after=("chunking", "graph", "fusion", "reranking")),
     ),
 )

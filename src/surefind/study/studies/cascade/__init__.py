@@ -7,30 +7,21 @@ unless `--questions 100` asks for as many as the paper.
 
 from __future__ import annotations
 
+from surefind.study.declared import load_tables
 from surefind.study.stage import Stage, Study
+from surefind.study.studies.cascade import _cells
 from surefind.study.studies.cascade import _measure as measure
-from surefind.study.studies.cascade import _tables as tables
 
-_ABLATION = (
-    "Table A",
-    "Table I",
-    "Table II",
-    "Measures",
-    "Table IV",
-    "Table V",
-    "Table VI",
-    "Degraded by kind",
-)
-
+_TABLES = load_tables("cascade", vars(_cells))
 STUDY = Study(
     "The cascade: retrieve, fuse, rerank",
     "Component-Level Evaluation of Cascaded Retrieval and Reranking in RAG: Ablations Across Financial, Biomedical, "
     "and Medical Domains",
     (
-        Stage("ablation", _ABLATION, measure.ablate, tables.ablation, measure.ablation),
-        Stage("tuning", ("Static weights",), measure.tune, tables.static_weights),
-        Stage("fusion", ("Table III",), measure.fuse, tables.weights, measure.fusions, ("tuning",)),
-        Stage("latency", ("Table VII",), measure.clock, tables.latency, measure.timed),
+        Stage("ablation", measure.ablate, _TABLES["ablation"], measure.ablation),
+        Stage("tuning", measure.tune, _TABLES["tuning"]),
+        Stage("fusion", measure.fuse, _TABLES["fusion"], measure.fusions, ("tuning",)),
+        Stage("latency", measure.clock, _TABLES["latency"], measure.timed),
     ),
     questions=25,
 )

@@ -7,10 +7,12 @@ cross-encoder reads 50 passages twice for each question, so 100 questions are as
 
 from __future__ import annotations
 
+from surefind.study.declared import load_tables
 from surefind.study.stage import Stage, Study
+from surefind.study.studies.support_chatbot import _cells
 from surefind.study.studies.support_chatbot import _measure as measure
-from surefind.study.studies.support_chatbot import _tables as tables
 
+_TABLES = load_tables("support_chatbot", vars(_cells))
 _FIRST = ("encoders",)
 _SECOND = ("encoders", "fusion")
 
@@ -18,16 +20,14 @@ STUDY = Study(
     "The support chatbot: a champion, and what improves it",
     "Retrieval Enhancements for RAG: Insights from a Deployed Customer Support Chatbot",
     (
-        Stage("encoders", ("Table 2", "Table 11"), measure.compare, tables.encoders, measure.encoders),
-        Stage("fusion", ("Table 3", "Table 12"), measure.fuse, tables.fusion, measure.fused, _FIRST),
-        Stage("concatenation", ("Table 9", "Table 10"), measure.join, tables.concatenation, measure.joined, _FIRST),
-        Stage(
-            "reranking", ("Table 4", "Table 13", "Table 5"), measure.rerank, tables.reranking, measure.reranked, _SECOND
-        ),
-        Stage("hyde", ("Appendix E",), measure.plainly, tables.hyde, measure.drafted, _FIRST),
-        Stage("chunks", ("Table 6",), measure.plainly, tables.sizes, measure.sizes, _FIRST),
-        Stage("prompts", ("Table 7",), measure.prompt, tables.prompts, measure.prompted, _SECOND, measure.prompt_calls),
-        Stage("fine-tuning", ("Table 8",), measure.fine_tune, tables.tuning, after=_FIRST),
+        Stage("encoders", measure.compare, _TABLES["encoders"], measure.encoders),
+        Stage("fusion", measure.fuse, _TABLES["fusion"], measure.fused, _FIRST),
+        Stage("concatenation", measure.join, _TABLES["concatenation"], measure.joined, _FIRST),
+        Stage("reranking", measure.rerank, _TABLES["reranking"], measure.reranked, _SECOND),
+        Stage("hyde", measure.plainly, _TABLES["hyde"], measure.drafted, _FIRST),
+        Stage("chunks", measure.plainly, _TABLES["chunks"], measure.sizes, _FIRST),
+        Stage("prompts", measure.prompt, _TABLES["prompts"], measure.prompted, _SECOND, measure.prompt_calls),
+        Stage("fine-tuning", measure.fine_tune, _TABLES["fine-tuning"], after=_FIRST),
     ),
     questions=100,
     compares_encoders=True,

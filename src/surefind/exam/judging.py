@@ -1,4 +1,5 @@
-"""What one judge sees of an exam that is being labelled: the questions whose passages all may be read by the judge.
+"""A session in which one judge labels an exam, at a terminal or on a page. It shows the questions all of whose passages
+the judge may read.
 
 Judges see the passages of a question in an order of their own, without the configurations that found them.
 """
@@ -13,14 +14,19 @@ from functools import cached_property
 
 from surefind.access import Access
 from surefind.errors import ExamError, NotFoundError
+from surefind.exam.asking import Asking
 from surefind.exam.formats.table import id_of
-from surefind.exam.labels import Agreement, Labels, Passage, Pooled, agreement, exam_of
+from surefind.exam.labels import Agreement, Passage, Pooled, agreement, exam_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
-from surefind.store.lock import growing_lock
+from surefind.protocols import OnProgress
 
+QUESTIONS = 50
+"""The most questions of a pool, by default."""
+PASSAGES = 10
+"""The most passages of a question, by default."""
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
 _OTHER = re.compile(r"[^\w.-]+", re.ASCII)
 _WORDS = ((0.2, "slight"), (0.4, "fair"), (0.6, "moderate"), (0.8, "substantial"), (1.0, "almost perfect"))
@@ -32,7 +38,7 @@ def judge_name(name: str) -> str:
     replaced, and a hash tells apart names that would become the same."""
     if _PLAIN.fullmatch(name):
         return name
-    plain = _OTHER.sub("-", name).strip("-.")[:40] or "judge"
+    plain = _OTHER.sub("-", name).strip("-._")[:40] or "judge"
     return f"{plain}-{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:16]}"
 
 
@@ -41,6 +47,7 @@ class Shown:
     """A passage as a judge sees it."""
 
     number: int
+    document: str
     title: str
     text: str
     marked: bool
@@ -68,7 +75,30 @@ class Judging:
         self.judge = judge
         self.candidates = store.candidates(name)
         self._kb, self._store, self._access = kb, store, access
-        self._labels = Labels(store.folder / name)
+        self._labels = store.labels(name)
+
+    def make_pool(
+        self,
+        pipelines: Sequence[str] = (),
+        number: int = QUESTIONS,
+        size: int = PASSAGES,
+        report: OnProgress | None = None,
+    ) -> None:
+        """Pools up to `size` passages of several configurations for each of the first questions, unless that was done
+        before. Raises an error if the documents have changed since."""
+        if self.stale:
+            raise ExamError(self.stale)
+        if self._labels.pool():
+            return
+        wanted = [candidate.text for candidate in self.candidates.all() if candidate.verdict != "rejected"][:number]
+        if not wanted:
+            raise ExamError(f"There are no questions to label. Collect some with: surefind exam collect {self.name} FILE.")
+        asking = Asking(self._kb, pipelines, self._access, report)
+        pool = [
+            Pooled(text, tuple(Passage(h.document, h.start, h.end, h.title) for h in asking.pool(text, size)))
+            for text in wanted
+        ]
+        self._labels.put_pool(pool, [str(one) for one in asking.pipelines], self._kb.reader().fingerprint)
 
     @cached_property
     def pool(self) -> list[Pooled]:
@@ -112,7 +142,7 @@ class Judging:
         found = []
         for number, i in enumerate(one.order_for(self.judge), 1):
             passage = one.passages[i]
-            found.append(Shown(number, passage.title or passage.document, self._text(passage), i in marked))
+            found.append(Shown(number, passage.document, passage.title, self._text(passage), i in marked))
         return found
 
     def find(self, query_id: str) -> int:
@@ -122,22 +152,33 @@ class Judging:
             raise NotFoundError("This question is not among those that you may label.")
         return at
 
-    def mark(self, at: int, numbers: Sequence[int]) -> None:
-        """Saves which passages are relevant, by their numbers in the order of this judge."""
+    def check(self, at: int, numbers: Sequence[int]) -> None:
+        """Raises `ExamError` if the question cannot be answered with these passages."""
         if self.stale:
             raise ExamError(self.stale)
-        one = self.pool[at]
-        order = one.order_for(self.judge)
-        if any(not 1 <= number <= len(order) for number in numbers):
-            raise ExamError(f"A passage has a number from 1 to {len(order)}.")
-        self._labels.mark(self.judge, one.query, [order[number - 1] for number in dict.fromkeys(numbers)])
+        most = len(self.pool[at].passages)
+        if any(not 1 <= number <= most for number in numbers):
+            raise ExamError(f"A passage has a number from 1 to {most}, not {list(numbers)}.")
+
+    def mark(self, at: int, numbers: Sequence[int]) -> None:
+        """Saves which passages are relevant, by their numbers in the order of this judge."""
+        self.check(at, numbers)
+        order = self.pool[at].order_for(self.judge)
+        self._save(at, [order[number - 1] for number in dict.fromkeys(numbers)])
+
+    def unmark(self, at: int) -> None:
+        """Takes the label of a question back."""
+        self._save(at, None)
+
+    def _save(self, at: int, passages: list[int] | None) -> None:
+        self._labels.mark(self.judge, self.pool[at].query, passages)
         self.__dict__.pop("mine", None)
 
     # ------------------------------------------------------------ all judges
 
     @cached_property
     def labels(self) -> dict[str, dict[str, list[int]]]:
-        return {judge: self._labels.of(judge) for judge in self._labels.judges()}
+        return self._labels.all()
 
     @property
     def agreement(self) -> list[Agreement]:
@@ -165,18 +206,16 @@ class Judging:
         document, _ = self._kb.reader().document(passage.document, self._access)
         return document.text[passage.start : passage.end].strip()
 
-    def make_exam(self) -> Exam:
-        """Saves the labels of all judges as the next version of the exam."""
+    def make_exam(self) -> Exam | None:
+        """Saves the labels of all judges as the next version of the exam; None if no question has a relevant passage.
+        The caller holds the lock of the exam."""
+        if self.stale:
+            raise ExamError(self.stale)
         reader, pool = self._kb.reader(), self._labels.pool()
         documents = {passage.document for one in pool for passage in one.passages}
         library = Library([one for one in reader.documents(Access.owner()) if one.id in documents])
-        if self.stale:
-            raise ExamError(self.stale)
-        with growing_lock(self._kb.data, self.name):
-            made = exam_of(self.name, pool, self.labels, library, reader.fingerprint)
-            if not made.queries:
-                raise ExamError("No question has a relevant passage yet, so there is no exam.")
-            return self._store.save(made)
+        made = exam_of(self.name, pool, self._labels.all(), library, reader.fingerprint)
+        return self._store.save(made) if made.queries else None
 
 
 def in_words(kappa: float | None) -> str:

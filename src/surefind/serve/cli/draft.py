@@ -1,4 +1,4 @@
-"""`surefind version`: drafts, reviews, publishes and retires single documents."""
+"""`surefind draft`: drafts, reviews, publishes and retires single documents."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._gate import Guard, NoGate
+from surefind.serve.cli._groups import command_group
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
     from surefind.desk.values import Draft
 
-Number = Annotated[int, typer.Argument(help="The number of the draft; surefind version list shows it.")]
+Number = Annotated[int, typer.Argument(help="The number of the draft; surefind draft list shows it.")]
 
 
 def register(app: typer.Typer) -> None:
-    commands = typer.Typer(help="Draft, review, publish and retire documents.", no_args_is_help=True)
-    commands.command("draft")(draft)
+    commands = command_group("Draft, review, publish and retire documents.")
+    commands.command("new")(new)
     commands.command("review")(review)
     commands.command("approve")(approve)
     commands.command("publish")(publish)
@@ -31,10 +32,10 @@ def register(app: typer.Typer) -> None:
     commands.command("diff")(diff)
     commands.command("rebase")(rebase)
     commands.command("restore")(restore)
-    app.add_typer(commands, name="version")
+    app.add_typer(commands, name="draft")
 
 
-def draft(
+def new(
     file: Annotated[Path, typer.Argument(help="The file to read.")],
     document: Annotated[
         str, typer.Option("--document", "-d", help="The document to make a draft of.", show_default="the file's name")
@@ -203,7 +204,7 @@ def list_drafts(kb: Folder = HERE, as_json: Json = False) -> None:
     if as_json:
         print_json(waiting)
     elif not waiting:
-        typer.echo("No drafts. Make one with: surefind version draft FILE.")
+        typer.echo("No drafts. Make one with: surefind draft new FILE.")
     else:
         for draft in waiting:
             _show(draft, as_json)

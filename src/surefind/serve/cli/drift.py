@@ -1,0 +1,102 @@
+"""`surefind drift`: asks the standing exam on an earlier generation and on the current one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surefind.errors import NotBuiltError, UsageError
+from surefind.serve.cli import _complete
+from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
+from surefind.serve.cli._money import Budget, Yes, agree
+
+if TYPE_CHECKING:
+    from surefind.bench.drift import Drift
+    from surefind.exam.model import Exam
+    from surefind.kb import KnowledgeBase
+    from surefind.search.reader import Reader
+
+
+def register(app: typer.Typer) -> None:
+    app.command("drift")(drift)
+
+
+def drift(
+    generation: Annotated[int, typer.Argument(help="A kept generation; surefind history lists them.")],
+    exam: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exam",
+            help="An exam from `surefind exam list`; may be repeated.",
+            show_default="the standing exam",
+            autocompletion=_complete.exams,
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again even if nothing changed.")] = False,
+    budget: Budget = None,
+    yes: Yes = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Show which answers got worse since a generation, and why.
+
+    The default pipeline answers the standing exam on that generation and on the current one. Exits with 1 if an exam
+    got significantly worse by nDCG@10.
+    """
+    from surefind.bench.comparison import corrected
+    from surefind.bench.drift import drift_calls, measure_drift
+    from surefind.bench.drift_text import drift_text
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        tell_problems(base)
+        before = _earlier(base, generation)
+        exams = _exams(base, exam or [], before)
+        agree(base, [calls for questions in exams for calls in drift_calls(base, questions)], budget, yes, as_json)
+        with progress(quiet=as_json) as report:
+            base.build(base.pipeline(), report=report)
+            base.refresh()
+            results = corrected([measure_drift(base, one, before, base.reader(), report, fresh) for one in exams])
+    failed = any(drift.failed for drift in results)
+    if as_json:
+        shown = [_json(drift) for drift in results]
+        print_json({**shown[0], "failed": failed} if len(shown) == 1 else {"exams": shown, "failed": failed})
+    else:
+        typer.echo("\n\n".join(map(drift_text, results)))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _json(drift: Drift) -> dict[str, object]:
+    from dataclasses import fields
+
+    return {field.name: getattr(drift, field.name) for field in fields(drift)}
+
+
+def _exams(kb: KnowledgeBase, names: Sequence[str], before: Reader) -> list[Exam]:
+    from surefind.bench.standing import standing_exam
+    from surefind.exam.store import ExamStore
+
+    store = ExamStore(kb.data / "exams")
+    return [store.load(name) for name in names] or [standing_exam(kb, before)]
+
+
+def _earlier(kb: KnowledgeBase, since: int) -> Reader:
+    """Opens the earlier generation. Raises `UsageError` if it cannot be searched with the current settings."""
+    try:
+        reader = kb.reader_of(since)
+        missing = reader.missing(kb.pipeline().retrieve)
+    except NotBuiltError:
+        raise UsageError(
+            f"Generation {since} is not cut by {kb.settings.layout}: the settings have changed since. Choose a later "
+            "generation; surefind history lists them."
+        ) from None
+    if missing:
+        listed = ", ".join(sorted({one.name for one in missing}))
+        raise UsageError(
+            f"Generation {since} has no index for {listed}: the settings have changed since. Choose a later "
+            "generation; surefind history lists them."
+        )
+    return reader

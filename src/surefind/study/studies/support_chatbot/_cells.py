@@ -1,0 +1,30 @@
+"""The cells, verdicts and notes of the support-chatbot study's tables that are computed."""
+
+from __future__ import annotations
+
+from surefind.study.scores import judge, mean
+from surefind.study.studies.support_chatbot import _paper as paper
+from surefind.study.tables import Columns
+from surefind.study.values import Cell, Column, Result, Verdict
+
+
+def gap(result: Result, row: str) -> Cell:
+    deep, shallow = mean(result, row, "R@50"), mean(result, row, "R@10")
+    return None if deep is None or shallow is None else deep - shallow
+
+
+def best_against_bm25(column: Column, stage: str) -> Verdict:
+    return judge(column, stage, str(column.results[stage].get("encoder")), paper.BM25)
+
+
+def best_against_champion(column: Column, stage: str) -> Verdict:
+    """Whether the best pair beats the champion."""
+    result = column.results[stage]
+    others = [name for name in result.get("rows", {}) if name != paper.CHAMPION]
+    best = max(others, key=lambda name: mean(result, name, "R@10") or 0.0, default="a second retriever")
+    return judge(column, stage, best, paper.CHAMPION)
+
+
+def champions(columns: Columns) -> list[str]:
+    names = ", ".join(f"{column.name}: {column.results['encoders'].get('champion')}" for column in columns)
+    return [f"The champion is the best by R@50 ({names})."]
