@@ -25,6 +25,7 @@ from surefind.protocols import OnProgress
 
 QUESTIONS = 50
 """The most questions of a pool, by default."""
+NO_QUESTIONS = "There are no questions to label. Collect some with: surefind exam collect {} FILE."
 PASSAGES = 10
 """The most passages of a question, by default."""
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
@@ -92,7 +93,7 @@ class Judging:
             return
         wanted = [candidate.text for candidate in self.candidates.all() if candidate.verdict != "rejected"][:number]
         if not wanted:
-            raise ExamError(f"There are no questions to label. Collect some with: surefind exam collect {self.name} FILE.")
+            raise ExamError(NO_QUESTIONS.format(self.name))
         asking = Asking(self._kb, pipelines, self._access, report)
         pool = [
             Pooled(text, tuple(Passage(h.document, h.start, h.end, h.title) for h in asking.pool(text, size)))

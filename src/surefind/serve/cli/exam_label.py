@@ -55,7 +55,7 @@ def label(
     """
     from surefind.access import Access
     from surefind.bench.names import find_pipeline
-    from surefind.exam.judging import Judging
+    from surefind.exam.judging import NO_QUESTIONS, Judging
     from surefind.exam.store import ExamStore, check_name
     from surefind.kb import KnowledgeBase
     from surefind.serve.cli._interview import interview
@@ -68,7 +68,7 @@ def label(
     check_name(name)
     with KnowledgeBase.open(kb) as base:
         if name not in ExamStore(base.data / "exams").collected():
-            raise ExamError(f"There are no questions to label. Collect some with: surefind exam collect {name} FILE.")
+            raise ExamError(NO_QUESTIONS.format(name))
         with growing_lock(base.data, name):
             session = Judging(base, name, judge, Access.of(*(group or [])))
             mine = session.mine  # checks the judge's name before the work of pooling
