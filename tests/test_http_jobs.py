@@ -16,6 +16,7 @@ from surefind.serve.http.jobs import Job, Jobs
 from surefind.serve.http.metrics import Metrics
 
 ADMIN = Caller("admin", frozenset({"admin"}), frozenset())
+PYTHON = sys.executable
 
 
 @pytest.fixture(autouse=True)
@@ -90,3 +91,20 @@ def test_jobs_that_are_started_at_once_keep_to_the_limit(tmp_path: Path) -> None
         assert again.ended
 
     asyncio.run(main())
+
+
+def test_job_imports_nothing_from_the_folder_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Authors write documents there: a file of theirs must not be run as a module."""
+    monkeypatch.setattr(sys, "executable", PYTHON)
+    (tmp_path / "json.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    async def main() -> None:
+        found = Jobs(tmp_path / "kb", Metrics(), _done)
+        job = await found.start(ADMIN, "sync", {})
+        while job.ended is None:
+            await asyncio.sleep(0.01)
+        await found.close()
+
+    asyncio.run(main())
+    assert not (tmp_path / "ran").exists()

@@ -106,7 +106,7 @@ class Jobs:
         self._starting += 1
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "surefind.serve.job_process", stdin=asyncio.subprocess.PIPE,
+                sys.executable, "-P", "-m", "surefind.serve.job_process", stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, start_new_session=True,
                 limit=_LONGEST_EVENT,
             )  # fmt: skip
