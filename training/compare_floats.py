@@ -18,12 +18,10 @@ import torch
 from torch import Tensor
 
 from collection import Collection
-from flat import FlatEncoder
 from halves import Scores, report
 from material import DEVICE
-from teachers import Teacher
+from teachers import Teacher, load_teacher
 from tokens import Tokens
-from transformer import Shape
 
 ALPHAS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -48,21 +46,10 @@ class Encoders:
         key = f"{name} {asked}"
         if key not in known:
             if name not in self._teachers:
-                self._teachers[name] = self._load(name)
+                self._teachers[name] = load_teacher(self._work, name, DEVICE)
             tokens: Tokens = collection.queries if asked else collection.passages
             known[key] = self._teachers[name].embed(tokens, asked)
         return known[key]
-
-    def _load(self, name: str) -> Teacher:
-        if not name.endswith(".pt"):
-            return Teacher(self._work / name, DEVICE)
-        student = Teacher(self._work / "student", DEVICE)
-        state = torch.load(self._work / name, DEVICE)
-        layers = 1 + max(int(key.split(".")[1]) for key in state if key.startswith("layers."))
-        shape = Shape(**{**vars(student.encoder.shape), "layers": layers})
-        student.encoder = FlatEncoder(shape).to(DEVICE).eval()
-        student.encoder.load_state_dict(state)
-        return student
 
 
 def compare(work: Path, systems: list[str], out: Path | None) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pack_weights import read_packed
-from pairs import CHOOSING, MOST, Pairs, read_pairs
+from pairs import HELD, MOST, Pairs, pairs_of
 from tokens import QUERY_TOKENS, Tokens, pairs_batch, texts_batch, tokenise
 from transformer import CrossEncoder, Shape, Transformer, upstream_state
 
@@ -40,8 +40,8 @@ class Material:
 
 
 def load_material(work: Path) -> Material:
-    pairs = read_pairs(work / "train-pairs.jsonl.xz")
-    held = {pairs.sources.index(name) for name in CHOOSING if name in pairs.sources}
+    pairs = pairs_of(work)
+    held = {pairs.sources.index(name) for name in HELD if name in pairs.sources}
     trained = [q for q, source in enumerate(pairs.query_source) if source not in held and pairs.positives[q]]
     tokenizer = work / "minilm" / "tokenizer.json"
     return Material(

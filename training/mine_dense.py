@@ -1,11 +1,10 @@
-"""Finds candidates for every training query: the best passages of its source by BM25, by the small encoder and by the
-larger one, fused by reciprocal rank. Candidates nearly as close as the positive, by the larger encoder, are marked
-doubtful.
+"""Finds candidates for every training query: the best passages of its source by BM25 and by encoders, fused by
+reciprocal rank. Candidates nearly as close as the positive, by the last encoder, are marked doubtful.
 
-    python training/mine_dense.py work --larger gte
+    python training/mine_dense.py WORK minilm gte                # folders in WORK, or NAME.pt for a trained student
 
-Reads work/{train-pairs.jsonl.xz, lexical.npz, minilm} and the larger encoder; writes work/candidates.pt (candidates,
-doubtful, the larger encoder's vectors).
+Reads the files of pairs in WORK and WORK/lexical.npz; writes WORK/candidates.pt (candidates, doubtful, the last
+encoder's vectors).
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from material import DEVICE, Material, load_material, load_transformer, vectors
-from tokens import QUERY_TOKENS, TEXT_TOKENS
+from material import DEVICE, Material, load_material
+from teachers import load_teacher
 
 DEPTH = 32
 KEPT = 24
@@ -75,7 +74,7 @@ def joined(lists: list[Tensor], material: Material) -> Tensor:
     return torch.cat(rows)
 
 
-def main(work: Path, larger: str) -> None:
+def main(work: Path, encoders: list[str]) -> None:
     started = time.perf_counter()
 
     def say(what: str) -> None:
@@ -86,10 +85,9 @@ def main(work: Path, larger: str) -> None:
         f"{len(material.passages):,} passages, {len(material.queries):,} queries, {len(material.trained):,} to train on"
     )
     lists = [lexical_lists(work / "lexical.npz", material)]
-    for name in ("minilm", larger):
-        model = load_transformer(work / name)
-        p = vectors(model, material.passages, TEXT_TOKENS)
-        q = vectors(model, material.queries, QUERY_TOKENS + 2)
+    for name in encoders:
+        encoder = load_teacher(work, name, DEVICE)
+        q, p = encoder.embed(material.queries, asked=True), encoder.embed(material.passages, asked=False)
         lists.append(lists_by(q, p, material))
         first = lists[-1][:, 0] == material.positive
         say(f"{name}: positive first for {first[material.trained].float().mean():.3f} of the training queries")
@@ -108,6 +106,6 @@ def main(work: Path, larger: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)
-    parser.add_argument("--larger", default="mpnet", help="the folder of the larger encoder in work")
+    parser.add_argument("encoders", nargs="+")
     parsed = parser.parse_args()
-    main(parsed.work, parsed.larger)
+    main(parsed.work, parsed.encoders)

@@ -1,8 +1,9 @@
 """Finds lexical negatives for every training query: the best passages of its source by our own BM25.
 
-    python training/mine_lexical.py train-pairs.jsonl.xz work/lexical.npz
+    python training/mine_lexical.py WORK
 
-Needs surefind, no accelerator. Writes one row of passage numbers (within the source) per query.
+Needs surefind, no accelerator. Reads the files of pairs in WORK; WORK/lexical.npz has one row of passage numbers
+(within the source) per query.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pairs import read_pairs
+from pairs import pairs_of
 from surefind import spec
 from surefind.services import LocalServices
 from surefind.types import EVERY, Chunk, Query
@@ -21,8 +22,8 @@ DEPTH = 16
 NONE = 65_535
 
 
-def main(source: Path, target: Path) -> None:
-    pairs = read_pairs(source)
+def main(work: Path) -> None:
+    pairs = pairs_of(work)
     retriever = spec.make("retrieve", "bm25")
     table = np.full((len(pairs.queries), DEPTH), NONE, dtype=np.uint16)
     owners = np.array(pairs.query_source)
@@ -33,9 +34,8 @@ def main(source: Path, target: Path) -> None:
         found = index.search(retriever, [Query(pairs.queries[q]) for q in mine], DEPTH, EVERY).ids
         table[mine] = np.where(found < 0, NONE, found)
         print(f"{name}: {len(texts):,} passages, {len(mine):,} queries", flush=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(target, lexical=table)
+    np.savez_compressed(work / "lexical.npz", lexical=table)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -21,13 +21,8 @@ import numpy as np
 from alike import Judges, beginning
 from colloquial import said, told
 from ids import flat_ids
-from pairs import CHOOSING, Pairs, read_pairs
+from pairs import HELD, Pairs, read_pairs
 
-HELD = (
-    *(*CHOOSING, "covidqa-partial", "hotpotqa-sub", "squad2-dev-half", "policyqa"),
-    *("medquad", "tatqa", "qasper-dev", "covid-faq", "devops-react-qa", "healthver"),
-)
-"""Sources that judge encoders, or on which settings are chosen."""
 PASSAGE_TOKENS, QUESTION_TOKENS = 510, 62
 SEED = 7
 

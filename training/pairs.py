@@ -15,6 +15,14 @@ from pathlib import Path
 CHOOSING = ("zoomcamp-faq", "anthropic-codebase", "kb-govuk-devdocs", "kb-openshift-runbooks")
 """Sources never used for training: they serve to choose settings. (The test sets are not in the file at all.)"""
 
+HELD = (
+    *(*CHOOSING, "covidqa-partial", "hotpotqa-sub", "squad2-dev-half", "policyqa"),
+    *("medquad", "tatqa", "qasper-dev", "covid-faq", "devops-react-qa", "healthver"),
+)
+"""Sources that judge, or on which settings are chosen: nothing is learnt from them."""
+FILES = ("train-pairs.jsonl.xz", "more-pairs.jsonl.xz")
+"""The files of pairs in a folder for training; `question_sets.py` writes the second."""
+
 MOST = {"acl-abstracts": 12_000, "debian-desc": 8_000}
 """The most queries of a source in one pass, so that titles of papers and packages do not outnumber the questions."""
 
@@ -51,6 +59,11 @@ def read_pairs(*files: Path) -> Pairs:
             pairs.positives.append([pairs.first[-1] + number for number in values[1]])
     pairs.first.append(len(pairs.passages))
     return pairs
+
+
+def pairs_of(work: Path) -> Pairs:
+    """Reads the files of pairs that a folder has."""
+    return read_pairs(*(work / name for name in FILES if (work / name).exists()))
 
 
 def _lines(file: Path) -> Iterator[str]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from flat import FlatEncoder, embed, load_encoder
 from ids import flat_ids
 from tokens import Tokens
+from transformer import Shape
 
 _SEARCH = "Represent this sentence for searching relevant passages: "
 
@@ -52,3 +53,15 @@ class Teacher:
 def spread_of(questions: Tensor, passages: Tensor) -> float:
     """The spread of similarities of unrelated texts. The texts are in random order, and as many on both sides."""
     return float((questions.float() * passages.float()).sum(1).std())
+
+
+def load_teacher(work: Path, name: str, device: str) -> Teacher:
+    """Reads a folder in WORK, or the trained student NAME.pt, which has the tokenizer of WORK/student."""
+    if not name.endswith(".pt"):
+        return Teacher(work / name, device)
+    student = Teacher(work / "student", device)
+    state = torch.load(work / name, device)
+    layers = 1 + max(int(key.split(".")[1]) for key in state if key.startswith("layers."))
+    student.encoder = FlatEncoder(Shape(**{**vars(student.encoder.shape), "layers": layers})).to(device).eval()
+    student.encoder.load_state_dict(state)
+    return student
