@@ -42,7 +42,12 @@ def model(tmp_path: Path) -> str:
 
 
 def test_contract(model: str) -> None:
-    for stage in (CrossEncoder(model), CrossEncoder(model, top=2, keep=1, blend=1.0), CrossEncoder(model, max_ms=1e6)):
+    for stage in (
+        CrossEncoder(model),
+        CrossEncoder(model, top=2, keep=1, blend=1.0),
+        CrossEncoder(model, max_ms=1e6),
+        CrossEncoder(model, second=0.7),
+    ):
         check_reranker(stage, QUERIES, rankings_of(ROWS), Shelf(*TEXTS))
         check_stage(stage)
 
@@ -88,6 +93,26 @@ def test_blend_of_nothing_and_of_everything(model: str, blend: float, order: lis
     stage = CrossEncoder(model, blend=blend)
     found = stage.rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 10, LocalServices())
     assert found.row(0)[0].tolist() == order
+
+
+def test_second_reading_finds_what_answers_together_with_the_first_passage(model: str) -> None:
+    # "deadline" is only in 2. With "cash report deadline" beside the question, 5 ("beta cash") shares a word with it.
+    row = rankings_of([([0, 2, 6, 5], [9.0, 8.9, 8.8, 8.7])])
+
+    def order(**options: float) -> list[int]:
+        stage = CrossEncoder(model, blend=0.9, **options)
+        return list(stage.rerank([Query("deadline")], row, Shelf(*TEXTS), 10, LocalServices()).row(0)[0])
+
+    assert order() == [2, 0, 6, 5]
+    assert order(second=1.0) == order(second=0.5) == [2, 5, 0, 6]
+
+
+def test_second_reading_keeps_the_best_passage_first(model: str) -> None:
+    # Alone, 2 ("cash report deadline") is the best; with 2 beside the question, 3 shares more words with it.
+    row = rankings_of([([2, 3], [2.0, 1.0])])
+    found = CrossEncoder(model, second=1.0).rerank([Query("deadline")], row, Shelf(*TEXTS), 10, LocalServices())
+    assert found.row(0)[0].tolist() == [2, 3]
+    check_rankings(found, 1, 10, 10)
 
 
 def test_beyond_top_and_beyond_keep_stand_below_as_they_came(model: str) -> None:
@@ -241,6 +266,8 @@ def test_folder_without_a_graph_needs_the_library(tmp_path: Path, monkeypatch: p
         ("cross_encoder(top=5, keep=6)", "keep must be from 1 to top"),
         ("cross_encoder(blend=1.5)", "blend must be from 0 to 1"),
         ("cross_encoder(max_ms=0)", "max_ms must be above 0"),
+        ("cross_encoder(second=2)", "second must be from 0 to 1"),
+        ("cross_encoder(second=0.7, max_ms=100)", "second cannot be used with max_ms"),
         ("cross_encoder(spread=-1)", "spread must not be negative"),
         ("cross_encoder(max_tokens=3)", "max_tokens must be"),
         ('cross_encoder(model="")', "model must be named"),

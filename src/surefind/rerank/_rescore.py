@@ -6,6 +6,10 @@ Both are scaled over the scored passages. If the usual range of a model's scores
 stretched beyond that range, (score - lowest) / max(highest - lowest, spread): a model that sees little difference
 between passages changes little. The model alone (`blend=1`) ignores the score of retrieval: docs/rerank.md shows what
 that costs.
+
+A passage that only together with another one answers the question looks irrelevant alone. With `second` above 0 the
+model reads again, with the best passage beside the question; its score is then (1 - second) · first + second · second
+reading, and the best passage stays first.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ from surefind.spec import Stage, require
 from surefind.types import Chunk, Floats, Query, Rankings, ScoreArray
 from surefind.workers import Workers
 
+_BESIDE = 700
+"""Characters of a question and the passage beside it; a model reads about as much of them."""
 Scorer = Callable[[str, Sequence[Chunk]], Floats]
 """(query, passages) -> a score for each passage, or only for the first n if there was no time for more."""
 
@@ -49,14 +55,17 @@ class Blend:
     blend: float
     spread: float = 0.0
     """The usual range of the model's scores; 0 if unknown."""
+    second: float = 0.0
+    """The weight of a second reading, with the best passage beside the question; at 0 there is none."""
 
     @classmethod
-    def of(cls, stage: Stage, top: int, keep: int, blend: float, spread: float = 0.0) -> Blend:
+    def of(cls, stage: Stage, top: int, keep: int, blend: float, spread: float = 0.0, second: float = 0.0) -> Blend:
         require(top > 0, stage, "top must be above 0")
         require(0 < keep <= top, stage, "keep must be from 1 to top")
         require(0 <= blend <= 1, stage, "blend must be from 0 to 1")
         require(spread >= 0, stage, "spread must not be negative")
-        return cls(top, keep, blend, spread)
+        require(0 <= second <= 1, stage, "second must be from 0 to 1")
+        return cls(top, keep, blend, spread, second)
 
     def rerank(
         self,
@@ -72,18 +81,36 @@ class Blend:
         heads = [rankings.row(i)[0][: self.top].tolist() for i in range(len(queries))]
         todo = [i for i, head in enumerate(heads) if head]
         # Passages are fetched here, not by the workers: a catalogue has one connection.
-        work = [partial(scorer, queries[i].text, passages[heads[i]]) for i in todo]
+        work = [partial(self._read, scorer, queries[i].text, passages[heads[i]], rankings.row(i)[1]) for i in todo]
         decided: list[Decided] = [[] for _ in queries]
-        for i, found in zip(todo, _each(work, workers), strict=True):
-            decided[i] = self._decide(heads[i], rankings.row(i)[1], found)
+        for i, scores in zip(todo, _each(work, workers), strict=True):
+            best = np.lexsort((np.array(heads[i][: len(scores)]), -scores))[: self.keep].tolist()
+            decided[i] = [(heads[i][j], float(scores[j])) for j in best]
         return reordered(rankings, decided, k, source)
 
-    def _decide(self, head: list[int], before: ScoreArray, found: Floats) -> Decided:
-        n = len(found)
-        seen = min_max(found, self.spread)
-        blended = (1 - self.blend) * min_max(before[:n].astype(np.float64)) + self.blend * seen
-        best = np.lexsort((np.array(head[:n]), -blended))[: self.keep].tolist()
-        return [(head[j], float(blended[j])) for j in best]
+    def _read(self, scorer: Scorer, query: str, passages: Sequence[Chunk], before: ScoreArray) -> Floats:
+        """Returns the blended score of each passage that the model had time for."""
+        seen = scorer(query, passages)
+        blended = self._blended(seen, before)
+        if not self.second or len(seen) < 2:
+            return blended
+        first = int(blended.argmax())
+        others = [i for i in range(len(seen)) if i != first]
+        again = np.array(seen)
+        again[others] = scorer(beside(query, passages[first]), [passages[i] for i in others])
+        blended = self._blended((1 - self.second) * seen + self.second * again, before)
+        blended[first] = np.nextafter(blended.max(), np.inf)
+        return blended
+
+    def _blended(self, seen: Floats, before: ScoreArray) -> Floats:
+        kept = min_max(before[: len(seen)].astype(np.float64))
+        return (1 - self.blend) * kept + self.blend * min_max(seen, self.spread)
+
+
+def beside(query: str, passage: Chunk) -> str:
+    """A question with a passage beside it, for a second reading."""
+    title = title_of(passage)
+    return f"{query} {f'{title}: ' if title else ''}{passage.text}"[:_BESIDE]
 
 
 def _each(work: Sequence[Callable[[], Floats]], workers: int) -> list[Floats]:

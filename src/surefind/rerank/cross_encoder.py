@@ -1,4 +1,4 @@
-"""`cross_encoder(model, top=20, keep=10, blend=0.5, max_ms)`: a model that reads query and passage together.
+"""`cross_encoder(model, top=20, keep=10, blend=0.5, second, max_ms)`: a model that reads query and passage together.
 
     score = (1 - blend) · minmax(score before) + blend · minmax(logit of [CLS] over query and passage)
 
@@ -54,9 +54,13 @@ class CrossEncoder(Stage):
     spread: float | None = None
     """The usual range of the model's scores, so that small differences stay small; None means the value in the model's
     folder, or 0."""
+    second: float | None = None
+    """The weight of a second reading, in which the best passage stands beside the question: for questions that two
+    passages answer together. None means that the model reads once."""
 
     def __post_init__(self) -> None:
-        Blend.of(self, self.top, self.keep, self.blend, self.spread or 0.0)
+        Blend.of(self, self.top, self.keep, self.blend, self.spread or 0.0, self.second or 0.0)
+        require(not (self.second and self.max_ms), self, "second cannot be used with max_ms")
         require(bool(self.model), self, "model must be named")
         require(self.max_ms is None or self.max_ms > 0, self, "max_ms must be above 0")
         require(self.max_tokens is None or 16 <= self.max_tokens <= 8192, self, "max_tokens must be from 16 to 8192")
@@ -83,7 +87,8 @@ class CrossEncoder(Stage):
             scorer = lambda query, found: self._in_time(model, query, found)  # noqa: E731
         else:
             scorer = cached_scorer(model, services) if len(queries) > 1 else model.score
-        blend = Blend(self.top, self.keep, self.blend, model.spread if self.spread is None else self.spread)
+        spread = model.spread if self.spread is None else self.spread
+        blend = Blend(self.top, self.keep, self.blend, spread, self.second or 0.0)
         return blend.rerank(queries, rankings, passages, k, self.name, scorer)
 
     def _in_time(self, model: OnnxCrossEncoder | TorchCrossEncoder, query: str, found: Sequence[Chunk]) -> Floats:
