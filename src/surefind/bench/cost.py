@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surefind.abilities import declared
+from surefind.bench.drawn import drawn_part
 from surefind.bench.engine import OWNER, Bench
 from surefind.bench.ingestion import PROBE, seconds_per_character
 from surefind.bench.llm_calls import llm_calls
@@ -101,8 +102,12 @@ def _rerank_seconds(bench: Bench, plan: Plan) -> float:
         and not bench.cache.data(bench.reranked_key(contender, plan))
     }
     probe = Query(plan.exam.queries[0].text)
-    return len(plan.exam.queries) * sum(
-        bench.reranking(contender, plan).seconds(reranker, probe, bench.view(contender).spans().ids)
+    part = drawn_part(plan.exam.queries)
+    return sum(
+        (len(part) if contender.drawn and part else len(plan.exam.queries))
+        * bench.reranking(contender, plan).seconds(
+            reranker, probe, bench.view(contender).spans().ids, warm=not contender.drawn
+        )
         for contender, reranker in work.values()
     )
 

@@ -13,8 +13,9 @@ have been asked, over that of those that were (a ratio estimate).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from surefind.bench.prior_table import MEASURE, known
 from surefind.exam.clusters import clusters_of
 from surefind.exam.known_item import EVERY
 from surefind.exam.model import ExamQuery
-from surefind.types import Floats
+from surefind.types import BoolArray, Floats
 
 MARGIN = 0.015
 """Differences up to this do not matter to users: a configuration within it is as good. Chosen by measurement
@@ -82,24 +83,31 @@ def recommend(
     layouts: Sequence[str] = (),
     measure: str = MEASURE,
     margin: float = MARGIN,
+    asked: BoolArray | None = None,
 ) -> Recommendation:
     """Recommends one of the configurations with these pipeline specs, and layouts if they differ.
 
-    `scores` has the measure of each question, (questions, configurations)."""
+    `scores` has the measure of each question, (questions, configurations). `asked` says which configuration was asked
+    which question; None: all were asked. The scores of the others are estimates (`bench.drawn`), which count with the
+    usual spread of the questions that were asked beside the measured one: a few questions say little about it."""
     start = known(specs, layouts, measure)
     belief, per_question = start.belief, start.per_question
     differences = np.asarray(scores, dtype=np.float64) @ start.against.T
-    groups = np.array([_group(query) for query in queries])
+    groups = np.array(evidence_groups(queries))
     clusters = clusters_of(queries)
     counted: dict[str, int] = {}
     for group in dict.fromkeys(groups.tolist()):
         part = differences[groups == group]
         effect = design_effect(part, clusters[groups == group])
-        if group and len(part) >= _FEWEST:
+        if group:
             counted[group] = len(part)
             kind = None if group in (_REAL, _CHOSEN) else Kind(np.zeros(len(specs)), start.belief.covariance)
             scale = _scale([query for query, name in zip(queries, groups, strict=True) if name == group])
-            belief = belief.updated(evidence(scale * part, kind, scale**2 * start.per_question, effect))
+            seen = evidence(scale * part, kind, scale**2 * start.per_question, effect)
+            if asked is not None:
+                usual = _unasked(asked[groups == group]) * np.diag(start.per_question)
+                seen = replace(seen, error=seen.error + scale**2 * np.diag(usual))
+            belief = belief.updated(seen)
     choice = choose(belief, margin, start.default)
     real = counted.pop(_REAL, 0)
     if real:
@@ -148,6 +156,20 @@ def describe(names: Sequence[str], found: Recommendation, collections: int) -> s
 def chooses(query: ExamQuery) -> bool:
     """Whether a question may choose a configuration: questions that repeat the words of their document may not."""
     return bool(_group(query))
+
+
+def evidence_groups(queries: Sequence[ExamQuery]) -> list[str]:
+    """The group in which each question counts as evidence; "" for questions that do not count: those that never choose,
+    and those of a group that is too small."""
+    groups = [_group(query) for query in queries]
+    sizes = Counter(groups)
+    return [group if sizes[group] >= _FEWEST else "" for group in groups]
+
+
+def _unasked(asked: BoolArray) -> Floats:
+    """For each configuration, 1 / (questions that it was asked); 0 if it was asked all of them."""
+    counts = asked.sum(axis=0)
+    return np.asarray(np.where(counts < len(asked), 1 / np.maximum(counts, 1), 0.0))
 
 
 def _group(query: ExamQuery) -> str:

@@ -45,6 +45,8 @@ class Step:
     """The message of the first failure."""
     stood_in: int = 0
     """Number of calls answered by the fallback model instead of the stage's own."""
+    seconds: tuple[float, ...] = ()
+    """The seconds of each question, if they were asked one at a time."""
 
 
 class Reranking:
@@ -67,31 +69,42 @@ class Reranking:
             "rerank", *self._scope, reranker, declared(reranker).stamp(self._services), digest, k, behind
         )
 
-    def seconds(self, reranker: Reranker, query: Query, ids: IdArray) -> float:
-        """Seconds per question, measured on passages from the whole collection; 0 if the reranker is not set up."""
+    def seconds(self, reranker: Reranker, query: Query, ids: IdArray, warm: bool = True) -> float:
+        """Seconds per question, measured on passages from the whole collection; 0 if the reranker is not set up. `warm`
+        tries twice, because the first try loads the models."""
         tried = ids[np.unique(np.linspace(0, len(ids) - 1, min(len(ids), _TRIED)).astype(np.int64))]
         given = Rankings(tried[None], -np.arange(len(tried), dtype=np.float32)[None])
         try:
-            for _ in range(2):  # only the second is timed: the first loads the models
+            for _ in range(2 if warm else 1):  # only the last is timed
                 started = time.perf_counter()
                 reranker.rerank([query], given, self._passages, 10, self._services)
         except SurefindError:
             return 0.0
         return time.perf_counter() - started
 
-    def run(self, reranker: Reranker, queries: Sequence[Query], given: Rankings, k: int, progress: Progress) -> Step:
-        """Reranks `given` for all queries."""
+    def run(
+        self,
+        reranker: Reranker,
+        queries: Sequence[Query],
+        given: Rankings,
+        k: int,
+        progress: Progress,
+        one_by_one: bool = False,
+    ) -> Step:
+        """Reranks `given` for all queries; one at a time, they are timed as searches."""
         name = name_of(reranker)
         key = self.key(reranker, given, k)
         known = self._cache.rankings(key)
         if known is not None:
             return Step(name, given, known)
-        size = _SLOW_BATCH if declared(reranker).runs_here else _BATCH
+        size = 1 if one_by_one else _SLOW_BATCH if declared(reranker).runs_here else _BATCH
         parts: list[Rankings] = []
+        seconds: list[float] = []
         failed, in_a_row, why, stood_in = 0, 0, "", 0
         for at in range(0, len(queries), size):
             progress(at, len(queries))
             rows = _rows(given, at, at + size)
+            started = time.perf_counter()
             try:
                 if in_a_row >= _GIVE_UP:
                     raise SurefindError(why)
@@ -109,11 +122,12 @@ class Reranking:
             except SurefindError as error:
                 parts.append(rows)
                 failed, in_a_row, why = failed + len(rows), in_a_row + 1, why or str(error)
+            seconds.append(time.perf_counter() - started)
         progress(len(queries), len(queries))
         after = stacked(parts, k)
         if not (failed or stood_in):
             self._cache.put_rankings(key, after)
-        return Step(name, given, after, failed, why, stood_in)
+        return Step(name, given, after, failed, why, stood_in, tuple(seconds) if one_by_one else ())
 
 
 def _rows(rankings: Rankings, start: int, end: int) -> Rankings:

@@ -20,8 +20,10 @@ import numpy as np
 from surefind.bench.prior_table import collections
 from surefind.bench.recommendation import Recommendation, describe
 from surefind.measure.statistics import Comparison, Interval
-from surefind.types import Floats
+from surefind.types import BoolArray, Floats
 
+_NOTICED = 100.0
+"""Milliseconds by which a search must be slower for the recommendation to name its time."""
 _FASTER = 1.1
 """A latency counts as lower if it is lower by this factor, and beyond the interval of the timings."""
 
@@ -45,17 +47,21 @@ def decide(
     held_out_intervals: Sequence[Interval],
     latency: Sequence[Mapping[str, Any]],
     recommendation: Recommendation | None,
+    whole: Sequence[bool] = (),
 ) -> Verdict:
     """Picks the configuration to use, the winner of the exam and its ties, and explains them.
 
-    `recommendation` is None if there is only one configuration."""
-    means = scores.mean(axis=0)
-    winner = int(np.argmax(means))
+    `recommendation` is None if there is only one configuration. `whole` says which configurations were asked every
+    question; only these can win. Empty: all of them."""
+    may_win = np.array(whole or [True] * len(names)) | (not any(whole))
+    winner = _best(scores, may_win)
     worse = _beats(winner, comparisons)
-    ties = tuple(i for i in range(len(names)) if i != winner and i not in worse)
-    exam = _about_winner(names, measure, winner, len(worse), ties, intervals[winner])
+    better = {i for i in range(len(names)) if winner in _beats(i, comparisons)}
+    ties = tuple(i for i in range(len(names)) if i != winner and i not in worse | better)
+    exam = "" if may_win.all() else "Of the configurations that were asked every question, "
+    exam += _about_winner(names, measure, winner, len(worse), ties, intervals[winner])
     if len(names) > 1 and any(held_out) and not all(held_out):
-        picked = int(np.argmax(scores[~np.array(held_out)].mean(axis=0)))
+        picked = _best(scores[~np.array(held_out)], may_win)
         shown = _shown(held_out_intervals[picked])
         exam += f" The best on one half of the questions, {names[picked]}, scores {shown} on the other half."
     if recommendation is None:
@@ -67,6 +73,10 @@ def decide(
         f"On this exam: {exam}",
     ]
     return Verdict(winner, ties, chosen, "\n".join(lines))
+
+
+def _best(scores: Floats, may_win: BoolArray) -> int:
+    return int(np.argmax(np.where(may_win, scores.mean(axis=0), -np.inf)))
 
 
 def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]]) -> int:
@@ -86,12 +96,26 @@ def _about_choice(
     names: Sequence[str], found: Recommendation, chosen: int, latency: Sequence[Mapping[str, Any]]
 ) -> str:
     if chosen == found.best:
-        return f"Recommendation: {names[chosen]}."
+        return f"Recommendation: {names[chosen]}.{_price(names, found, latency)}"
     fast, slow = latency[chosen]["p50"], latency[found.best]["p50"]
     return (
         f"Recommendation: {names[chosen]}. It is faster than {names[found.best]}, which scores best (p50 {fast:.1f} ms "
         f"against {slow:.1f} ms), and as good: the probability is {found.as_good[chosen]:.0%} that it is not worse by "
         f"more than {found.margin:g} {found.measure}."
+    )
+
+
+def _price(names: Sequence[str], found: Recommendation, latency: Sequence[Mapping[str, Any]]) -> str:
+    """What the best configuration costs, if a search with it takes long: its time, and the best that is not slow."""
+    slow = latency[found.best].get("p50", 0.0)
+    fast = [i for i, timing in enumerate(latency) if timing.get("p50", slow) + _NOTICED < slow]
+    if not fast:
+        return ""
+    other = max(fast, key=lambda i: found.means[i])
+    points = 100 * (found.means[found.best] - found.means[other])
+    return (
+        f" A search takes {slow:.0f} ms. With {names[other]} it takes {latency[other]['p50']:.0f} ms and is expected "
+        f"to score {points:.1f} points of {found.measure} less."
     )
 
 
