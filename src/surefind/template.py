@@ -103,8 +103,8 @@ retrieve = ["dense(model=minilm)"]
 # timeout = 60                     # seconds for one attempt; total_timeout = 180 for all attempts
 # concurrency = 8
 
-# What `surefind bench` compares. Without this table, it compares the configurations of the context-layer study and the
-# pipelines above. A list inside a spec means alternatives.
+# What `surefind bench` compares. Without this table, it compares the configurations of the context-layer study,
+# `hybrid`, `careful` and the pipelines above. A list inside a spec means alternatives.
 # [bench]
 # layouts = ["markdown(tokens=[150, 250]) + headings", "hierarchical(parent=1000, child=200, overlap=0)"]
 # pipelines = ["hybrid", "words", "bm25 + dense >> convex(alpha=[0.1, 0.3, 0.5])"]

@@ -6,7 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from surefind.abilities import declared
+from surefind.access import Access
 from surefind.bench.drawn import drawn_part
 from surefind.bench.engine import OWNER, Bench
 from surefind.bench.ingestion import PROBE, seconds_per_character
@@ -18,7 +21,7 @@ from surefind.protocols import Retriever
 from surefind.services import LocalServices
 from surefind.store.backend import View
 from surefind.store.needs import innermost
-from surefind.types import Query
+from surefind.types import IdArray, Query
 from surefind.write.quote import offline
 
 _PROBES = 5
@@ -106,10 +109,16 @@ def _rerank_seconds(bench: Bench, plan: Plan) -> float:
     return sum(
         (len(part) if contender.drawn and part else len(plan.exam.queries))
         * bench.reranking(contender, plan).seconds(
-            reranker, probe, bench.view(contender).spans().ids, warm=not contender.drawn
+            reranker, probe, _readable(bench.view(contender), plan.access), warm=not contender.drawn
         )
         for contender, reranker in work.values()
     )
+
+
+def _readable(view: View, access: Access) -> IdArray:
+    """The passages that the plan's audience may read; a reranker gets no others."""
+    spans, admitted = view.spans(), view.admitted(access)
+    return np.asarray(spans.ids[np.array([name in admitted for name in spans.names], np.bool_)[spans.documents]])
 
 
 def _seconds_to_make(bench: Bench, jobs: Sequence[tuple[Contender, Retriever]]) -> float:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from surefind.bench.prior_table import MEASURE, known
 from surefind.exam.clusters import clusters_of
 from surefind.exam.known_item import EVERY
 from surefind.exam.model import ExamQuery
-from surefind.types import BoolArray, Floats
+from surefind.types import Floats
 
 MARGIN = 0.015
 """Differences up to this do not matter to users: a configuration within it is as good. Chosen by measurement
@@ -83,13 +83,10 @@ def recommend(
     layouts: Sequence[str] = (),
     measure: str = MEASURE,
     margin: float = MARGIN,
-    asked: BoolArray | None = None,
 ) -> Recommendation:
     """Recommends one of the configurations with these pipeline specs, and layouts if they differ.
 
-    `scores` has the measure of each question, (questions, configurations). `asked` says which configuration was asked
-    which question; None: all were asked. The scores of the others are estimates (`bench.drawn`), which count with the
-    usual spread of the questions that were asked beside the measured one: a few questions say little about it."""
+    `scores` has the measure of each question, (questions, configurations)."""
     start = known(specs, layouts, measure)
     belief, per_question = start.belief, start.per_question
     differences = np.asarray(scores, dtype=np.float64) @ start.against.T
@@ -103,11 +100,7 @@ def recommend(
             counted[group] = len(part)
             kind = None if group in (_REAL, _CHOSEN) else Kind(np.zeros(len(specs)), start.belief.covariance)
             scale = _scale([query for query, name in zip(queries, groups, strict=True) if name == group])
-            seen = evidence(scale * part, kind, scale**2 * start.per_question, effect)
-            if asked is not None:
-                usual = _unasked(asked[groups == group]) * np.diag(start.per_question)
-                seen = replace(seen, error=seen.error + scale**2 * np.diag(usual))
-            belief = belief.updated(seen)
+            belief = belief.updated(evidence(scale * part, kind, scale**2 * start.per_question, effect))
     choice = choose(belief, margin, start.default)
     real = counted.pop(_REAL, 0)
     if real:
@@ -164,12 +157,6 @@ def evidence_groups(queries: Sequence[ExamQuery]) -> list[str]:
     groups = [_group(query) for query in queries]
     sizes = Counter(groups)
     return [group if sizes[group] >= _FEWEST else "" for group in groups]
-
-
-def _unasked(asked: BoolArray) -> Floats:
-    """For each configuration, 1 / (questions that it was asked); 0 if it was asked all of them."""
-    counts = asked.sum(axis=0)
-    return np.asarray(np.where(counts < len(asked), 1 / np.maximum(counts, 1), 0.0))
 
 
 def _group(query: ExamQuery) -> str:

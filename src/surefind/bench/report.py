@@ -149,7 +149,7 @@ def _recommendation(outcome: Outcome, primary: str) -> Recommendation | None:
         return None
     specs = [str(contender.pipeline) for contender in contenders]
     layouts = [view.layout for view in outcome.views]
-    return recommend(specs, outcome.scores[primary], outcome.plan.exam.queries, layouts, primary, asked=outcome.asked)
+    return recommend(specs, outcome.scores[primary], outcome.plan.exam.queries, layouts, primary)
 
 
 def _moved(outcome: Outcome, i: int, titles: Mapping[str, str]) -> list[dict[str, Any]]:
