@@ -20,9 +20,9 @@ from surefind.bench.engine import Bench
 from surefind.bench.files import markdown, write_files
 from surefind.bench.plan import Contender, Plan, parse_measures
 from surefind.bench.recommendation import recommend
-from surefind.bench.reranking import Reranking
 from surefind.bench.run import run_bench
 from surefind.bench.terminal import show
+from surefind.bench.verdict import _about_choice, fastest
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.split import held_out
 from surefind.measure.statistics import bootstrap
@@ -149,10 +149,24 @@ def test_a_drawn_row_is_not_checked_against_a_baseline(home: Home, plan: Plan, t
     assert [row.name for row in checked.rows] == ["bm25"] and not checked.failed
 
 
-def test_the_quote_counts_the_drawn_questions(home: Home, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reranking, "seconds", lambda self, reranker, query, chunks, warm: 30.0)
+def test_the_quote_counts_the_drawn_questions(home: Home, plan: Plan) -> None:
     part = drawn_part(QUERIES)
     assert part is not None
     with home.open() as kb:
         minutes = quote_for(Bench(kb), plan).minutes
-    assert minutes == pytest.approx(len(part) / 2, abs=0.2)
+    assert 60 * minutes == pytest.approx(len(part), abs=1.5)  # about a second each
+
+
+# ---------------------------------------------------------------- the recommendation
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(0.0, 0), (0.4, 1)])
+def test_a_slow_row_must_gain_more_than_the_margin(gain: float, chosen: int) -> None:
+    specs = [str(Pipeline.parse(text)) for text in BUILT_IN.values()]
+    before = np.full(len(QUERIES), 0.5)
+    found = recommend(specs, np.column_stack([before, before + gain]), QUERIES)
+    times = [{"p50": p50, "p50_low": p50, "p50_high": p50} for p50 in (5.0, 700.0)]
+    assert found.best == 1 and fastest(found, times) == chosen
+    text = _about_choice(list(BUILT_IN), found, chosen, times)
+    assert text.startswith(f"Recommendation: {list(BUILT_IN)[chosen]}.") and "takes 700 ms" in text
+    assert ("surefind use careful" in text) == (chosen == 0)

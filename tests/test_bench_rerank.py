@@ -181,7 +181,7 @@ def test_reranker_that_is_not_set_up_stops_the_benchmark(home: Home) -> None:
 def test_quote_counts_the_time_of_rerankers_that_run_here(
     home: Home, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Reranking, "seconds", lambda self, reranker, query, chunks, warm: 30.0)
+    monkeypatch.setattr(Reranking, "seconds", lambda self, reranker, query, chunks: 30.0)
     with home.open() as kb:
         bench = Bench(kb)
         plain = quote_for(bench, plan_of("bm25")).minutes
@@ -259,7 +259,7 @@ def test_terminal_says_what_reranking_changed(home: Home, model: str) -> None:
 def test_second_run_is_not_quoted(home: Home, model: str) -> None:
     plan = plan_of(f"bm25 >> cross_encoder(model={model})")
     with home.open() as kb, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Reranking, "seconds", lambda self, reranker, query, chunks, warm: 30.0)
+        patch.setattr(Reranking, "seconds", lambda self, reranker, query, chunks: 30.0)
         before = quote_for(Bench(kb), plan).minutes
         run_bench(kb, plan, "")
         after = quote_for(Bench(kb), plan).minutes

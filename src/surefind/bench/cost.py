@@ -28,6 +28,10 @@ _PROBES = 5
 """Queries (or chunks, if an index is missing) that are timed to estimate the time of all of them."""
 
 
+_DRAWN_SECONDS = 1.0
+"""About how long a reranker reads for a question of a drawn part."""
+
+
 @dataclass(frozen=True)
 class Quote:
     """The estimated cost of a run."""
@@ -93,7 +97,8 @@ def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:
 
 
 def _rerank_seconds(bench: Bench, plan: Plan) -> float:
-    """Estimated seconds of the rerankers that run on this machine; an upper bound, since scored pairs are cached."""
+    """Estimated seconds of the rerankers that run on this machine; an upper bound, since scored pairs are cached. Those
+    of drawn contenders are not tried, because that takes as long as some of their questions."""
     if not plan.exam.queries:
         return 0.0
     work = {
@@ -106,12 +111,11 @@ def _rerank_seconds(bench: Bench, plan: Plan) -> float:
     }
     probe = Query(plan.exam.queries[0].text)
     part = drawn_part(plan.exam.queries)
-    return sum(
-        (len(part) if contender.drawn and part else len(plan.exam.queries))
-        * bench.reranking(contender, plan).seconds(
-            reranker, probe, _readable(bench.view(contender), plan.access), warm=not contender.drawn
-        )
-        for contender, reranker in work.values()
+    drawn = [contender for contender, _ in work.values() if contender.drawn and part]
+    tried = [pair for pair in work.values() if pair[0] not in drawn]
+    return len(part or ()) * len(drawn) * _DRAWN_SECONDS + len(plan.exam.queries) * sum(
+        bench.reranking(contender, plan).seconds(reranker, probe, _readable(bench.view(contender), plan.access))
+        for contender, reranker in tried
     )
 
 

@@ -10,7 +10,7 @@ section 7.9). Statistics get one value for each question:
     before, after    the scores without and with the rerankers
     d̄, n, N          mean difference, drawn questions and all questions of the stratum
     r                after - before - d̄, scaled to the standard deviation s
-    s²               variance of the differences, blended with the usual one (`USUAL`): eight differences that are all 0
+    s²               variance of the differences, blended with the usual one (`USUAL`): six differences that are all 0
                      do not show that there is none
 
 The mean of these values is the estimate. Their variance is that of the estimate times N, so that intervals and paired
@@ -36,7 +36,7 @@ from surefind.exam.model import ExamQuery
 from surefind.exam.split import held_out
 from surefind.types import PAD, BoolArray, Floats, IdArray, Rankings
 
-SIZE = 8
+SIZE = 6
 """Questions to draw: with them, the default comparison takes about half as long again."""
 _LEAST = 2
 """Questions of a stratum that are drawn at least."""

@@ -69,13 +69,12 @@ class Reranking:
             "rerank", *self._scope, reranker, declared(reranker).stamp(self._services), digest, k, behind
         )
 
-    def seconds(self, reranker: Reranker, query: Query, ids: IdArray, warm: bool = True) -> float:
-        """Seconds per question, measured on passages from the whole collection; 0 if the reranker is not set up. `warm`
-        tries twice, because the first try loads the models."""
+    def seconds(self, reranker: Reranker, query: Query, ids: IdArray) -> float:
+        """Seconds per question, measured on passages from the whole collection; 0 if the reranker is not set up."""
         tried = ids[np.unique(np.linspace(0, len(ids) - 1, min(len(ids), _TRIED)).astype(np.int64))]
         given = Rankings(tried[None], -np.arange(len(tried), dtype=np.float32)[None])
         try:
-            for _ in range(2 if warm else 1):  # only the last is timed
+            for _ in range(2):  # only the second is timed: the first loads the models
                 started = time.perf_counter()
                 reranker.rerank([query], given, self._passages, 10, self._services)
         except SurefindError:

@@ -3,7 +3,8 @@
 The recommendation is the configuration that should serve real questions best (`recommendation`). A faster one takes its
 place if it is as good: if it is not worse by more than the margin, with a probability of 95%. "Not significantly worse"
 is no reason, because a short exam finds nothing significant. A latency counts as lower only if it is lower beyond the
-noise of the timings.
+noise of the timings. A configuration that makes searches noticeably slower, as a reranker does, must be expected to
+gain more than the margin, since smaller differences do not matter to users; the text names it, its gain and its time.
 
 The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
 gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
@@ -11,6 +12,7 @@ gives an unbiased figure: the best configuration on one half of the questions, s
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +25,7 @@ from surefind.measure.statistics import Comparison, Interval
 from surefind.types import BoolArray, Floats
 
 _NOTICED = 100.0
-"""Milliseconds by which a search must be slower for the recommendation to name its time."""
+"""Milliseconds by which a search must be slower for people to notice."""
 _FASTER = 1.1
 """A latency counts as lower if it is lower by this factor, and beyond the interval of the timings."""
 
@@ -80,9 +82,13 @@ def _best(scores: Floats, may_win: BoolArray) -> int:
 
 
 def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]]) -> int:
-    """The fastest of the configurations that are as good as the best; the best itself unless one is clearly faster."""
+    """The fastest of the configurations that are as good as the best; the best itself unless one is clearly faster. If
+    searches with the best take noticeably longer, it must be expected to gain more than the margin."""
     if "p50_high" not in latency[found.best]:
         return found.best
+    quick = [i for i in _quicker(found.best, latency) if found.means[found.best] - found.means[i] <= found.margin]
+    if quick:
+        return max(quick, key=lambda i: found.means[i])
     faster = [i for i in found.equals if _is_faster(latency[i], latency[found.best])]
     return min(faster, key=lambda i: (latency[i]["p50"], -found.means[i]), default=found.best)
 
@@ -98,6 +104,13 @@ def _about_choice(
     if chosen == found.best:
         return f"Recommendation: {names[chosen]}.{_price(names, found, latency)}"
     fast, slow = latency[chosen]["p50"], latency[found.best]["p50"]
+    if chosen in _quicker(found.best, latency):
+        points = 100 * (found.means[found.best] - found.means[chosen])
+        return (
+            f"Recommendation: {names[chosen]}. {names[found.best]} is expected to score {points:.1f} points of "
+            f"{found.measure} more, but a search takes {slow:.0f} ms instead of {fast:.0f} ms. If that is no problem: "
+            f"surefind use {shlex.quote(names[found.best])}."
+        )
     return (
         f"Recommendation: {names[chosen]}. It is faster than {names[found.best]}, which scores best (p50 {fast:.1f} ms "
         f"against {slow:.1f} ms), and as good: the probability is {found.as_good[chosen]:.0%} that it is not worse by "
@@ -105,10 +118,15 @@ def _about_choice(
     )
 
 
+def _quicker(i: int, latency: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The configurations with which a search is noticeably quicker than with configuration i."""
+    slow = latency[i].get("p50", 0.0)
+    return [other for other, timing in enumerate(latency) if timing.get("p50", slow) + _NOTICED < slow]
+
+
 def _price(names: Sequence[str], found: Recommendation, latency: Sequence[Mapping[str, Any]]) -> str:
     """What the best configuration costs, if a search with it takes long: its time, and the best that is not slow."""
-    slow = latency[found.best].get("p50", 0.0)
-    fast = [i for i, timing in enumerate(latency) if timing.get("p50", slow) + _NOTICED < slow]
+    slow, fast = latency[found.best].get("p50", 0.0), _quicker(found.best, latency)
     if not fast:
         return ""
     other = max(fast, key=lambda i: found.means[i])
