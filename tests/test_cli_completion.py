@@ -54,7 +54,7 @@ def bash(line: str, cwd: Path) -> list[str]:
         ("surefind ex", ["exam"]),
         ("surefind exam sh", ["show"]),
         ("surefind search x --rer", ["--rerank"]),
-        ("surefind search x -p ", ["quick", "quiet"]),
+        ("surefind search x -p ", ["careful", "hybrid", "quick", "quiet"]),
         ("surefind search x --json -k 3 --pipeline qui", ["quick", "quiet"]),
         ("surefind bench -p quie", ["quiet"]),
         ("surefind bench --preset c", ["cascade", "champion", "chunking", "context-layer"]),
@@ -79,17 +79,17 @@ def test_every_command_is_offered(base: Home) -> None:
 
 
 def test_choices_are_those_of_the_nearest_knowledge_base(base: Home, tmp_path: Path) -> None:
-    assert bash("surefind search x -p ", base.docs) == ["quick", "quiet"]
+    assert bash("surefind search x -p qui", base.docs) == ["quick", "quiet"]
 
 
 def test_choices_are_those_of_the_named_knowledge_base(base: Home, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    assert bash(f"surefind search x --kb {base.folder} -p ", elsewhere) == ["quick", "quiet"]
+    assert bash(f"surefind search x --kb {base.folder} -p qui", elsewhere) == ["quick", "quiet"]
     assert bash(f"surefind bench --kb={base.folder} --exam ", elsewhere) == ["mine", "theirs"]
 
 
 def test_default_pipelines_are_offered_where_there_are_no_settings(tmp_path: Path) -> None:
-    assert bash("surefind search x -p ", tmp_path) == ["hybrid", "meaning", "words"]
+    assert bash("surefind search x -p ", tmp_path) == ["careful", "hybrid", "meaning", "words"]
 
 
 def test_settings_that_cannot_be_read_offer_nothing(home: Home) -> None:

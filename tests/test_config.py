@@ -59,7 +59,7 @@ def test_pipeline_takes_depth_and_fuser() -> None:
         ('[search]\nk = "ten"\n', 2, "k must be a whole number, not 'ten'"),
         ("[search]\nk = true\n", 2, "k must be a whole number, not True"),
         ("[search]\nk = 0\n", 2, "k must be at least 1, not 0"),
-        ('[search]\nk = 5\npipeline = "hibrid"\n', 3, "no pipeline 'hibrid'. Did you mean hybrid? Choices: hybrid"),
+        ('[search]\nk = 5\npipeline = "hibrid"\n', 3, "no pipeline 'hibrid'. Did you mean hybrid? Choices: careful"),
         ('[index]\nenrich = []\nchunk = "fixd"\n', 3, "no chunker called 'fixd'. Did you mean fixed?"),
         ('[index]\nchunk = "fixed(tokens=0)"\n', 2, "tokens must be at least 1"),
         ('[index]\nchunk = "whole"\nenrich = ["heading"]\n', 3, "no enricher called 'heading'. Did you mean"),

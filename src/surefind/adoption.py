@@ -78,7 +78,7 @@ def prepare(folder: Path, name: str, pipeline: Pipeline, layout: Layout | None =
     settings = parse_settings(text, str(file))
     chosen = _name_of(pipeline, name, settings)
     changes: dict[Place, Any] = {}
-    if chosen not in settings.pipelines:
+    if chosen not in settings.known:
         changes |= {("pipelines", key): table for key, table in _builtin(text).items()}
         changes["pipelines", chosen] = _table(pipeline)
     if chosen != settings.pipeline:
@@ -102,11 +102,11 @@ def check_free(folder: Path, name: str) -> None:
 
 def _name_of(pipeline: Pipeline, name: str, settings: Settings) -> str:
     """The name of the pipeline in the settings: that of an equal one, or else a name that is free."""
-    equal = [known for known, one in settings.pipelines.items() if one == pipeline]
+    equal = [known for known, one in settings.known.items() if one == pipeline]
     for preferred in (name, settings.pipeline, *equal):
         if preferred in equal:
             return preferred
-    return _free(name, settings.pipelines)
+    return _free(name, settings.known)
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -21,8 +21,9 @@ from surefind.folders import FILE_NAME as FILE_NAME
 from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
 from surefind.store.settings import StoreSettings
+from surefind.template import BUILT_IN
 from surefind.template import TEMPLATE as TEMPLATE
-from surefind.toml_lines import line_of
+from surefind.toml_lines import line_of, mentioned_key
 from surefind.write.layout import Layout
 
 _WORDS: dict[type | tuple[type, ...], str] = {
@@ -60,6 +61,7 @@ _PIPELINE: dict[str, type | tuple[type, ...]] = {"retrieve": list, "fuse": str, 
 class Settings:
     layout: Layout
     pipelines: Mapping[str, Pipeline]
+    """The pipelines of surefind.toml and the default one; sync builds the indexes of all of them."""
     pipeline: str
     k: int = 10
     files: FileRules = field(default_factory=FileRules)
@@ -90,15 +92,20 @@ class Settings:
     desk: DeskSettings = field(default_factory=DeskSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
 
+    @property
+    def known(self) -> dict[str, Pipeline]:
+        """The pipelines that have a name: the built-in ones, and those of surefind.toml, which win."""
+        return {**_built_in_pipelines(), **self.pipelines}
+
     def named(self, name: str) -> Pipeline:
-        if name not in self.pipelines:
-            raise ConfigError(f"There is no pipeline called {name!r}. {choices(name, self.pipelines)}")
-        return self.pipelines[name]
+        if name not in self.known:
+            raise ConfigError(f"There is no pipeline called {name!r}. {choices(name, self.known)}")
+        return self.known[name]
 
     def find(self, text: str) -> Pipeline:
         """Returns a pipeline by its name here, or from a spec: `dense`, `bm25 + dense >> rrf(k=60)`."""
         is_spec = any(mark in text for mark in SPEC_MARKS) or text in spec.names("retrieve")
-        return Pipeline.parse(text) if is_spec and text not in self.pipelines else self.named(text)
+        return Pipeline.parse(text) if is_spec and text not in self.known else self.named(text)
 
 
 def default_settings() -> Settings:
@@ -136,6 +143,11 @@ def _built_in() -> Mapping[str, Any]:
     return tomllib.loads(TEMPLATE)
 
 
+@cache
+def _built_in_pipelines() -> Mapping[str, Pipeline]:
+    return {name: Pipeline.parse(text, name) for name, text in BUILT_IN.items()}
+
+
 class _SettingsReader:
     def __init__(self, text: str, where: str, data: dict[str, Any]) -> None:
         self.text = text
@@ -157,24 +169,24 @@ class _SettingsReader:
         merged = {table: {**defaults[table], **self.data.get(table, {})} for table in _TABLES}
         pipelines = self.pipelines()
         name = merged["search"]["pipeline"]
-        if name not in pipelines:
-            raise self.error("search", "pipeline", f"there is no pipeline {name!r}. {choices(name, pipelines)}")
-        if merged["search"]["k"] < 1:
-            raise self.error("search", "k", f"k must be at least 1, not {merged['search']['k']}.")
+        named = {**_built_in_pipelines(), **pipelines}
+        if name not in named:
+            raise self.error("search", "pipeline", f"there is no pipeline {name!r}. {choices(name, named)}")
+        pipelines.setdefault(name, named[name])
         return Settings(
             self.layout(merged["index"]),
             pipelines,
             name,
-            merged["search"]["k"],
+            self.count("search", merged["search"], "k"),
             self.files(merged["sync"]),
             self.readers(merged["sync"]["readers"]),
             self.limits(merged["sync"]),
             self.data.get("bench", {}),
             self.llm(),
-            self.keep(merged["sync"]),
+            self.count("sync", merged["sync"], "keep_generations"),
             self.access(),
             merged["exam"]["keep_queries"],
-            self.keep_days(merged["exam"]),
+            self.count("exam", merged["exam"], "keep_days"),
             merged["sync"]["gate"],
             self.share("sync", merged["sync"], "gate_margin"),
             merged["exam"]["standing"],
@@ -197,23 +209,17 @@ class _SettingsReader:
             raise self.error("sync", "follow_links", f"follow_links must be one of {', '.join(known)}, not {given!r}.")
         return FileRules(tuple(sync["exclude"]), given)
 
-    def keep(self, sync: dict[str, Any]) -> int:
-        kept: int = sync["keep_generations"]
-        if kept < 1:
-            raise self.error("sync", "keep_generations", f"keep_generations must be at least 1, not {kept}.")
-        return kept
+    def count(self, table: str, values: dict[str, Any], key: str) -> int:
+        number: int = values[key]
+        if number < 1:
+            raise self.error(table, key, f"{key} must be at least 1, not {number}.")
+        return number
 
     def share(self, table: str, values: dict[str, Any], key: str) -> float:
         share = float(values[key])
         if not 0 <= share <= 1:
             raise self.error(table, key, f"{key} must be from 0 to 1, not {share:g}.")
         return share
-
-    def keep_days(self, exam: dict[str, Any]) -> int:
-        days: int = exam["keep_days"]
-        if days < 1:
-            raise self.error("exam", "keep_days", f"keep_days must be at least 1, not {days}.")
-        return days
 
     def access(self) -> tuple[PathRule, ...]:
         """Reads the access rules. A wrong rule is an error: skipping it would expose what it protects."""
@@ -317,7 +323,7 @@ class _SettingsReader:
                     content.get("depth", DEPTH), name,
                 )  # fmt: skip
             except SpecError as error:
-                raise self.error(table, _guilty(content, str(error)), str(error)) from None
+                raise self.error(table, mentioned_key(content, str(error)), str(error)) from None
         return made
 
     def check(
@@ -335,12 +341,3 @@ class _SettingsReader:
 
     def error(self, table: str, key: str, message: str, number: int = 0) -> ConfigError:
         return ConfigError(f"{self.where}, line {line_of(self.text, table, key, number)}: {message}")
-
-
-def _guilty(content: dict[str, Any], message: str) -> str:
-    """Finds the key whose value the message mentions."""
-    for key, value in content.items():
-        texts = value if isinstance(value, list) else [value]
-        if any(isinstance(text, str) and text.partition("(")[0].strip() in message for text in texts):
-            return key
-    return ""

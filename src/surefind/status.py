@@ -69,7 +69,7 @@ def status_of(
         last_sync=shown.created,
         sources=[_described(source) for source in catalogue.sources()],
         layout=str(settings.layout),
-        pipelines={name: str(pipeline) for name, pipeline in settings.pipelines.items()},
+        pipelines={name: str(pipeline) for name, pipeline in settings.known.items()},
         indexes={_label(spec, list(sizes)): size for spec, size in sizes.items()},
         restricted=reader.view.withheld(Access.public()),
         problems=problems_of(catalogue),

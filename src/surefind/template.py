@@ -1,7 +1,16 @@
-"""The surefind.toml that `surefind init` writes. Its values are also the defaults.
+"""The surefind.toml that `surefind init` writes. Its values are also the defaults. And the built-in pipelines.
 
 It is a module of its own because shell completion reads it and cannot wait for the imports of `config`.
 """
+
+_HYBRID = "bm25 + dense >> convex(alpha=0.5, missing=score)"
+
+BUILT_IN = {
+    "hybrid": _HYBRID,
+    "careful": f"{_HYBRID} >> cross_encoder",
+}
+"""Pipelines that every knowledge base knows by name. They are rows of the default benchmark. A pipeline of
+surefind.toml with the same name takes the place of the built-in one."""
 
 TEMPLATE = """\
 # Surefind: how this knowledge base is read, cut, indexed and searched.
@@ -66,11 +75,8 @@ retrieve = ["bm25(k1=1.5, b=0.75)"]
 [pipelines.meaning]
 retrieve = ["dense(model=minilm)"]
 
-# The bundled reranker rereads the first 20 hits, in under a second on two cores: see `surefind help rerank`.
-# [pipelines.careful]
-# retrieve = ["bm25", "dense"]
-# fuse = "convex(alpha=0.5, missing=score)"
-# rerank = ["cross_encoder"]
+# `careful` needs no table: it is `hybrid` with the bundled reranker, which rereads the first 20 hits, in under a second
+# on two cores (`surefind help rerank`). A table [pipelines.careful] takes its place.
 
 # Who may read which paths, for files of every format; an `acl` in a file's front matter applies as well.
 # default = who may read a document that neither an `acl` nor a rule covers: groups, or "public" for everybody.
@@ -97,8 +103,8 @@ retrieve = ["dense(model=minilm)"]
 # timeout = 60                     # seconds for one attempt; total_timeout = 180 for all attempts
 # concurrency = 8
 
-# What `surefind bench` compares. Without this table, it compares the configurations of the context-layer study and the
-# pipelines above. A list inside a spec means alternatives.
+# What `surefind bench` compares. Without this table, it compares the configurations of the context-layer study,
+# `hybrid`, `careful` and the pipelines above. A list inside a spec means alternatives.
 # [bench]
 # layouts = ["markdown(tokens=[150, 250]) + headings", "hierarchical(parent=1000, child=200, overlap=0)"]
 # pipelines = ["hybrid", "words", "bm25 + dense >> convex(alpha=[0.1, 0.3, 0.5])"]

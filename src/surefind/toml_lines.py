@@ -1,8 +1,9 @@
-"""Finds the line of a setting in a TOML text, for messages."""
+"""Finds the line of a setting in a TOML text, and the setting that a message is about."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 
 def line_of(text: str, table: str, key: str, nth: int = 0) -> int:
@@ -21,3 +22,12 @@ def line_of(text: str, table: str, key: str, nth: int = 0) -> int:
         if key and here == table and name == key and seen in (nth, -1):
             return number
     return found
+
+
+def mentioned_key(content: dict[str, Any], message: str) -> str:
+    """Finds the key of a table whose value the message mentions."""
+    for key, value in content.items():
+        texts = value if isinstance(value, list) else [value]
+        if any(isinstance(text, str) and text.partition("(")[0].strip() in message for text in texts):
+            return key
+    return ""

@@ -66,10 +66,11 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def _scores(report: dict[str, Any]) -> list[tuple[list[str], dict[Question, float]]]:
-    """The names of each row and its scores."""
+    """The names of each row that was asked every question, and its scores."""
     return [
         ([row["name"], *row["aliases"]], dict(zip(_questions(report), row["scores"], strict=True)))
         for row in report["rows"]
+        if None not in row["scores"]
     ]
 
 

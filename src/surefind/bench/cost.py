@@ -6,7 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from surefind.abilities import declared
+from surefind.access import Access
+from surefind.bench.drawn import drawn_part
 from surefind.bench.engine import OWNER, Bench
 from surefind.bench.ingestion import PROBE, seconds_per_character
 from surefind.bench.llm_calls import llm_calls
@@ -17,11 +21,15 @@ from surefind.protocols import Retriever
 from surefind.services import LocalServices
 from surefind.store.backend import View
 from surefind.store.needs import innermost
-from surefind.types import Query
+from surefind.types import IdArray, Query
 from surefind.write.quote import offline
 
 _PROBES = 5
 """Queries (or chunks, if an index is missing) that are timed to estimate the time of all of them."""
+
+
+_DRAWN_SECONDS = 1.0
+"""About how long a reranker reads for a question of a drawn part."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,8 @@ def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:
 
 
 def _rerank_seconds(bench: Bench, plan: Plan) -> float:
-    """Estimated seconds of the rerankers that run on this machine; an upper bound, since scored pairs are cached."""
+    """Estimated seconds of the rerankers that run on this machine; an upper bound, since scored pairs are cached. Those
+    of drawn contenders are not tried, because that takes as long as some of their questions."""
     if not plan.exam.queries:
         return 0.0
     work = {
@@ -101,10 +110,19 @@ def _rerank_seconds(bench: Bench, plan: Plan) -> float:
         and not bench.cache.data(bench.reranked_key(contender, plan))
     }
     probe = Query(plan.exam.queries[0].text)
-    return len(plan.exam.queries) * sum(
-        bench.reranking(contender, plan).seconds(reranker, probe, bench.view(contender).spans().ids)
-        for contender, reranker in work.values()
+    part = drawn_part(plan.exam.queries)
+    drawn = [contender for contender, _ in work.values() if contender.drawn and part]
+    tried = [pair for pair in work.values() if pair[0] not in drawn]
+    return len(part or ()) * len(drawn) * _DRAWN_SECONDS + len(plan.exam.queries) * sum(
+        bench.reranking(contender, plan).seconds(reranker, probe, _readable(bench.view(contender), plan.access))
+        for contender, reranker in tried
     )
+
+
+def _readable(view: View, access: Access) -> IdArray:
+    """The passages that the plan's audience may read; a reranker gets no others."""
+    spans, admitted = view.spans(), view.admitted(access)
+    return np.asarray(spans.ids[np.array([name in admitted for name in spans.names], np.bool_)[spans.documents]])
 
 
 def _seconds_to_make(bench: Bench, jobs: Sequence[tuple[Contender, Retriever]]) -> float:

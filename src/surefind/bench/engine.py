@@ -12,25 +12,25 @@ import numpy as np
 from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench.cache import RunCache
+from surefind.bench.drawn import Part, drawn_part, timed_while_ranking
 from surefind.bench.hooks import ExamHooks
 from surefind.bench.ingestion import seconds_per_character
 from surefind.bench.latency import measure_latency
 from surefind.bench.memory import peak_memory
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.reranking import Reranking, Step, stacked
-from surefind.bench.scoring import SpanScores, places_of
+from surefind.bench.scoring import places_of, score_table
 from surefind.errors import ExamError
 from surefind.exam.relocate import relocate
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
-from surefind.measure.ranks import MEASURES
 from surefind.notes import Collected, collecting
 from surefind.protocols import OnProgress, Retriever
 from surefind.search.reach import Reach
 from surefind.search.reader import Reader
 from surefind.store.backend import View
 from surefind.store.needs import identity, needed
-from surefind.types import Floats, Query, Rankings
+from surefind.types import BoolArray, Floats, Query, Rankings
 
 OWNER = Access.owner()
 """Training and timings use all documents, whatever their access rules."""
@@ -47,6 +47,10 @@ class Ranked:
     rankings: tuple[Rankings, ...]
     steps: tuple[tuple[Step, ...], ...]
     """For each contender, the effect of its rerankers in order."""
+    before: tuple[Rankings | None, ...]
+    """For each contender that was asked a part of the questions, the rankings of all without its rerankers."""
+    part: Part | None
+    """The questions that drawn contenders were asked; None: all of them."""
     retrieved: Mapping[tuple[str, str, int], Rankings]
     """The rankings of each retriever, by the keys of `Plan.retrievers`."""
     problems: tuple[str, ...]
@@ -63,7 +67,10 @@ class Scored:
     judges: tuple[Judge, ...]
     rankings: tuple[Rankings, ...]
     scores: Mapping[str, Floats]
-    """For each measure, the scores as an array of shape (queries, contenders)."""
+    """For each measure, the scores as an array of shape (queries, contenders); estimates where a contender was asked a
+    part of the questions (`bench.drawn`)."""
+    answered: Mapping[str, Floats]
+    """The scores of the questions that were asked; NaN for the others."""
     dropped: int
     """Number of questions left out because their passage is no longer in the documents."""
     steps: tuple[tuple[Step, ...], ...] = ()
@@ -72,6 +79,16 @@ class Scored:
     """Messages about retrievers and fusers whose model failed."""
     retrieved: Mapping[tuple[str, str, int], Rankings] = field(default_factory=dict)
     """The rankings of each retriever, by the keys of `Plan.retrievers`."""
+
+    @property
+    def asked(self) -> BoolArray:
+        """Which question was asked of which contender, (queries, contenders)."""
+        return ~np.isnan(self.answered[str(self.plan.primary)])
+
+    @property
+    def whole(self) -> list[bool]:
+        """Whether each contender was asked every question."""
+        return [bool(column.all()) for column in self.asked.T]
 
     @property
     def view(self) -> View:
@@ -139,7 +156,7 @@ class Bench:
         plan = scored.plan
         sizes = [self.index_bytes(contender) for contender in plan.contenders]
         ingestion = [self.ingestion(contender) for contender in plan.contenders]
-        latency = self.latency(plan)
+        latency = self.latency(plan, timed_while_ranking(plan.contenders, scored.steps))
         found = {field.name: getattr(scored, field.name) for field in fields(scored)}
         return Outcome(**found, latency=latency, index_bytes=sizes, ingestion=ingestion, memory_bytes=peak_memory())
 
@@ -161,13 +178,15 @@ class Bench:
         views = tuple(self.view(contender) for contender in plan.contenders)
         ranked = self.rank(plan)
         judges = {id(one): Judge(exam.queries, places_of(one.spans(), documents)) for one in views}
-        scores = self._scores(plan, ranked.rankings, views, judges, documents)
+        rows = list(zip(ranked.rankings, ranked.before, views, strict=True))
+        scores, answered = score_table(plan, rows, ranked.part, judges, documents, self.report)
         return Scored(
             plan=plan,
             views=views,
             judges=tuple(judges[id(one)] for one in views),
             rankings=ranked.rankings,
             scores=scores,
+            answered=answered,
             dropped=dropped,
             steps=ranked.steps,
             problems=ranked.problems,
@@ -186,15 +205,25 @@ class Bench:
         queries = [Query(query.text, query.id) for query in plan.exam.queries]
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
         want = max(_SEEN, *(measure.k for measure in plan.measures))
-        rankings, steps = [], []
+        part = drawn_part(plan.exam.queries) if any(contender.drawn for contender in plan.contenders) else None
+        rankings, steps, before = [], [], list[Rankings | None]()
         for contender in plan.contenders:
-            hooks = ExamHooks(contender, queries, found, self.reranking(contender, plan), self._fused, self.report)
             where = self.view(contender), self.kb.services, plan.access
-            rankings.append(contender.pipeline.rank(queries, want, *where, hooks))
+            after = self.reranking(contender, plan), self._fused, self.report
+            hooks = ExamHooks(contender, queries, found, *after)
+            if part is None or not contender.drawn:
+                rankings.append(contender.pipeline.rank(queries, want, *where, hooks))
+                before.append(None)
+            else:
+                before.append(replace(contender.pipeline, rerank=()).rank(queries, want, *where, hooks))
+                few = [queries[i] for i in part.places]
+                retrieved = {key: part.of(rows) for key, rows in found.items()}
+                hooks = ExamHooks(contender, few, retrieved, *after, one_by_one=True)
+                rankings.append(part.whole(contender.pipeline.rank(few, want, *where, hooks)))
             steps.append(tuple(hooks.steps))
             if steps[-1] and not any(step.fell_back or step.stood_in for step in steps[-1]):
                 self.cache.put_data(self.reranked_key(contender, plan), True)
-        return Ranked(tuple(rankings), tuple(steps), found, tuple(self._problems))
+        return Ranked(tuple(rankings), tuple(steps), tuple(before), part, found, tuple(self._problems))
 
     def run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
         scope = self.view(contender).fingerprint, identity(retriever), contender.pipeline.depth, plan.exam.fingerprint
@@ -249,7 +278,8 @@ class Bench:
         second run leaves them out."""
         stamps = [declared(reranker).stamp(self.kb.services) for reranker in contender.pipeline.rerank]
         scope = self.view(contender).fingerprint, plan.exam.fingerprint, contender.pipeline
-        return self.cache.key("reranked", *scope, *stamps, *self.audience(plan, contender))
+        drawn = ("drawn",) if contender.drawn else ()
+        return self.cache.key("reranked", *scope, *stamps, *drawn, *self.audience(plan, contender))
 
     def reranking(self, contender: Contender, plan: Plan) -> Reranking:
         view = self.view(contender)
@@ -258,32 +288,11 @@ class Bench:
         scope = view.fingerprint, plan.exam.fingerprint, path
         return Reranking(reach, self.kb.services, self.cache, *scope)
 
-    # ------------------------------------------------------------ scores
-
-    def _scores(
-        self,
-        plan: Plan,
-        rankings: Sequence[Rankings],
-        views: Sequence[View],
-        judges: Mapping[int, Judge],
-        documents: Mapping[str, str],
-    ) -> dict[str, Floats]:
-        spans = {id(one): SpanScores(plan, one.spans(), judges[id(one)].places, documents) for one in views}
-        table: dict[str, Floats] = {str(m): np.zeros((len(plan.exam.queries), len(rankings))) for m in plan.measures}
-        levels = {m.level for m in plan.measures if not m.of_spans}
-        for c, (ranking, view) in enumerate(zip(rankings, views, strict=True)):
-            self.report("Scoring", c + 1, len(rankings))
-            gains = {level: judges[id(view)].gains(ranking, level) for level in levels}
-            for m in plan.measures:
-                scores = spans[id(view)].of(ranking, m) if m.of_spans else MEASURES[m.name](gains[m.level], m.k)
-                table[str(m)][:, c] = scores
-        return table
-
     # ------------------------------------------------------------ latency, size, ingestion
 
-    def latency(self, plan: Plan) -> list[dict[str, Any]]:
+    def latency(self, plan: Plan, timed_before: Mapping[str, Sequence[float]] | None = None) -> list[dict[str, Any]]:
         """Latency of every contender on the plan's questions. Measured on the first run on this machine; later runs
-        report the same times."""
+        report the same times. `timed_before` has the milliseconds of rerankers by pipeline."""
         audience = self.audience(plan, plan.contenders[0])
         key = self.cache.key("latency", self.fingerprint(plan), plan.exam.fingerprint, *plan.contenders, *audience)
         known: list[dict[str, Any]] | None = self.cache.data(key)
@@ -296,7 +305,7 @@ class Bench:
             places = [i for i, contender in enumerate(plan.contenders) if contender.layout == layout]
             contenders = [plan.contenders[i] for i in places]
             view = self.view(contenders[0])
-            times = measure_latency(contenders, queries, view, self.kb.services, plan.access)
+            times = measure_latency(contenders, queries, view, self.kb.services, plan.access, timed_before)
             timed.update(zip(places, times, strict=True))
         found = [timed[i] for i in range(len(plan.contenders))]
         self.cache.put_data(key, found)

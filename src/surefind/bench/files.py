@@ -14,8 +14,16 @@ import numpy as np
 
 from surefind.bench.html import render
 from surefind.bench.movement import in_words
-from surefind.bench.plan import label
-from surefind.bench.terminal import audience, cut_into, exam_label, layout_cells, layout_heads, mark, ordered
+from surefind.bench.terminal import (
+    audience,
+    cut_into,
+    exam_label,
+    layout_cells,
+    layout_heads,
+    mark,
+    ordered,
+    row_label,
+)
 from surefind.folders import private_folder
 from surefind.sealed import sealed
 from surefind.store.backend import Spans
@@ -56,7 +64,7 @@ def markdown(report: dict[str, Any]) -> str:
     for row in ordered(report):
         i = row["measures"][primary]
         cells = [
-            f"{mark(report, row)} {label(row['name'], row['aliases'])}".strip(),
+            f"{mark(report, row)} {row_label(report, row)}".strip(),
             f"{i['mean']:.3f} [{i['low']:.3f}, {i['high']:.3f}]",
             row["letters"],
         ]
@@ -117,12 +125,12 @@ def _cell(text: str) -> str:
 
 def _grouped(report: dict[str, Any], key: str, title: str) -> list[str]:
     """A table of the primary measure by family or by overlap band."""
-    groups = list(report["rows"][0][key])
+    groups = next((list(row[key]) for row in report["rows"] if row[key]), [])
     if not groups:
         return []
     lines = [f"{report['primary']} by {title}:", "", "| configuration | " + " | ".join(groups) + " |"]
     lines.append("|---" * (len(groups) + 1) + "|")
-    for row in ordered(report):
+    for row in (row for row in ordered(report) if row[key]):
         lines.append(f"| {row['name']} | " + " | ".join(f"{row[key][g][report['primary']]:.3f}" for g in groups) + " |")
     return [*lines, ""]
 

@@ -2,7 +2,7 @@
 
 A name is looked up in these places, and the first one that has it decides:
 
-1. the pipelines of surefind.toml
+1. the pipelines of surefind.toml, and the built-in ones (`hybrid`, `careful`)
 2. retrievers and specs: `dense`, `bm25 + dense >> rrf(k=60)`
 3. the rows of the reports of this knowledge base, newest report first
 4. the configurations of the presets of `surefind bench`
@@ -37,7 +37,7 @@ from surefind.search.pipeline import SPEC_MARKS, Pipeline
 def find(kb: KnowledgeBase, name: str) -> Contender:
     """Finds the configuration that a name or a spec stands for. Its layout is None unless it differs from that of the
     settings."""
-    found = from_texts([name], kb.settings.pipelines, elsewhere(kb))
+    found = from_texts([name], kb.settings.known, elsewhere(kb))
     if len(found) > 1:
         listed = ", ".join(one.name for one in found)
         raise UsageError(f"{name!r} stands for {len(found)} pipelines: {listed}. Choose one of them.")
@@ -91,7 +91,7 @@ def _in_layout_of(kb: KnowledgeBase, found: Contender) -> Contender:
 
 
 def _own(kb: KnowledgeBase) -> list[Entry]:
-    return [Entry((name,), "surefind.toml", name, str(one)) for name, one in kb.settings.pipelines.items()]
+    return [Entry((name,), "surefind.toml", name, str(one)) for name, one in kb.settings.known.items()]
 
 
 def _retrievers() -> list[Entry]:
@@ -138,7 +138,7 @@ def _unknown(
     """The error for an unknown name. It lists the names that are in use here; the names of presets are suggested only,
     because they are many."""
     rows = [row.names[0] for report in reports[:1] for row in report.rows]
-    known = {*kb.settings.pipelines, *spec.names("retrieve"), *rows}
+    known = {*kb.settings.known, *spec.names("retrieve"), *rows}
     meant = closest(name, known) or closest(name, {one for entry in entries for one in entry.names})
     if any(mark in name for mark in SPEC_MARKS):
         return SpecError(f"{error} Or did you mean {meant}?" if meant else str(error))

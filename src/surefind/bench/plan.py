@@ -45,6 +45,8 @@ class Contender:
     """How its documents are cut; None: the layout of the settings."""
     aliases: tuple[str, ...] = ()
     """Other names of the same configuration."""
+    drawn: bool = False
+    """Whether it is asked a drawn part of the questions only (`bench.drawn`), because its reranker takes long."""
 
     def __str__(self) -> str:
         return f"{self.pipeline}" if self.layout is None else f"{self.layout} | {self.pipeline}"
@@ -124,12 +126,15 @@ def from_texts(
     """Contenders from names of pipelines or from specs, with grids expanded. `elsewhere` finds a text that is neither,
     given the error that it would be."""
     found = []
+    # The spec of one retriever is as short as a name.
+    names = {str(one): name for name, one in named.items() if len(one.stages) > 1}
     for text in texts:
         if text in named:
             found.append(Contender(text, named[text]))
             continue
         try:
-            found += [Contender(short(pipeline), pipeline) for pipeline in _pipelines(text, named)]
+            made = _pipelines(text, named)
+            found += [Contender(names.get(str(one)) or short(one), one) for one in made]
         except SpecError as error:
             if elsewhere is None:
                 raise
@@ -158,10 +163,13 @@ def across(contenders: Sequence[Contender], layouts: Mapping[str, Layout]) -> li
     if not layouts:
         return list(contenders)
     if len(contenders) == 1:
-        return [Contender(name, contenders[0].pipeline, layout) for name, layout in layouts.items()]
+        return [replace(contenders[0], name=name, layout=layout, aliases=()) for name, layout in layouts.items()]
     return [
-        Contender(
-            on_layout(name, each.name), each.pipeline, layout, tuple(on_layout(name, one) for one in each.aliases)
+        replace(
+            each,
+            name=on_layout(name, each.name),
+            layout=layout,
+            aliases=tuple(on_layout(name, one) for one in each.aliases),
         )
         for name, layout in layouts.items()
         for each in contenders
@@ -191,7 +199,7 @@ def distinct(contenders: Sequence[Contender]) -> list[Contender]:
         firsts.append(first if count == 1 else replace(first, name=f"{first.name} ({count})"))
     taken = {first.name for first in firsts}
     return [
-        replace(first, aliases=_aliases(group, {*taken, short(first.pipeline)}))
+        replace(first, aliases=_aliases(group, {*taken, short(first.pipeline)}), drawn=all(one.drawn for one in group))
         for first, group in zip(firsts, same.values(), strict=True)
     ]
 
@@ -222,13 +230,21 @@ def from_settings(
     for key in ("pipelines", "layouts", "measures"):
         if not isinstance(bench.get(key, []), list):
             raise ConfigError(f"[bench] {key} must be a list of strings, not {bench[key]!r}.")
-    pipelines = from_texts([str(text) for text in bench.get("pipelines", named)], named, elsewhere)
+    if "pipelines" in bench:
+        pipelines = from_texts([str(text) for text in bench["pipelines"]], named, elsewhere)
+    else:
+        pipelines = [Contender(name, one, drawn=_reads_here(one)) for name, one in named.items()]
     layouts = layouts_from_texts([str(text) for text in bench.get("layouts", [])])
     if "preset" in bench or not ("pipelines" in bench or layouts):
         contenders, measures = preset(str(bench.get("preset", DEFAULT_PRESET)), pipelines, layouts)
     else:
         contenders, measures = distinct(across(pipelines, layouts)), DEFAULT_MEASURES
     return contenders, tuple(bench.get("measures", measures))
+
+
+def _reads_here(pipeline: Pipeline) -> bool:
+    """Whether a reranker reads passages on this machine for every question."""
+    return any(declared(reranker).runs_here for reranker in pipeline.rerank)
 
 
 def parse_measures(texts: Sequence[str]) -> tuple[Measure, ...]:

@@ -13,6 +13,7 @@ have been asked, over that of those that were (a ratio estimate).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -89,13 +90,13 @@ def recommend(
     start = known(specs, layouts, measure)
     belief, per_question = start.belief, start.per_question
     differences = np.asarray(scores, dtype=np.float64) @ start.against.T
-    groups = np.array([_group(query) for query in queries])
+    groups = np.array(evidence_groups(queries))
     clusters = clusters_of(queries)
     counted: dict[str, int] = {}
     for group in dict.fromkeys(groups.tolist()):
         part = differences[groups == group]
         effect = design_effect(part, clusters[groups == group])
-        if group and len(part) >= _FEWEST:
+        if group:
             counted[group] = len(part)
             kind = None if group in (_REAL, _CHOSEN) else Kind(np.zeros(len(specs)), start.belief.covariance)
             scale = _scale([query for query, name in zip(queries, groups, strict=True) if name == group])
@@ -148,6 +149,14 @@ def describe(names: Sequence[str], found: Recommendation, collections: int) -> s
 def chooses(query: ExamQuery) -> bool:
     """Whether a question may choose a configuration: questions that repeat the words of their document may not."""
     return bool(_group(query))
+
+
+def evidence_groups(queries: Sequence[ExamQuery]) -> list[str]:
+    """The group in which each question counts as evidence; "" for questions that do not count: those that never choose,
+    and those of a group that is too small."""
+    groups = [_group(query) for query in queries]
+    sizes = Counter(groups)
+    return [group if sizes[group] >= _FEWEST else "" for group in groups]
 
 
 def _group(query: ExamQuery) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from surefind import __version__
+from surefind.bench.drawn import about_parts
 from surefind.bench.engine import Outcome
 from surefind.bench.graph_value import graph_value
 from surefind.bench.llm_value import calls_of, cost_of, llm_value
@@ -26,6 +28,7 @@ from surefind.exam.clusters import clusters_of
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
 from surefind.measure.clusters import Clusters
+from surefind.measure.gains import Judge
 from surefind.measure.statistics import Interval, bootstrap, compare_all, letters
 from surefind.types import Floats
 
@@ -53,18 +56,25 @@ def build_report(
     marks = letters(means, comparisons)
     p50 = [timing.get("p50") for timing in outcome.latency]
     scores = outcome.scores[primary]
+    answered, asked = outcome.answered[primary], outcome.asked
     found = _recommendation(outcome, primary)
     verdict = decide(
-        names, primary, scores, out.tolist(), comparisons, intervals[primary], held[primary], outcome.latency, found
+        names,
+        primary,
+        scores,
+        out.tolist(),
+        comparisons,
+        intervals[primary],
+        held[primary],
+        outcome.latency,
+        found,
+        whole=outcome.whole,
     )
     families = _groups(outcome, [query.family for query in exam.queries])
     bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)
     known = leakage(exam)
-    reranking = [
-        [Movement(exam.queries, judge, plan.primary, view.spans(), titles).of(step) for step in steps]
-        for steps, judge, view in zip(outcome.steps, outcome.judges, outcome.views, strict=True)
-    ]
     assessments = [
+        about_parts(plan, asked, outcome.latency),
         llm_value(names, primary, means, outcome.latency, comparisons),
         graph_value(plan.contenders, primary, means, comparisons, p50),
     ]
@@ -102,12 +112,13 @@ def build_report(
                 "families": families[i],
                 "bands": bands[i],
                 "index_bytes": outcome.index_bytes[i],
-                "reranking": reranking[i],
+                "reranking": _moved(outcome, i, titles),
                 "layout": outcome.views[i].layout,
                 "chunks": len(outcome.views[i]),
                 "ingest_s_per_doc": outcome.ingestion[i],
                 "held_out": {m: asdict(held[m][i]) for m in held},
-                "scores": [round(value, 4) for value in outcome.scores[primary][:, i].tolist()],
+                "asked": int(asked[:, i].sum()),
+                "scores": [None if math.isnan(one) else round(one, 4) for one in answered[:, i].tolist()],
             }
             for i, (name, contender) in enumerate(zip(names, plan.contenders, strict=True))
         ],
@@ -139,6 +150,16 @@ def _recommendation(outcome: Outcome, primary: str) -> Recommendation | None:
     specs = [str(contender.pipeline) for contender in contenders]
     layouts = [view.layout for view in outcome.views]
     return recommend(specs, outcome.scores[primary], outcome.plan.exam.queries, layouts, primary)
+
+
+def _moved(outcome: Outcome, i: int, titles: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What the rerankers of a contender changed, on the questions that it was asked."""
+    plan, judge = outcome.plan, outcome.judges[i]
+    queries = [query for query, was in zip(plan.exam.queries, outcome.asked[:, i].tolist(), strict=True) if was]
+    if len(queries) < len(plan.exam.queries):
+        judge = Judge(queries, judge.places)
+    movement = Movement(queries, judge, plan.primary, outcome.views[i].spans(), titles)
+    return [movement.of(step) for step in outcome.steps[i]]
 
 
 def step_problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str]:
@@ -178,21 +199,28 @@ def _intervals(scores: Mapping[str, Floats], clusters: Clusters) -> dict[str, li
     names = list(scores)
     stacked = np.concatenate([scores[name] for name in names], axis=1)
     columns = stacked.shape[1] // len(names)
-    found = bootstrap(stacked, clusters=clusters)
+    found = [_within(interval) for interval in bootstrap(stacked, clusters=clusters)]
     return {name: found[i * columns : (i + 1) * columns] for i, name in enumerate(names)}
+
+
+def _within(interval: Interval) -> Interval:
+    """Returns an interval within 0 and 1; an estimate from a part of the questions may reach beyond."""
+    return Interval(*(min(1.0, max(0.0, value)) for value in (interval.mean, interval.low, interval.high)))
 
 
 def _groups(
     outcome: Outcome, labels: Sequence[str | None], order: Sequence[str] = ()
 ) -> list[dict[str, dict[str, float]]]:
-    """For each contender, the mean of every measure within each group of queries; empty if there is only one group."""
+    """For each contender, the mean of every measure within each group of queries; empty if there is only one group, or
+    if the contender was asked too few questions."""
     groups = [label for label in order or sorted({label for label in labels if label}) if label in labels]
     if len(groups) < 2:
         return [{} for _ in outcome.plan.contenders]
     members = {group: np.array([label == group for label in labels]) for group in groups}
     means = {group: {m: s[mask].mean(axis=0) for m, s in outcome.scores.items()} for group, mask in members.items()}
+    whole = outcome.whole
     return [
-        {group: {m: round(float(values[i]), 5) for m, values in means[group].items()} for group in groups}
+        {group: {m: round(float(values[i]), 5) for m, values in means[group].items()} for group in groups if whole[i]}
         for i in range(len(outcome.plan.contenders))
     ]
 
@@ -203,8 +231,8 @@ def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:
     Relevance of a hit, and the rank of the first relevant hit, are at the level of the primary measure.
     """
     primary = outcome.plan.primary
-    scores = outcome.scores[str(primary)]
-    order = np.argsort(-scores.std(axis=1), kind="stable")[:_SAMPLED].tolist()
+    scores = outcome.answered[str(primary)]
+    order = np.argsort(-np.nanstd(scores, axis=1), kind="stable")[:_SAMPLED].tolist()
     level = "chunk" if primary.of_spans else primary.level
     pairs = list(zip(outcome.rankings, outcome.judges, strict=True))
     gains = [judge.gains(ranking, level).gains for ranking, judge in pairs]
@@ -219,7 +247,8 @@ def _samples(outcome: Outcome, titles: Mapping[str, str]) -> dict[str, Any]:
             first = np.flatnonzero(gains[c][q] > 0)
             flags = [int(judge.relevant(q, chunk_id, level)) for chunk_id in ids]
             shown = [numbers.setdefault((owner[c], chunk_id), len(numbers)) for chunk_id in ids]
-            results.append([round(float(scores[q, c]), 4), int(first[0]) + 1 if len(first) else None, shown, flags])
+            score = None if np.isnan(scores[q, c]) else round(float(scores[q, c]), 4)
+            results.append([score, int(first[0]) + 1 if len(first) else None, shown, flags])
         gold = [
             {"document": j.document, "title": titles.get(j.document, ""), "text": j.quote} for j in query.judgments[:3]
         ]

@@ -71,6 +71,7 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     bench.build(plan)
     specs = [
         f"{(contender.name, *contender.aliases)}={contender}{_stamp(contender, kb.services)}"
+        f"{' drawn' if contender.drawn else ''}"
         for contender in plan.contenders
     ]
     key = bench.cache.key(

@@ -103,7 +103,7 @@ def _groups(bench: Bench, plan: Plan) -> list[list[Contender]]:
     found: dict[tuple[str, ...], list[Contender]] = {}
     for contender in plan.contenders:
         pipeline = contender.pipeline
-        if pipeline.asks_llm:
+        if pipeline.asks_llm or contender.drawn:  # a few questions, which are asked here
             continue
         if not pipeline.rerank and all(
             bench.cache.rankings(bench.run_key(plan, contender, retriever)) for retriever in pipeline.retrieve

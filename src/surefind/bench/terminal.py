@@ -32,7 +32,7 @@ def show(report: dict[str, Any], console: Console) -> None:
     for row in ordered(report):
         interval = row["measures"][primary]
         table.add_row(
-            f"{mark(report, row)} {label(row['name'], row['aliases'])}",
+            f"{mark(report, row)} {row_label(report, row)}",
             f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]",
             row["letters"],
             *(f"{row['measures'][m]['mean']:.3f}" for m in report["measures"][1:]),
@@ -107,6 +107,13 @@ def layout_cells(report: dict[str, Any], row: dict[str, Any]) -> list[str]:
 
 def exam_label(exam: dict[str, Any]) -> str:
     return f"{exam['name']} v{exam['version']}" if exam["version"] else str(exam["name"])
+
+
+def row_label(report: dict[str, Any], row: dict[str, Any]) -> str:
+    """The names of a row, and how many questions it was asked if that is a part of them."""
+    asked, total = row.get("asked"), report["exam"]["queries"]
+    part = "" if asked in (None, total) else f", asked {asked} of {total}"
+    return label(row["name"], row["aliases"]) + part
 
 
 def ordered(report: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
 The recommendation is the configuration that should serve real questions best (`recommendation`). A faster one takes its
 place if it is as good: if it is not worse by more than the margin, with a probability of 95%. "Not significantly worse"
 is no reason, because a short exam finds nothing significant. A latency counts as lower only if it is lower beyond the
-noise of the timings.
+noise of the timings. A configuration that makes searches noticeably slower, as a reranker does, must be expected to
+gain more than the margin, since smaller differences do not matter to users; the text names it, its gain and its time.
 
 The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
 gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
@@ -11,6 +12,7 @@ gives an unbiased figure: the best configuration on one half of the questions, s
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +22,10 @@ import numpy as np
 from surefind.bench.prior_table import collections
 from surefind.bench.recommendation import Recommendation, describe
 from surefind.measure.statistics import Comparison, Interval
-from surefind.types import Floats
+from surefind.types import BoolArray, Floats
 
+_NOTICED = 100.0
+"""Milliseconds by which a search must be slower for people to notice."""
 _FASTER = 1.1
 """A latency counts as lower if it is lower by this factor, and beyond the interval of the timings."""
 
@@ -45,17 +49,21 @@ def decide(
     held_out_intervals: Sequence[Interval],
     latency: Sequence[Mapping[str, Any]],
     recommendation: Recommendation | None,
+    whole: Sequence[bool] = (),
 ) -> Verdict:
     """Picks the configuration to use, the winner of the exam and its ties, and explains them.
 
-    `recommendation` is None if there is only one configuration."""
-    means = scores.mean(axis=0)
-    winner = int(np.argmax(means))
+    `recommendation` is None if there is only one configuration. `whole` says which configurations were asked every
+    question; only these can win. Empty: all of them."""
+    may_win = np.array(whole or [True] * len(names)) | (not any(whole))
+    winner = _best(scores, may_win)
     worse = _beats(winner, comparisons)
-    ties = tuple(i for i in range(len(names)) if i != winner and i not in worse)
-    exam = _about_winner(names, measure, winner, len(worse), ties, intervals[winner])
+    better = {i for i in range(len(names)) if winner in _beats(i, comparisons)}
+    ties = tuple(i for i in range(len(names)) if i != winner and i not in worse | better)
+    exam = "" if may_win.all() else "Of the configurations that were asked every question, "
+    exam += _about_winner(names, measure, winner, len(worse), ties, intervals[winner])
     if len(names) > 1 and any(held_out) and not all(held_out):
-        picked = int(np.argmax(scores[~np.array(held_out)].mean(axis=0)))
+        picked = _best(scores[~np.array(held_out)], may_win)
         shown = _shown(held_out_intervals[picked])
         exam += f" The best on one half of the questions, {names[picked]}, scores {shown} on the other half."
     if recommendation is None:
@@ -69,10 +77,18 @@ def decide(
     return Verdict(winner, ties, chosen, "\n".join(lines))
 
 
+def _best(scores: Floats, may_win: BoolArray) -> int:
+    return int(np.argmax(np.where(may_win, scores.mean(axis=0), -np.inf)))
+
+
 def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]]) -> int:
-    """The fastest of the configurations that are as good as the best; the best itself unless one is clearly faster."""
+    """The fastest of the configurations that are as good as the best; the best itself unless one is clearly faster. If
+    searches with the best take noticeably longer, it must be expected to gain more than the margin."""
     if "p50_high" not in latency[found.best]:
         return found.best
+    quick = [i for i in _quicker(found.best, latency) if found.means[found.best] - found.means[i] <= found.margin]
+    if quick:
+        return max(quick, key=lambda i: found.means[i])
     faster = [i for i in found.equals if _is_faster(latency[i], latency[found.best])]
     return min(faster, key=lambda i: (latency[i]["p50"], -found.means[i]), default=found.best)
 
@@ -86,12 +102,38 @@ def _about_choice(
     names: Sequence[str], found: Recommendation, chosen: int, latency: Sequence[Mapping[str, Any]]
 ) -> str:
     if chosen == found.best:
-        return f"Recommendation: {names[chosen]}."
+        return f"Recommendation: {names[chosen]}.{_price(names, found, latency)}"
     fast, slow = latency[chosen]["p50"], latency[found.best]["p50"]
+    if chosen in _quicker(found.best, latency):
+        points = 100 * (found.means[found.best] - found.means[chosen])
+        return (
+            f"Recommendation: {names[chosen]}. {names[found.best]} is expected to score {points:.1f} points of "
+            f"{found.measure} more, but a search takes {slow:.0f} ms instead of {fast:.0f} ms. If that is no problem: "
+            f"surefind use {shlex.quote(names[found.best])}."
+        )
     return (
         f"Recommendation: {names[chosen]}. It is faster than {names[found.best]}, which scores best (p50 {fast:.1f} ms "
         f"against {slow:.1f} ms), and as good: the probability is {found.as_good[chosen]:.0%} that it is not worse by "
         f"more than {found.margin:g} {found.measure}."
+    )
+
+
+def _quicker(i: int, latency: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The configurations with which a search is noticeably quicker than with configuration i."""
+    slow = latency[i].get("p50", 0.0)
+    return [other for other, timing in enumerate(latency) if timing.get("p50", slow) + _NOTICED < slow]
+
+
+def _price(names: Sequence[str], found: Recommendation, latency: Sequence[Mapping[str, Any]]) -> str:
+    """What the best configuration costs, if a search with it takes long: its time, and the best that is not slow."""
+    slow, fast = latency[found.best].get("p50", 0.0), _quicker(found.best, latency)
+    if not fast:
+        return ""
+    other = max(fast, key=lambda i: found.means[i])
+    points = 100 * (found.means[found.best] - found.means[other])
+    return (
+        f" A search takes {slow:.0f} ms. With {names[other]} it takes {latency[other]['p50']:.0f} ms and is expected "
+        f"to score {points:.1f} points of {found.measure} less."
     )
 
 

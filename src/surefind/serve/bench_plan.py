@@ -24,7 +24,7 @@ def compared(
     from surefind.bench import plan
     from surefind.bench.names import elsewhere
 
-    named = kb.settings.pipelines
+    named = kb.settings.known
     cuts = plan.layouts_from_texts(layouts)
     given = plan.from_texts(texts, named, elsewhere(kb))
     if preset:

@@ -30,8 +30,8 @@ def without_slow_modules() -> None:
 
 
 def pipelines() -> list[str]:
-    """Names of the pipelines in surefind.toml, or of the default pipelines."""
-    from surefind.template import TEMPLATE
+    """Names of the built-in pipelines, and of those in surefind.toml or of the default ones."""
+    from surefind.template import BUILT_IN, TEMPLATE
 
     folder = _folder()
     if folder is None:
@@ -43,7 +43,7 @@ def pipelines() -> list[str]:
     except (OSError, ValueError, RecursionError):
         return []
     named = given or tomllib.loads(TEMPLATE)["pipelines"]
-    return sorted(named) if isinstance(named, dict) else []
+    return sorted({*BUILT_IN, *named}) if isinstance(named, dict) else []
 
 
 def exams() -> list[str]:

@@ -40,7 +40,7 @@ def calibrate_confidence(
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         tell_problems(base)
         questions = exam_of(base, exam)
-        chosen = from_texts([pipeline or base.settings.pipeline], base.settings.pipelines)[0].pipeline
+        chosen = from_texts([pipeline or base.settings.pipeline], base.settings.known)[0].pipeline
         wanted = parse_measure(success) if success else success_of(questions, 1)
         plan = confidence.plan_of(chosen, questions, wanted)
         agree(base, llm_calls(base, plan) * 2, *money, as_json)

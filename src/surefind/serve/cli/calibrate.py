@@ -136,8 +136,8 @@ def _before(base: KnowledgeBase, text: str) -> Pipeline:
     from surefind.bench.plan import from_texts
 
     if text:
-        return from_texts([text], base.settings.pipelines)[0].pipeline
-    (current,) = from_texts([base.settings.pipeline], base.settings.pipelines)
+        return from_texts([text], base.settings.known)[0].pipeline
+    (current,) = from_texts([base.settings.pipeline], base.settings.known)
     return replace(current.pipeline, rerank=(), name="")
 
 

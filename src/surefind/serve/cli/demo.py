@@ -56,7 +56,7 @@ def demo(
                 as_group = "".join(f" --as {group}" for group in groups)
                 typer.echo(f'\n$ surefind search "{result.query}"{as_group} -k 2 --explain\n')
                 _hits.show(result, explain=True, full=False, groups=groups)
-            typer.echo("\nNow running fourteen configurations on questions written from these documents …")
+            typer.echo("\nNow running sixteen configurations on questions written from these documents …")
         with progress(quiet=as_json) as report:
             reports = _benchmark(base, report)
     if as_json:
@@ -74,25 +74,23 @@ def demo(
 
 
 def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tuple[dict[str, Any], Path]]:
-    """Runs the context-layer comparison on questions written from the documents, and on questions that staff would
-    ask."""
+    """Runs the default comparison on questions written from the documents, and on questions that staff would ask."""
     from surefind.access import Access
     from surefind.bench.files import write_files
-    from surefind.bench.plan import Plan, current, parse_measures, preset
     from surefind.bench.run import known_item_exam, run_bench
     from surefind.bench.saved import REPORTS
     from surefind.exam.formats.table import read_table
     from surefind.exam.library import Library
     from surefind.exam.store import ExamStore
     from surefind.sample import sample_questions
+    from surefind.serve.bench_plan import compared, plan_for
 
-    contenders, measures = preset("context-layer", current(base.settings))
+    what = compared(base, None, [], [], [])
     staff = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents(Access.owner()))))
     reports = {}
     for exam in (known_item_exam(base), staff):
-        plan = Plan(tuple(contenders), exam, parse_measures(measures))
-        command = f"surefind bench --preset context-layer --exam {exam.name}"
-        finished = run_bench(base, plan, command, report=report)
+        plan = plan_for(base, exam, what, Access.owner())
+        finished = run_bench(base, plan, f"surefind bench --exam {exam.name}", report=report)
         reports[exam.name] = (finished.report, write_files(finished.report, base.data / REPORTS / exam.name))
     return reports
 
@@ -104,7 +102,7 @@ def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None
 
     screen = console()
     written, staff = reports["known-item"], reports["questions"]
-    typer.echo("\n$ surefind bench --preset context-layer\n")
+    typer.echo("\n$ surefind bench --exam known-item\n")
     show(written[0], screen)
     typer.echo("\nThe result on the 175 questions that staff would ask (surefind bench --exam questions):")
     print_verdict(screen, staff[0]["verdict"])
@@ -114,8 +112,8 @@ def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None
         f"  cd {folder}\n"
         f'  surefind search "how long is a mobile deposit held" --where status=approved\n'
         f'  surefind search "vault combination change" --as audit --explain\n'
-        f'  surefind search "core is back up, may all of us send the offline items" --rerank cross_encoder\n'
-        f"  surefind bench --exam questions --rerank cross_encoder\n"
+        f'  surefind search "core is back up, may all of us send the offline items" -p careful\n'
+        f"  surefind bench --exam questions -p hybrid -p careful\n"
         f"  surefind use {shlex.quote(staff[0]['recommended'])}\n"
         f"\nOr use your own documents, in any folder:\n"
         f'  surefind sync path/to/docs && surefind search "your question" && surefind bench'

@@ -126,7 +126,7 @@ def _settings(kb: Path) -> str:
 
     settings = load_settings(kb / FILE_NAME)
     where = FILE_NAME if (kb / FILE_NAME).exists() else "defaults (no surefind.toml)"
-    return f"{where}, pipelines: {', '.join(settings.pipelines)}"
+    return f"{where}, pipelines: {', '.join(settings.known)}"
 
 
 def _trusted() -> str:

@@ -221,7 +221,7 @@ def choose(
 
 
 def _named(kb: KnowledgeBase, name: str | None) -> tuple[Pipeline, Layout | None]:
-    if name is None or name in kb.settings.pipelines:  # spares the imports of benchmarks
+    if name is None or name in kb.settings.known:  # spares the imports of benchmarks
         return kb.pipeline(name), None
     from surefind.bench.names import find
 

@@ -118,7 +118,7 @@ def _contenders(base: KnowledgeBase, pipelines: list[str], layouts: list[str]) -
     from surefind.bench.plan import from_texts, layouts_from_texts
     from surefind.tune.space import candidates, usual_layouts
 
-    named = from_texts(pipelines, base.settings.pipelines) if pipelines else []
+    named = from_texts(pipelines, base.settings.known) if pipelines else []
     cuts = list(layouts_from_texts([text for text in layouts if text != "usual"]).values())
     return candidates(base.settings, named, [*cuts, *(usual_layouts() if "usual" in layouts else [])])
 

@@ -198,9 +198,14 @@ class Service:
             while len(self._readers) > _EARLIER + 1:
                 self._readers.popitem(last=False)
 
+    def pipelines(self) -> list[str]:
+        """The names of the pipelines whose indexes are built."""
+        view = self.reader().view
+        return [name for name, one in self.kb.settings.known.items() if not view.missing(one.retrieve)]
+
     def pipeline(self, name: str | None, caller: Caller) -> Pipeline:
         """Returns a pipeline by its name. A spec can name files and servers, so only admins may send one."""
-        known = self.kb.settings.pipelines
+        known = self.kb.settings.known
         if name is None or name in known:
             return self.kb.pipeline(name)
         if not caller.may("admin"):

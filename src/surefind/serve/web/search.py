@@ -100,7 +100,7 @@ async def search(
     facets = await service.work(lambda: _facets(service, caller, asked))
     shown = page(
         caller, "hits.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
-        here="search", asked=asked, facets=facets, columns=columns, pipelines=list(service.kb.settings.pipelines),
+        here="search", asked=asked, facets=facets, columns=columns, pipelines=service.pipelines(),
         default=service.kb.settings.pipeline, empty=empty,
     )  # fmt: skip
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
