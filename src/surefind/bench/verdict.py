@@ -71,7 +71,7 @@ def decide(
     chosen = fastest(recommendation, latency)
     lines = [
         _about_choice(names, recommendation, chosen, latency),
-        describe(names, recommendation, collections()),
+        describe(names, recommendation, collections(), chosen),
         f"On this exam: {exam}",
     ]
     return Verdict(winner, ties, chosen, "\n".join(lines))
