@@ -21,7 +21,7 @@ from surefind.bench.files import markdown, write_files
 from surefind.bench.plan import Contender, Plan, parse_measures
 from surefind.bench.recommendation import recommend
 from surefind.bench.run import run_bench
-from surefind.bench.terminal import show
+from surefind.bench.terminal import ordered, show
 from surefind.bench.verdict import _about_choice, fastest
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.split import held_out
@@ -139,6 +139,15 @@ def test_the_drawn_row_says_so_everywhere(home: Home, plan: Plan, tmp_path: Path
     said = f"slow, asked {report['rows'][1]['asked']} of {len(QUERIES)}"
     assert said in screen.getvalue() and said in markdown(report)
     assert write_files(report, tmp_path / "report").is_file()
+
+
+def test_a_drawn_row_comes_after_those_that_were_asked_everything() -> None:
+    rows = [
+        {"name": name, "asked": asked, "measures": {"nDCG@10": {"mean": mean}}}
+        for name, asked, mean in (("careful", 6, 1.0), ("words", 90, 0.7), ("hybrid", 90, 0.8))
+    ]
+    report = {"rows": rows, "primary": "nDCG@10", "exam": {"queries": 90}}
+    assert [row["name"] for row in ordered(report)] == ["hybrid", "words", "careful"]
 
 
 def test_a_drawn_row_is_not_checked_against_a_baseline(home: Home, plan: Plan, tmp_path: Path) -> None:

@@ -111,14 +111,18 @@ def exam_label(exam: dict[str, Any]) -> str:
 
 def row_label(report: dict[str, Any], row: dict[str, Any]) -> str:
     """The names of a row, and how many questions it was asked if that is a part of them."""
-    asked, total = row.get("asked"), report["exam"]["queries"]
-    part = "" if asked in (None, total) else f", asked {asked} of {total}"
+    part = f", asked {row['asked']} of {report['exam']['queries']}" if in_part(report, row) else ""
     return label(row["name"], row["aliases"]) + part
 
 
+def in_part(report: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether a row was asked only a part of the questions, so that its score is a rough estimate."""
+    return row.get("asked") not in (None, report["exam"]["queries"])
+
+
 def ordered(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """The report's rows, best first."""
-    return sorted(report["rows"], key=lambda row: -row["measures"][report["primary"]]["mean"])
+    """The report's rows, best first; those that were asked a part of the questions come last."""
+    return sorted(report["rows"], key=lambda row: (in_part(report, row), -row["measures"][report["primary"]]["mean"]))
 
 
 def mark(report: dict[str, Any], row: dict[str, Any]) -> str:
