@@ -169,13 +169,23 @@ def test_the_quote_counts_the_drawn_questions(home: Home, plan: Plan) -> None:
 # ---------------------------------------------------------------- the recommendation
 
 
+@pytest.mark.parametrize("took", [6.0, 90.0, 110.0, 700.0])
+def test_measured_times_do_not_decide_whether_a_reranker_is_worth_it(took: float) -> None:
+    specs = [str(Pipeline.parse(text)) for text in BUILT_IN.values()]
+    before = np.full(len(QUERIES), 0.5)
+    found = recommend(specs, np.column_stack([before, before]), QUERIES)
+    times = [{"p50": p50, "p50_low": p50, "p50_high": p50} for p50 in (5.0, took)]
+    assert found.best == 1 and fastest(found, times, [False, True]) == 0
+
+
 @pytest.mark.parametrize(("gain", "chosen"), [(0.0, 0), (0.4, 1)])
 def test_a_slow_row_must_gain_more_than_the_margin(gain: float, chosen: int) -> None:
     specs = [str(Pipeline.parse(text)) for text in BUILT_IN.values()]
     before = np.full(len(QUERIES), 0.5)
     found = recommend(specs, np.column_stack([before, before + gain]), QUERIES)
     times = [{"p50": p50, "p50_low": p50, "p50_high": p50} for p50 in (5.0, 700.0)]
-    assert found.best == 1 and fastest(found, times) == chosen
-    text = _about_choice(list(BUILT_IN), found, chosen, times)
+    reranked = [False, True]
+    assert found.best == 1 and fastest(found, times, reranked) == chosen
+    text = _about_choice(list(BUILT_IN), found, chosen, times, reranked)
     assert text.startswith(f"Recommendation: {list(BUILT_IN)[chosen]}.") and "takes 700 ms" in text
     assert ("surefind use careful" in text) == (chosen == 0)

@@ -69,6 +69,7 @@ def build_report(
         outcome.latency,
         found,
         whole=outcome.whole,
+        reranked=[bool(contender.pipeline.rerank) for contender in plan.contenders],
     )
     families = _groups(outcome, [query.family for query in exam.queries])
     bands = _groups(outcome, [band(query) for query in exam.queries], order=BANDS)

@@ -3,8 +3,9 @@
 The recommendation is the configuration that should serve real questions best (`recommendation`). A faster one takes its
 place if it is as good: if it is not worse by more than the margin, with a probability of 95%. "Not significantly worse"
 is no reason, because a short exam finds nothing significant. A latency counts as lower only if it is lower beyond the
-noise of the timings. A configuration that makes searches noticeably slower, as a reranker does, must be expected to
-gain more than the margin, since smaller differences do not matter to users; the text names it, its gain and its time.
+noise of the timings. A configuration with a reranker must be expected to gain more than the margin over the best
+without one: a search takes many times as long, and smaller differences do not matter to users. The text names it, its
+gain and its time. Measured times do not decide this, so that the same exam gives the same verdict.
 
 The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
 gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
@@ -24,8 +25,6 @@ from surefind.bench.recommendation import Recommendation, describe
 from surefind.measure.statistics import Comparison, Interval
 from surefind.types import BoolArray, Floats
 
-_NOTICED = 100.0
-"""Milliseconds by which a search must be slower for people to notice."""
 _FASTER = 1.1
 """A latency counts as lower if it is lower by this factor, and beyond the interval of the timings."""
 
@@ -50,11 +49,12 @@ def decide(
     latency: Sequence[Mapping[str, Any]],
     recommendation: Recommendation | None,
     whole: Sequence[bool] = (),
+    reranked: Sequence[bool] = (),
 ) -> Verdict:
     """Picks the configuration to use, the winner of the exam and its ties, and explains them.
 
     `recommendation` is None if there is only one configuration. `whole` says which configurations were asked every
-    question; only these can win. Empty: all of them."""
+    question; only these can win. Empty: all of them. `reranked` says which have a reranker. Empty: none."""
     may_win = np.array(whole or [True] * len(names)) | (not any(whole))
     winner = _best(scores, may_win)
     worse = _beats(winner, comparisons)
@@ -68,9 +68,10 @@ def decide(
         exam += f" The best on one half of the questions, {names[picked]}, scores {shown} on the other half."
     if recommendation is None:
         return Verdict(winner, ties, winner, exam)
-    chosen = fastest(recommendation, latency)
+    slow = reranked or [False] * len(names)
+    chosen = fastest(recommendation, latency, slow)
     lines = [
-        _about_choice(names, recommendation, chosen, latency),
+        _about_choice(names, recommendation, chosen, latency, slow),
         describe(names, recommendation, collections(), chosen),
         f"On this exam: {exam}",
     ]
@@ -81,12 +82,13 @@ def _best(scores: Floats, may_win: BoolArray) -> int:
     return int(np.argmax(np.where(may_win, scores.mean(axis=0), -np.inf)))
 
 
-def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]]) -> int:
+def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]], reranked: Sequence[bool]) -> int:
     """The fastest of the configurations that are as good as the best; the best itself unless one is clearly faster. If
-    searches with the best take noticeably longer, it must be expected to gain more than the margin."""
+    the best has a reranker, it must be expected to gain more than the margin."""
     if "p50_high" not in latency[found.best]:
         return found.best
-    quick = [i for i in _quicker(found.best, latency) if found.means[found.best] - found.means[i] <= found.margin]
+    timed = [i for i in _quicker(found.best, reranked) if "p50" in latency[i]]
+    quick = [i for i in timed if found.means[found.best] - found.means[i] <= found.margin]
     if quick:
         return max(quick, key=lambda i: found.means[i])
     faster = [i for i in found.equals if _is_faster(latency[i], latency[found.best])]
@@ -99,12 +101,16 @@ def _is_faster(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _about_choice(
-    names: Sequence[str], found: Recommendation, chosen: int, latency: Sequence[Mapping[str, Any]]
+    names: Sequence[str],
+    found: Recommendation,
+    chosen: int,
+    latency: Sequence[Mapping[str, Any]],
+    reranked: Sequence[bool],
 ) -> str:
     if chosen == found.best:
-        return f"Recommendation: {names[chosen]}.{_price(names, found, latency)}"
+        return f"Recommendation: {names[chosen]}.{_price(names, found, latency, reranked)}"
     fast, slow = latency[chosen]["p50"], latency[found.best]["p50"]
-    if chosen in _quicker(found.best, latency):
+    if chosen in _quicker(found.best, reranked):
         points = 100 * (found.means[found.best] - found.means[chosen])
         return (
             f"Recommendation: {names[chosen]}. {names[found.best]} is expected to score {points:.1f} points of "
@@ -118,16 +124,17 @@ def _about_choice(
     )
 
 
-def _quicker(i: int, latency: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The configurations with which a search is noticeably quicker than with configuration i."""
-    slow = latency[i].get("p50", 0.0)
-    return [other for other, timing in enumerate(latency) if timing.get("p50", slow) + _NOTICED < slow]
+def _quicker(i: int, reranked: Sequence[bool]) -> list[int]:
+    """The configurations without a reranker, if configuration i has one."""
+    return [other for other, slow in enumerate(reranked) if reranked[i] and not slow]
 
 
-def _price(names: Sequence[str], found: Recommendation, latency: Sequence[Mapping[str, Any]]) -> str:
-    """What the best configuration costs, if a search with it takes long: its time, and the best that is not slow."""
-    slow, fast = latency[found.best].get("p50", 0.0), _quicker(found.best, latency)
-    if not fast:
+def _price(
+    names: Sequence[str], found: Recommendation, latency: Sequence[Mapping[str, Any]], reranked: Sequence[bool]
+) -> str:
+    """What the best configuration costs, if it has a reranker: its time, and the best without one."""
+    slow, fast = latency[found.best].get("p50"), [i for i in _quicker(found.best, reranked) if "p50" in latency[i]]
+    if not fast or slow is None:
         return ""
     other = max(fast, key=lambda i: found.means[i])
     points = 100 * (found.means[found.best] - found.means[other])

@@ -200,7 +200,8 @@ class Tuner:
         latency: list[dict[str, object]] = [{} for _ in finalists]
         for i, times in zip(chosen.equals, timed, strict=True):
             latency[i] = times
-        self.found.winner = finalists[fastest(chosen, latency)]
+        reranked = [bool(one.pipeline.rerank) for one in finalists]
+        self.found.winner = finalists[fastest(chosen, latency, reranked)]
 
     def _within(self, contenders: Sequence[Contender]) -> list[Contender]:
         """The contenders within the limits; the current one always stays, since it is what the winner must beat."""
