@@ -129,21 +129,12 @@ def test_draft_that_has_such_a_name_already_is_neither_published_nor_written(own
     assert not (own.folder / ".surefind" / "keys.json").exists()
 
 
-@pytest.mark.parametrize("document", NO_FORMAT)
-def test_only_formats_of_documents_are_written(own: Home, document: str) -> None:
+@pytest.mark.parametrize("document", [*NO_FORMAT, *OF_TOOLS])
+def test_only_formats_of_documents_are_written_and_no_configuration_of_a_tool(own: Home, document: str) -> None:
+    """Such a document is published; only its file is not written."""
     before = _files(own.folder)
     with own.open() as kb:
         number = kb.draft_of("x.md", b"rm -rf ~", document, "eve").number
-        kb.publish(number)
-        assert "could not commit to git" in kb.desk.events(number)[-1].what
-    assert _files(own.folder) == before
-
-
-@pytest.mark.parametrize("document", OF_TOOLS)
-def test_document_with_the_name_of_a_tools_configuration_is_published_but_not_written(own: Home, document: str) -> None:
-    before = _files(own.folder)
-    with own.open() as kb:
-        number = kb.draft_of("x.md", b"evil", document, "eve").number
         kb.publish(number)
         assert "could not commit to git" in kb.desk.events(number)[-1].what
     assert _files(own.folder) == before

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from surefind.serve.cli._common import progress
+from surefind.serve.cli._money import agree
 
 if TYPE_CHECKING:
     from surefind.bench.gate import ExamGate
@@ -22,6 +27,7 @@ class Guard:
     """The gate of one command. Without a gate in the settings, nothing is asked."""
 
     def __init__(self, kb: KnowledgeBase, no_gate: bool, report: OnProgress | None = None) -> None:
+        self.report = report
         self._exam: ExamGate | None = None
         self._off = no_gate
         if kb.settings.gate and not no_gate:
@@ -51,3 +57,14 @@ class Guard:
 
     def as_json(self) -> dict[str, Any]:
         return {"gate": self._exam.drift} if self._exam else {}
+
+
+@contextmanager
+def guarded(
+    kb: KnowledgeBase, no_gate: bool, money: tuple[float | None, bool], as_json: bool, calls: Sequence[Calls] = ()
+) -> Iterator[Guard]:
+    """Agrees on the cost of the gate and of `calls`, by `money`, the budget and whether it was agreed to; then shows
+    progress for as long as the guard is in use."""
+    agree(kb, [*calls, *Guard(kb, no_gate).calls()], *money, as_json)
+    with progress(quiet=as_json) as report:
+        yield Guard(kb, no_gate, report)

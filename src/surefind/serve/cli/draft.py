@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
-from surefind.serve.cli._gate import Guard, NoGate
+from surefind.serve.cli._common import HERE, Folder, Json, print_json
+from surefind.serve.cli._gate import Guard, NoGate, guarded
 from surefind.serve.cli._groups import command_group
-from surefind.serve.cli._money import Budget, Yes, agree
+from surefind.serve.cli._money import Budget, Yes
 
 if TYPE_CHECKING:
     from surefind.desk.values import Draft
@@ -149,13 +149,11 @@ def publish(
     from surefind.kb import KnowledgeBase
     from surefind.store.lock import patiently
 
-    with KnowledgeBase.open(kb) as base:
-        agree(base, Guard(base, no_gate).calls(), budget, yes, as_json)
-        with progress(quiet=as_json) as report:
-            guard = Guard(base, no_gate, report)
-            needed = base.settings.desk.approvals if approved else 0
-            do = partial(base.publish, version, report, guard.gate, needed, revision, partial(typer.echo, err=True))
-            number = patiently(do, wait)
+    with KnowledgeBase.open(kb) as base, guarded(base, no_gate, (budget, yes), as_json) as guard:
+        needed = base.settings.desk.approvals if approved else 0
+        tell = partial(typer.echo, err=True)
+        do = partial(base.publish, version, guard.report, guard.gate, needed, revision, tell)
+        number = patiently(do, wait)
     _show_published("Published", number, guard, as_json)
 
 
@@ -187,11 +185,8 @@ def retire(
     """Remove a document from search, in a new generation. Its file is kept; sync reads it again only if it changes."""
     from surefind.kb import KnowledgeBase
 
-    with KnowledgeBase.open(kb) as base:
-        agree(base, Guard(base, no_gate).calls(), budget, yes, as_json)
-        with progress(quiet=as_json) as report:
-            guard = Guard(base, no_gate, report)
-            number = base.retire(document, report, guard.gate)
+    with KnowledgeBase.open(kb) as base, guarded(base, no_gate, (budget, yes), as_json) as guard:
+        number = base.retire(document, guard.report, guard.gate)
     _show_published("Retired", number, guard, as_json)
 
 

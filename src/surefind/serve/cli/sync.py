@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.serve.cli._common import HERE, LEFT_TO_OWNER, Folder, Json, list_problems, print_json, progress
-from surefind.serve.cli._gate import Guard, NoGate
-from surefind.serve.cli._money import Budget, Yes, agree
+from surefind.serve.cli._gate import Guard, NoGate, guarded
+from surefind.serve.cli._money import Budget, Yes
 from surefind.serve.plain import plain
 
 if TYPE_CHECKING:
@@ -62,12 +62,9 @@ def sync(
     if rev and not paths:
         raise UsageError("--rev needs a repository. Write: surefind sync PATH --rev REVISION.")
     with KnowledgeBase.open(kb) as base:
-        agree(base, [*base.sync_calls(*(paths or [])), *Guard(base, no_gate).calls()], budget, yes, as_json)
-        with progress(quiet=as_json) as report:
-            guard = Guard(base, no_gate, report)
-            result = base.sync(
-                *(paths or []), forget=forget or [], report=report, revision=rev, gate=guard.gate, ray=ray
-            )
+        given = paths or []
+        with guarded(base, no_gate, (budget, yes), as_json, base.sync_calls(*given)) as guard:
+            result = base.sync(*given, forget=forget or [], report=guard.report, revision=rev, gate=guard.gate, ray=ray)
         _print(result, guard, as_json)
         if not as_json and (result.added or result.changed):
             _advise(base)
